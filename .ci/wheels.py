@@ -1,9 +1,9 @@
-"""Asks the package index for wheels of every pinned dependency on each kind of machine; names what lacks one.
+"""Checks that the package index has wheels of every pinned dependency for each kind of machine; lists missing ones.
 
-    python .ci/wheels.py [VERSION ...]     the oldest and the newest Python when none is named
+    python .ci/wheels.py [VERSION ...]     by default, the oldest and the newest Python
 
-Only what is compiled is asked for: a pure wheel that was installed here is the same one everywhere. Nothing that the
-index describes apart is fetched, which pip does since version 24.
+Only compiled packages are looked up, because a pure wheel that was installed here is the same on every machine. Since
+version 24, pip reads only the metadata of a wheel if the index has it separately, so no wheels are downloaded.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONSTRAINTS = Path(__file__).parent.parent / "constraints.txt"
 
 
 def pins(lines: Iterable[str], python: str) -> Iterator[str]:
-    """Each pin that counts for a version of Python, without its marker."""
+    """Yield each pin that applies to a version of Python, without its marker."""
     for line in filter(None, map(str.strip, lines)):
         pin = Requirement(line)
         if pin.marker is None or pin.marker.evaluate({"python_version": python, "python_full_version": f"{python}.0"}):
@@ -40,7 +40,7 @@ def pins(lines: Iterable[str], python: str) -> Iterator[str]:
 
 
 def is_pure(pin: str) -> bool:
-    """Whether the wheel that is installed here runs anywhere."""
+    """Return whether the wheel that is installed here runs on every machine."""
     try:
         return "Root-Is-Purelib: true" in (distribution(Requirement(pin).name).read_text("WHEEL") or "")
     except PackageNotFoundError:
@@ -48,7 +48,7 @@ def is_pure(pin: str) -> bool:
 
 
 def lacking(asked: list[str], python: str, platforms: Iterable[str]) -> list[str]:
-    """The pins without a wheel: pip stops at the first, and is asked again without it."""
+    """Return the pins without a wheel. pip stops at the first missing one, so it is run again without that pin."""
     lacks: list[str] = []
     while left := [pin for pin in asked if pin not in lacks]:
         command = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-deps", "--only-binary=:all:"]
@@ -59,13 +59,13 @@ def lacking(asked: list[str], python: str, platforms: Iterable[str]) -> list[str
             break
         named = [pin for pin in left if f"requirement {pin} (" in found.stderr or f"found for {pin}\n" in found.stderr]
         if not named:
-            sys.exit(f"the package index was not asked: {found.stderr.strip()}")
+            sys.exit(f"pip could not look up the wheels: {found.stderr.strip()}")
         lacks += named
     return lacks
 
 
 def main(pythons: tuple[str, ...]) -> int:
-    """Print what lacks a wheel, a line each; return the exit code."""
+    """Print each pin without a wheel on a line, and return the exit code."""
     lines = CONSTRAINTS.read_text().splitlines()
     asked = {python: [pin for pin in pins(lines, python) if not is_pure(pin)] for python in pythons}
     installed_here = ("{}.{}".format(*sys.version_info), MACHINE_HERE)
@@ -78,7 +78,7 @@ def main(pythons: tuple[str, ...]) -> int:
         for pin in pins_
     ]
     sys.stdout.write(
-        "".join(f"{each}\n" for each in lacks or [f"all wheels are there: {len(targets)} kinds of machine"])
+        "".join(f"{each}\n" for each in lacks or [f"all wheels exist for {len(targets)} kinds of machine"])
     )
     return 1 if lacks else 0
 

@@ -1,4 +1,4 @@
-"""`sluice bench`: measure a node's speed on this machine, the effect of a change, and the best value of a setting.
+"""`sluice bench`: measures a node's speed on this machine, the effect of a change, and the best value of a setting.
 
 Only these commands import the suite and its packages: a node runs without them.
 """
@@ -56,7 +56,7 @@ def _with(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Convert errors of the suite, and its absence, into errors of the command."""
+    """Convert errors of the suite into errors of the command, including an error if the suite is not installed."""
     try:
         from bench.core.errors import BenchError  # noqa: PLC0415 - see the module's docstring
 

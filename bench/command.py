@@ -38,10 +38,10 @@ def run_scenarios(
     deliveries: int | None = None,
     files: Files,
 ) -> None:
-    """Run scenarios, or all of them if none is named; `polls` to `deliveries` override their sizes.
+    """Run the named scenarios, or all of them if none is named; `polls` to `deliveries` override their sizes.
 
     Raises:
-        BenchError: wrong use, or the run failed, was stopped or is not valid.
+        BenchError: The usage is wrong, or the run failed, was stopped or is not valid.
     """
     if rates and like:
         raise WrongUse("--rate and --like cannot be combined")
@@ -90,7 +90,7 @@ def sweep_setting(
     """Run a scenario under several values of a setting.
 
     Raises:
-        BenchError: wrong use, or the run failed, was stopped or is not valid.
+        BenchError: The usage is wrong, or the run failed, was stopped or is not valid.
     """
     sweep, (name,) = read_sweep(text), _known([scenario])
     if name in feed.SCENARIOS:
@@ -102,10 +102,10 @@ def sweep_setting(
 
 
 def measure_marks(*, seconds: float | None, files: Files) -> None:
-    """Measure every mark but the soak's.
+    """Measure every mark except the mark of the soak.
 
     Raises:
-        BenchError: the run failed, was stopped or is not valid.
+        BenchError: The run failed, was stopped or is not valid.
     """
     _measure(partial(marks.measure_marks, seconds or MARKS_S), works=marks.WORKS, files=files)
 
@@ -114,8 +114,8 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
     """Print the changes between two results, and return whether anything is worse.
 
     Raises:
-        ResultsUnreadable: one of the files holds no results.
-        WrongUse: the results have nothing in common.
+        ResultsUnreadable: One of the files contains no results.
+        WrongUse: The results have nothing in common.
     """
     old, new = load(before), load(after)
     changes, notes = [*compare(old, new), *compare_single(old, new)], comparability_notes(old, new)
@@ -136,7 +136,7 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
 
 
 def rates_of(results: Results) -> Mapping[str, Mapping[str, float]]:
-    """Return the rates of a result: scenario -> label -> rate."""
+    """Return the rates of a result by scenario and label."""
     rates: dict[str, dict[str, float]] = {}
     for point in results.points:
         if point.steps:

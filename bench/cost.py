@@ -22,11 +22,12 @@ from bench.peers.servers import ServerTarget, can_run, open_stage
 from bench.report.report import WIDE, cost_table, marks_table, show, width
 
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
-"""The most CPU microseconds per request of a scenario at 64 connections."""
+"""The maximum CPU microseconds per request of a scenario at 64 connections."""
 SHARED_AT_MOST = 1.6
-"""The most CPU of a billed miss on a node with PostgreSQL and Redis, relative to one with neither, in the same run."""
+"""The maximum CPU of a billed miss on a node with PostgreSQL and Redis, relative to a node without them, in the same
+run."""
 COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject", "shared")
-"""Scenarios of one stage are adjacent, so that it is started once for all of them."""
+"""Scenarios that share a stage are adjacent, so that the stage is started only once."""
 
 Announce = Callable[[str], None]
 """Called with the name of the next measurement."""
@@ -63,10 +64,10 @@ def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
 async def measure_costs(
     options: CostOptions, *, costs: list[Cost], announce: Announce, names: Sequence[str] = COSTED
 ) -> None:
-    """Add the cost of every scenario to `costs`, one server at a time. Started servers are always stopped.
+    """Add the cost of every scenario to `costs`, one server at a time. All started servers are stopped.
 
     Raises:
-        ChildFailed: a server or a load generator did not run.
+        ChildFailed: A server or a load generator did not run.
     """
     for rows in staged(names):
         async with open_stage(rows[0].stage) as target:
@@ -124,7 +125,7 @@ def per_request_us(cpu_s: float, requests: int) -> float:
 
 
 def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
-    """Return the marks on the cost of a request; a scenario with unexpected responses has no figure."""
+    """Return the marks for the cost of a request. A scenario with unexpected responses has no figure."""
     marks = [
         Mark(f"{cost.scenario}, CPU", None if cost.unexpected else cost.cpu_us, COST_MARKS_US[cost.scenario], "us/req")
         for cost in costs
@@ -152,7 +153,7 @@ def options_from(arguments: Sequence[str]) -> CostOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print. The exit code says whether the figures are valid (1: not valid), not whether marks are met."""
+    """Measure and print. Exit 1 means that the figures are not valid; it does not mean that a mark was missed."""
     options = options_from(sys.argv[1:] if arguments is None else arguments)
     costs: list[Cost] = []
     try:

@@ -1,6 +1,7 @@
-"""Counted instructions per row of a list, for known and new texts, for `bench.instructions`.
+"""Counts instructions per row of a list, with known and with new texts, for `bench.instructions`.
 
-A separate process under callgrind reads pages on request, from the arrival of a body to the encoded response.
+A separate process under callgrind reads pages on request. Counting starts with a received body and ends with the
+encoded response.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def count_rows(counter: Callgrind, lists: Sequence[str] = tuple(LISTS)) -> dict[
     """Return the instructions per row of each list, by figure name.
 
     Raises:
-        ChildFailed: the process that reads the pages ended.
+        ChildFailed: The process that reads the pages ended.
     """
     figures = {}
     with _reading_process(counter, lists) as process:
@@ -65,7 +66,7 @@ def _answer_to(process: subprocess.Popen[str], line: str) -> None:
 
 
 def main(lists: Sequence[str]) -> None:
-    """Read the pages named by the lines of the input, and respond to each with a line."""
+    """Read the pages that the lines of the input name, and answer each with a line."""
     of_list = {id_: prepared(id_, 2 * _PAGES) for id_ in lists}
     for of in of_list.values():
         for body in of.changed[_PAGES:]:

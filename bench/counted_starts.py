@@ -1,7 +1,7 @@
-"""Counted instructions of starts, for `bench.instructions`: short commands, and a node from its start to its end.
+"""Counts instructions of starts, for `bench.instructions`: short commands, and a node from its start to its end.
 
-They include Python's own start, which is a seventh of a short command. Their CPU time follows their instructions:
-`MARKS` are the instructions of 0.3 s for a short command and 0.6 s for a node.
+They include Python's own start, which is a seventh of a short command. CPU time is proportional to instructions:
+`MARKS` are the instructions that take 0.3 s for a short command and 0.6 s for a node.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ STARTS: Final[Mapping[str, Sequence[str]]] = {
     NODE: ("serve", "--sandbox"),
 }
 MARKS: Final = {name: 3_600_000_000 if name == NODE else 1_400_000_000 for name in STARTS}
-"""The most instructions of a start: a core executes 6 to 8 billion a second during Python's start, as measured."""
+"""The maximum instructions of a start. As measured, a core executes 6 to 8 billion per second during Python's start."""
 _CONFIG: Final = '[server]\nport = 0\n[admin]\nport = 0\n[store]\nurl = "sqlite:///store.db"\n'
-_WITHIN_S: Final = 300.0
+_TIMEOUT_S: Final = 300.0
 _SECRET: Final = "q0Zr7yTn3KxWv5Bd8LsMf2Hj6PcGa9UeRi4YoXk1NbQ"
-"""A fixed secret, because the time to validate it depends on it."""
+"""A fixed secret, because the time to validate a secret depends on it."""
 
 
 def count_starts(folder: Path, names: Sequence[str] = tuple(STARTS)) -> dict[str, int]:
-    """Return the instructions of each start, in a `folder` with a config and a store.
+    """Return the instructions of each start. `folder` must contain a config and a store.
 
     Raises:
-        ChildFailed: a start did not run as expected.
+        ChildFailed: A start did not run as expected.
     """
     (folder / "config.toml").write_text(_CONFIG)
     made = [*_program(), "account", "create", "--name", "me"]
     _end(subprocess.Popen(made, cwd=folder, env=_environ(), stdout=subprocess.DEVNULL))
     figures = {}
     for name in names:
-        _start(name, folder, [])  # this compiles its modules
+        _start(name, folder, [])  # this run compiles the modules
         profile = folder / "profile"
         _start(name, folder, ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={profile}"])
         figures[name] = total_of(profile.read_text())
@@ -60,7 +60,7 @@ def above_marks(counted: Mapping[str, int]) -> list[str]:
 
 
 def _start(name: str, folder: Path, under: Sequence[str]) -> None:
-    """Run a start to its end; a node is stopped as soon as it serves."""
+    """Run a command to its end. A node is stopped as soon as it serves."""
     command = [*under, *_program(), *STARTS[name]]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, cwd=folder, env=_environ(), stdout=pipe, stderr=nowhere) as process:
@@ -74,7 +74,7 @@ def _start(name: str, folder: Path, under: Sequence[str]) -> None:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     try:
-        exit_code = process.wait(_WITHIN_S)
+        exit_code = process.wait(_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         raise

@@ -1,4 +1,4 @@
-"""Counted instructions of a miss on the store's thread, for `bench.instructions`.
+"""Counts instructions of a miss on the store's thread, for `bench.instructions`.
 
 A separate process under callgrind runs batches on request (see `bench.writer`).
 """
@@ -18,7 +18,7 @@ from bench.core.process import PROJECT, PYTHON
 from bench.writer import ALONE, KINDS, TWENTY, open_load
 
 STEPS: Final[Mapping[str, int]] = {TWENTY: 400, ALONE: 500}
-"""The counted batches of each kind: about as many as write the log once."""
+"""How many batches of each kind are counted: about as many as write the log once."""
 
 
 def figure_name(kind: str) -> str:
@@ -30,7 +30,7 @@ def count_writer(folder: Path, steps: Mapping[str, int] = STEPS) -> dict[str, in
     """Return the instructions of a miss on the store's thread, by figure name; profiles go to `folder`.
 
     Raises:
-        ChildFailed: a process that runs batches ended.
+        ChildFailed: A process that runs batches ended.
     """
     figures = {}
     for number, (kind, count) in enumerate(steps.items()):
@@ -63,7 +63,7 @@ def _answer_to(process: subprocess.Popen[str], line: str | None) -> None:
 
 
 def main(kind: str, steps: int) -> None:
-    """Prepare this many batches, report that, and run them when a line arrives."""
+    """Prepare this many batches, report that they are ready, and run them when a line arrives."""
     with TemporaryDirectory(prefix="sluice-bench-writer-") as folder, open_load(Path(folder), KINDS[kind]) as load:
         load.prepare(steps)
         print(flush=True)

@@ -1,12 +1,12 @@
-"""Counted instructions of the hot paths: `python -m bench.instructions`, with `--check` against the committed figures.
+"""Counts instructions of the hot paths: `python -m bench.instructions`; `--check` compares with the committed figures.
 
-Times on a shared machine vary by tens of percent; the instructions of a request vary by one or two percent, however
-busy the machine is. A node runs under Valgrind's callgrind with a fixed hash seed, real sockets and a real store, and
-64 connections send requests. Each figure is the median of three counts; a check skips the third if the first two are
+Times on a shared machine vary by tens of percent; the instructions of a request vary by only one or two percent, even
+on a busy machine. A node runs under Valgrind's callgrind with a fixed hash seed, real sockets and a real store, and 64
+connections send requests. Each figure is the median of three counts; a check skips the third if the first two are
 conclusive. Figures are valid for one build of the interpreter, so `instructions.json` next to this file stores them by
 build.
 
-Valgrind makes the node fifty times slower, but not the clock, so timed work would count fifty times too much. The
+Valgrind makes the node fifty times slower, but not the clock, so periodic work would count fifty times too much. The
 instructions of an idle node over the same time are therefore subtracted.
 """
 
@@ -42,29 +42,30 @@ from bench.rows import LISTS
 
 COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
 ABOVE_AT_MOST = 1.06
-"""A figure fails the check if it exceeds the recorded one by more than this; one that is lower by as much should be
-recorded. Four counts of one version varied from 0.98 to 1.04 for a replay, because batches have different sizes."""
+"""A figure fails the check if it exceeds the recorded figure by more than this factor. If it is lower by as much, it
+should be recorded. Four counts of one version varied from 0.98 to 1.04 for a replay, because batches have different
+sizes."""
 FIGURES = Path(__file__).with_name("instructions.json")
 SHORT = ("hit", "replay", "unauthorized", "reject")
-"""Three times as many of these are counted: a thousand take two to four seconds, and occasional work of the node itself
-would be a tenth of that.
-"""
+"""Three times as many requests are counted in these scenarios. A thousand take two to four seconds, and occasional work
+of the node would be a tenth of that."""
 CONNECTIONS = 64
 COUNTS = 3
 NODES_AT_A_TIME = 2
-"""Counts do not depend on how busy the machine is, and each node needs a core."""
+"""Counts do not depend on how busy the machine is, but each node needs a core."""
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 10.0
-"""An idle node's work recurs every second: over three seconds, its rate varies by a sixth."""
+"""Seconds in which an idle node is counted. Its work recurs every second, so its rate varies by a sixth over three
+seconds."""
 
 Figures = Mapping[str, int]
-"""Instructions per request, by scenario."""
+"""The instructions per request of each scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One scenario's count and its committed figure."""
+    """The count of one scenario, and its committed figure."""
 
     scenario: str
     counted: int
@@ -72,7 +73,7 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """The count divided by the figure."""
+        """The count divided by the committed figure."""
         return self.counted / self.committed
 
     @property
@@ -82,7 +83,7 @@ class Compared:
 
 
 def build_name() -> str:
-    """Return the interpreter, its compiler and the store's library: figures of other builds are not comparable."""
+    """Return the interpreter, its compiler and the store's library. Figures of other builds are not comparable."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{python}, {interpreter_build()}, SQLite {sqlite3.sqlite_version}, {platform.machine()}"
 
@@ -93,7 +94,7 @@ def read_figures(file: Path = FIGURES) -> dict[str, dict[str, int]]:
 
 
 def compare(counted: Figures, committed: Figures) -> list[Compared]:
-    """Return each scenario that both have."""
+    """Return the scenarios that have both a count and a committed figure."""
     return [Compared(name, counted[name], committed[name]) for name in counted if name in committed]
 
 
@@ -115,12 +116,12 @@ def count_once(
     first_key: int = 1,
     idle_per_s: float = 0.0,
 ) -> int:
-    """Return the instructions per request of a scenario, counted over `requests` after half as many warm-up requests.
+    """Return the instructions per request of a scenario, counted after half as many warm-up requests.
 
     `idle_per_s`, the instructions of the idle node per second, are subtracted.
 
     Raises:
-        ChildFailed: responses were missing or not as expected.
+        ChildFailed: Responses were missing or not as expected.
     """
     wire = ClosedWire(spec_for(scenario, target), first_key=first_key)
     try:
@@ -148,10 +149,11 @@ class Counting:
     requests: int
     counts: int = COUNTS
     committed: Figures = field(default_factory=dict)
-    """With these, the counts of a scenario end as soon as another one cannot change the result of the check."""
+    """With these figures, counting of a scenario ends as soon as another count cannot change the result of the check.
+    """
 
     def is_settled(self, scenario: str, counted: Sequence[int]) -> bool:
-        """Return whether the counts so far are conclusive."""
+        """Return whether the counts so far decide the result."""
         if len(counted) == self.counts:
             return True
         if scenario not in self.committed:
@@ -169,13 +171,13 @@ async def count(
     starts: Sequence[str] = tuple(STARTS),
     batches: Mapping[str, int] = STEPS,
 ) -> None:
-    """Add to `figures` the instructions per request of each scenario, of rows, and of starts.
+    """Add the instructions of each scenario (per request), of rows, and of starts to `figures`.
 
     A scenario's figure is the median of its counts. Also add the store thread's share of a miss, over this many batches
     of each kind.
 
     Raises:
-        ChildFailed: a node did not run, or did not respond as expected.
+        ChildFailed: A node did not run, or did not respond as expected.
     """
     at_a_time = trio.CapacityLimiter(NODES_AT_A_TIME)
     works = [partial(_count_stage, rows, counting, at_a_time) for rows in staged(names)]
@@ -218,7 +220,7 @@ async def _count_stage(rows: Sequence[Scenario], counting: Counting, at_a_time: 
 def _count_rows(
     rows: Sequence[Scenario], target: ServerTarget, callgrind: Callgrind, counting: Counting
 ) -> dict[str, int]:
-    """Count the scenarios that one running node can serve."""
+    """Count the scenarios that a single running node can serve."""
     idle_per_s, figures = idle_rate(target, callgrind), {}
     for row in rows:
         requests = counting.requests * (3 if row.name in SHORT else 1)
@@ -232,7 +234,7 @@ def _count_rows(
 
 
 def check(counted: Figures, committed: Figures | None) -> list[str]:
-    """Return a line for each hot path above its committed figure; print a note without committed figures."""
+    """Return a line for each hot path above its committed figure. Without committed figures, print a note."""
     if committed is None:
         print(f"no figures of this build, so nothing was compared; --record keeps these: {build_name()}")
         return []
@@ -245,14 +247,14 @@ def check(counted: Figures, committed: Figures | None) -> list[str]:
 
 
 def record(counted: Figures, file: Path = FIGURES) -> None:
-    """Store the counts as the figures of this build, without starts, whose marks apply to every build."""
+    """Store the counts as the figures of this build. Starts are omitted, because their marks apply to every build."""
     builds = read_figures(file) if file.exists() else {}
     builds[build_name()] = {name: figure for name, figure in counted.items() if name not in STARTS}
     file.write_bytes(msgspec.json.format(msgspec.json.encode(builds), indent=2) + b"\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count and print. Exit 1: a hot path exceeds its committed figure, or nothing could be counted."""
+    """Count and print. Exit 1 means that a hot path exceeds its committed figure, or that nothing could be counted."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000, help="requests per count (default 1,000)")
     wanted = parser.add_mutually_exclusive_group()

@@ -22,10 +22,10 @@ IDLE_S = 1.0
 
 
 async def measure_marks(seconds: float, results: Results, announce: Announce) -> None:
-    """Add to `results` the costs and all marks except the marks of the soak, which has its own scenario.
+    """Add the costs and all marks to `results`, except the mark of the soak, which has its own scenario.
 
     Raises:
-        ChildFailed: a server or a load generator did not run.
+        ChildFailed: A server or a load generator did not run.
     """
     options = CostOptions(seconds=seconds)
     await measure_costs(options, costs=results.costs, announce=announce)
@@ -52,7 +52,7 @@ async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str
 async def _few_and_many(seconds: float) -> list[Cost]:
     """Measure billed misses on one node with few and with many connections.
 
-    They alternate, because a machine's pace drifts.
+    They alternate, because the speed of a machine drifts.
     """
     miss = SCENARIOS["miss"]
     async with open_stage(miss.stage) as target:
@@ -63,21 +63,21 @@ async def _few_and_many(seconds: float) -> list[Cost]:
 
 
 async def _idle_bytes() -> int:
-    """Return the memory of a node on default settings without requests."""
+    """Return the memory of a node that runs on default settings and has received no requests."""
     async with open_stage(Stage(settings={})) as target:
         await trio.sleep(IDLE_S)
         return usage(target.pid).rss_bytes
 
 
 def added_latency(costs: Sequence[Cost]) -> Mark:
-    """Return the latency that the gateway adds for a single caller, from the costs of `direct` and `miss`."""
+    """Return the latency that the gateway adds for a single caller, computed from the costs of `direct` and `miss`."""
     direct, miss = costs
     added_ms = None if direct.unexpected or miss.unexpected else miss.p50_ms - direct.p50_ms
     return Mark("added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
 
 
 def lost_throughput(costs: Sequence[Cost]) -> Mark:
-    """Return the loss of throughput from few connections to many, which alternate in `costs`."""
+    """Return the throughput that is lost from few connections to many, which alternate in `costs`."""
     few, many = (sum(cost.per_second for cost in half) for half in (costs[0::2], costs[1::2]))
     lost = None if any(cost.unexpected for cost in costs) or not few else 100 * (1 - many / few)
     return Mark(f"throughput lost from 64 to {MANY} connections", lost, 10, "%")

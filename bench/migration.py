@@ -1,6 +1,6 @@
 """Measures the first start on an old ledger: `python -m bench.migration`, which reports whether it is fast enough.
 
-The store is like one of a version before the journal, with three thousand accounts and two entries per call.
+The store is like the store of a version before the journal, with three thousand accounts and two entries per call.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ACCOUNTS: Final = 3_000
 ADDED_AT_ONCE: Final = 10_000
 BEGAN_AT: Final = 1_700_000_000.0
 OLD: Final = MigrationSet(billing.MIGRATIONS.name, billing.MIGRATIONS.migrations[:4])
-"""The migrations of the ledger of entries."""
+"""The migrations that created the ledger of entries."""
 
 ADD_ACCOUNTS: Final = """
 INSERT INTO accounts (id, name, plan, unlimited, balance, held, created_at, version, pack) VALUES {rows}
@@ -47,14 +47,14 @@ INSERT INTO ledger_entries (account_id, kind, debit, credit, amount, balance_aft
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """The duration of the start in seconds, by the clock and in CPU time of the process."""
+    """The duration of the start in seconds: elapsed time, and CPU time of the process."""
 
     took_s: float
     cpu_s: float
 
 
 async def measure(folder: Path, entries: int) -> Migrated:
-    """Create an old store of about this many entries in `folder`, start on it, and verify the result."""
+    """Create an old store with about this many entries in `folder`, start on it, and verify the result."""
     url, accounts = f"sqlite:///{folder}/sluice.db", min(ACCOUNTS, max(1, entries // 10))
     each = (entries // accounts - 1) // 2
     async with open_store(url, [OLD]) as store:
@@ -81,7 +81,7 @@ def _add_entries(tx: Tx, rows: Sequence[Sequence[Value]]) -> None:
 
 
 def _entries(accounts: int, each: int) -> Iterator[tuple[Value, ...]]:
-    """Yield a welcome of `each` credits for each account, and then calls in turns of one credit each."""
+    """Yield a welcome of `each` credits for each account, and then calls of one credit, by accounts in rotation."""
     for number in range(accounts):
         moved = (f"acc_{number}", "bonus", "issued", "available", each, each)
         yield (*moved, None, None, None, None, "Welcome credits", BEGAN_AT + number)

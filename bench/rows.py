@@ -1,4 +1,4 @@
-"""The CPU per row of a list, beyond a single record: `python -m bench.rows`.
+"""Measures the CPU per row of a list, in addition to the cost of a single record: `python -m bench.rows`.
 
 A row is decoded, read, shaped and encoded in this process. For comparison, the plain stack parses and encodes the same
 body without any processing.
@@ -33,12 +33,13 @@ LISTS: Final = {
     "gitlab/repo/issues": "",
     "lemmy/posts": "posts",
 }
-"""Lists of one call, and the path of the rows in the body."""
+"""Lists that need one call, with the path of the rows in the body."""
 ROWS: Final = 100
 KNOWN_US: Final = 6.0
 NEW_US: Final = 10.0
 _BODIES: Final = 40
-"""Bodies with distinct texts: more than the number of texts that are cached (`upstreams.model.computed`)."""
+"""The number of bodies with distinct texts. It exceeds the number of texts that are cached
+(`upstreams.model.computed`)."""
 _ROUNDS: Final = 15
 _WORDS_MIN: Final = 20
 NOW_AT: Final = 1_735_689_600.0
@@ -56,20 +57,20 @@ class RowCost:
 
 @dataclass(frozen=True, slots=True)
 class RowBodies:
-    """The bodies of one list, and a node's processing of each, from its arrival to the encoded response."""
+    """The bodies of one list, and how a node processes each one, from receiving it to the encoded response."""
 
     page: Callable[[bytes], bytes]
     single: Callable[[bytes], bytes]
     full: bytes
-    """A hundred rows."""
+    """A body with a hundred rows."""
     alone: bytes
-    """One row."""
+    """A body with one row."""
     changed: Sequence[bytes]
     """Bodies of a hundred rows, each with distinct texts."""
 
 
 def prepared(id_: str, bodies: int) -> RowBodies:
-    """Return the bodies of a list, `bodies` of them with distinct texts; everything is compiled."""
+    """Return the bodies of a list, `bodies` of them with distinct texts. All code for them is already compiled."""
     slug, _, resource = id_.partition("/")
     platform = load_platform(slug)
     endpoint = next(one for one in platform.endpoints if one.resource == resource)
@@ -82,14 +83,14 @@ def prepared(id_: str, bodies: int) -> RowBodies:
         single(each)
         page(each)
     gc.collect()
-    gc.freeze()  # like a node: objects created at startup are in no collection
+    gc.freeze()  # as in a node, objects created at startup are not garbage-collected
     return RowBodies(page, single, raw, alone, changed)
 
 
 def measure_rows(id_: str, *, bodies: int = _BODIES, rounds: int = _ROUNDS) -> RowCost:
-    """Return the cost per row of this list, the best of several rounds over this many bodies."""
+    """Return the cost per row of this list: the best of several rounds over this many bodies."""
     of = prepared(id_, bodies)
-    for each in of.changed:  # the last texts differ from the first ones
+    for each in of.changed:  # the last texts differ from the first texts
         of.page(each)
     full = [of.full] * bodies
     works = ((of.single, [of.alone] * bodies), (of.page, full), (of.page, of.changed), (_plain, full))
@@ -99,7 +100,7 @@ def measure_rows(id_: str, *, bodies: int = _BODIES, rounds: int = _ROUNDS) -> R
 
 
 def _plain(body: bytes) -> bytes:
-    """Return a body parsed and encoded, like the plain stack does."""
+    """Return a body after parsing and encoding it, as the plain stack does."""
     return orjson.dumps(orjson.loads(body))
 
 
@@ -129,7 +130,7 @@ def _with_new_texts(body: Any, mark: str) -> Any:
 
 
 def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[bytes], bytes]:
-    """Return a node's whole processing of a body, from its arrival to the encoded response."""
+    """Return the whole processing of a body in a node, from receiving it to the encoded response."""
     values: Mapping[str, Value] = {**example_values(endpoint), "limit": rows}
     path = f"/v1/{platform.slug}/{endpoint.resource}"
 
@@ -152,7 +153,7 @@ def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[byt
 
 
 def _best_us(works: Sequence[tuple[Callable[[bytes], bytes], Sequence[bytes]]], rounds: int) -> list[float]:
-    """Return microseconds per call of each work, the best of several rounds over its bodies; the works alternate."""
+    """Return microseconds per call of each work, the best of several rounds over its bodies. The works alternate."""
     best = [float("inf")] * len(works)
     for _ in range(rounds):
         for nth, (work, bodies) in enumerate(works):
@@ -165,7 +166,7 @@ def _best_us(works: Sequence[tuple[Callable[[bytes], bytes], Sequence[bytes]]], 
 
 def main() -> None:
     """Print one line per list."""
-    print(f"{'microseconds a row of':24}{'texts known':>12}{'texts new':>12}{'plain stack':>12}")
+    print(f"{'microseconds per row':24}{'texts known':>12}{'texts new':>12}{'plain stack':>12}")
     for id_ in LISTS:
         cost = measure_rows(id_)
         print(f"{id_:24}{cost.known_us:12.1f}{cost.new_us:12.1f}{cost.plain_us:12.1f}", flush=True)

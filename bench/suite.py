@@ -1,4 +1,4 @@
-"""Runs scenarios in the open loop: each at several rates, each rate several times."""
+"""Runs scenarios in the open loop. Each is run at several rates, and each rate several times."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
-"""The names of everything that can run. Feed scenarios have no rates, so they are not in `SCENARIOS`."""
+"""The names of everything that can be run. Feed scenarios have no rates, so they are not in `SCENARIOS`."""
 
 
 def names_here() -> tuple[str, ...]:
@@ -29,7 +29,7 @@ HELLO_S = 1.0
 KEYS_A_STEP = 10_000_000
 SOAK_S_MAX = 1_800.0
 SOAK_REQUESTS_MIN = 100_000
-"""The fewest requests for a meaningful result about growth."""
+"""The minimum number of requests for a meaningful result about growth."""
 REFUSALS = (429, 503)
 
 Announce = Callable[[str], None]
@@ -40,17 +40,17 @@ Announce = Callable[[str], None]
 class SuiteOptions:
     """The scenarios to run, and for how long.
 
-    Rates are requests per second; without them, each scenario uses shares of its capacity.
+    Rates are in requests per second. Without them, each scenario uses shares of its capacity.
     """
 
     scenarios: tuple[str, ...] = NAMES
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
-    """Scenario -> label -> rate."""
+    """The rates by scenario and label."""
     seconds: float | None = None
-    """Counted seconds of a step; None for 3, or for a soak as long as its requests take."""
+    """The counted seconds of a step. None means 3, or, for a soak, as long as its requests take."""
     repeats: int = 5
     settings: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
-    """Dotted keys of config.toml that replace the scenario's own."""
+    """Dotted keys of config.toml that override the scenario's own."""
     feed: FeedOptions = field(default_factory=FeedOptions)
 
 
@@ -60,16 +60,16 @@ def works_of(options: SuiteOptions) -> int:
 
 
 def _works_of(name: str, options: SuiteOptions) -> int:
-    """Count the bare server, the rates of the scenario with their repeats, and one step to find the rates."""
+    """Count the bare server, the scenario's rates with their repeats, and one step to find the rates."""
     given = options.rates.get(name)
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
 
 async def run_suite(options: SuiteOptions, results: Results, announce: Announce) -> None:
-    """Add the figures of every scenario to `results`.
+    """Run every scenario and add its figures to `results`.
 
     Raises:
-        ChildFailed: a server or a load generator did not run.
+        ChildFailed: A server or a load generator did not run.
     """
     for name in options.scenarios:
         if name in feed.SCENARIOS:
@@ -79,10 +79,10 @@ async def run_suite(options: SuiteOptions, results: Results, announce: Announce)
 
 
 async def run_feed(name: str, options: FeedOptions, results: Results, announce: Announce) -> None:
-    """Add the figures of a feed scenario to `results`.
+    """Run a feed scenario and add its figures to `results`.
 
     Raises:
-        ChildFailed: a server did not run, or a reader of the feed got an unexpected response.
+        ChildFailed: A server did not run, or a reader of the feed received an unexpected response.
     """
     announce(name)
     found = await feed.SCENARIOS[name](options)
@@ -92,7 +92,7 @@ async def run_feed(name: str, options: FeedOptions, results: Results, announce: 
 
 
 def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:
-    """Return the scenario with other settings, under which refusals are expected."""
+    """Return the scenario with other settings. Refusals are expected under these settings."""
     if not settings:
         return scenario
     stage = replace(scenario.stage, settings={**scenario.stage.settings, **settings})
@@ -112,7 +112,8 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
             rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())
-        # Rate by rate, not repeat by repeat, so that a slow minute of the machine affects all rates alike.
+        # Rate by rate instead of repeat by repeat, so that a slow minute of the machine affects the repeats of one rate
+        # alike.
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
             announce(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
@@ -129,7 +130,7 @@ def seconds_of(scenario: Scenario, options: SuiteOptions, rate: float) -> float:
 
 
 async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, float]:
-    """Return the scenario's shares of the server's capacity in the closed loop."""
+    """Return the rates that are the scenario's shares of the server's capacity in the closed loop."""
     load = ClosedLoad(spec_for(scenario, target), connections=scenario.busy, seconds=CAPACITY_S)
     measured = await drive(load)
     capacity = max(measured.requests / measured.seconds, 1.0)
@@ -137,14 +138,17 @@ async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, floa
 
 
 async def measure_hello(seconds: float) -> float:
-    """Return CPU microseconds per request of the bare server: the machine's current pace. Its warm-up is as long."""
+    """Return CPU microseconds per request of the bare server, which show the machine's current speed.
+
+    Its warm-up is as long.
+    """
     async with open_stage(Stage("hello")) as target:
         cost = await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=seconds, warmup_s=seconds)
     return cost.cpu_us
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
-    """Return the mark on the node's growth per million requests; nothing for other scenarios and for short runs."""
+    """Return the mark for the node's growth per million requests; nothing for other scenarios and short runs."""
     steps = [step for point in points for step in point.steps]
     if scenario.requests is None or sum(step.requests for step in steps) < SOAK_REQUESTS_MIN:
         return []
@@ -152,7 +156,10 @@ def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
 
 
 def growth_mb(steps: Sequence[Step]) -> float:
-    """Return the own MB (10**6) added per million requests: the last tenth of the samples against the first tenth."""
+    """Return the growth of own memory in MB (10**6) per million requests.
+
+    It is the difference between the last and the first tenth of the samples.
+    """
     own = [held.own_bytes for step in steps for held in step.memory]
     tenth = max(len(own) // 10, 1)
     grown = median(own[-tenth:]) - median(own[:tenth])

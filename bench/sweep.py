@@ -14,12 +14,12 @@ from bench.suite import Announce, SuiteOptions, find_rates, run_suite, works_of
 _SHARED: Mapping[str, Setting] = MappingProxyType(
     {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
 )
-"""The kinds of stores of `shared`; their addresses are known once its servers run."""
+"""The kinds of stores of `shared`. Their addresses are known only when its servers run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A dotted key of config.toml and its values."""
+    """A dotted key of config.toml, and the values to try."""
 
     key: str
     values: tuple[Setting, ...]
@@ -29,7 +29,7 @@ def read_sweep(text: str) -> Sweep:
     """Return `limits.concurrent_requests=10,50` as a sweep.
 
     Raises:
-        WrongUse: the text is not a sweep.
+        WrongUse: The text is not a sweep.
     """
     key, equals, values = text.partition("=")
     if not equals or not values.strip():
@@ -41,7 +41,7 @@ def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
     """Reject settings that a node would reject, before anything is measured.
 
     Raises:
-        WrongUse: the key or one of its values is not valid in the gateway's config.toml.
+        WrongUse: The key or one of its values is not valid in the gateway's config.toml.
     """
     shared = _SHARED if scenario.stage.server == "shared" else {}
     check_settings(sweep.key, sweep.values, {**scenario.stage.settings, **shared})
@@ -56,10 +56,10 @@ def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
 
 
 async def run_sweep(sweep: Sweep, options: SuiteOptions, results: Results, announce: Announce) -> None:
-    """Add to `results` the scenario of `options` with each value, all at the same offered rates.
+    """Run the scenario of `options` with each value, at the same offered rates, and add the figures to `results`.
 
     Raises:
-        ChildFailed: a server or a load generator did not run, or the gateway rejects the setting.
+        ChildFailed: A server or a load generator did not run, or the gateway rejected the setting.
     """
     (name,) = options.scenarios
     scenario = SCENARIOS[name]

@@ -1,4 +1,4 @@
-"""The CPU of a miss on the store's thread: `python -m bench.writer`.
+"""Measures the CPU of a miss on the store's thread: `python -m bench.writer`.
 
 It uses a real file, whose commits wait for the disk. A miss is taken in one batch and settled in the next, as on a busy
 node, so each batch takes as many charges as it settles. The mark applies to batches of twenty.
@@ -37,18 +37,18 @@ from storage.store import Store
 from storage.transactions import Job, run_batch
 
 WRITER_US: Final = 15.0
-"""The most CPU microseconds of the store's thread per miss, in batches of twenty."""
+"""The maximum CPU microseconds of the store's thread per miss, in batches of twenty."""
 WARMUP: Final = 100
-"""Batches after which all statements are prepared."""
+"""The number of batches after which all statements are prepared."""
 TURNS: Final = 5
 TURN_MISSES: Final = 10_000
 APART_S: Final = 0.02
-"""Seconds between the requests of two batches, by their ids."""
+"""The seconds between the requests of two batches, according to their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchKind:
-    """The misses of each batch, and the accounts that they are spread over."""
+    """The number of misses of each batch, and of accounts that they are spread over."""
 
     misses: int
     accounts: int
@@ -64,10 +64,10 @@ KINDS: Final[Mapping[str, BatchKind]] = {
 
 
 class WriterLoad:
-    """Batches of misses, run like the store's thread runs them; only it changes itself."""
+    """Batches of misses, run in the same way as on the store's thread. Only it modifies itself."""
 
     def __init__(self, engine: SqliteEngine, charges: Charges, owners: Sequence[tuple[str, str]], misses: int) -> None:
-        """Take `owners`: accounts, each with a key, which take turns."""
+        """`owners` are the accounts, each with a key, which are charged in rotation."""
         self._engine = engine
         self._charges = charges
         self._owners = owners
@@ -78,7 +78,7 @@ class WriterLoad:
         self._open: list[Charge] = []
 
     def prepare(self, batches: int) -> None:
-        """Prepare the calls of this many batches, which is the event loop's share of the work."""
+        """Prepare the calls for this many batches, which is the event loop's part of the work."""
         self._ready = [[*self._settlements(), *self._takings()] for _ in range(batches)]
         self._ready.reverse()
         gc.collect()
@@ -126,7 +126,7 @@ def open_load(folder: Path, batches: BatchKind) -> Iterator[WriterLoad]:
     with own(file) as ownership, closing(connect(file)) as connection, closing(connect(file)) as watching:
         name_life(connection)
         engine = SqliteEngine(connection, FileWatch(file, ownership, watching, lambda _fault: None))
-        store = cast("Store", None)  # batches run here without the store
+        store = cast("Store", None)  # the batches run here, without the store
         charges = Charges(store, Balances(store), now=time.time, node="bench")
         load = WriterLoad(engine, charges, owners, batches.misses)
         load.prepare(WARMUP)
@@ -144,13 +144,13 @@ async def _make_owners(url: str, accounts: int) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print one line per kind of batch: the best of its turns, in which the kinds alternate."""
+    """Print one line per kind of batch: the best of its turns. The kinds alternate between turns."""
     with TemporaryDirectory(prefix="sluice-bench-writer-") as folder:
         for name, batches in KINDS.items():
             with open_load(Path(folder), batches) as load:
                 best = min(load.measure_us() for _ in range(TURNS))
             verdict = "" if name != TWENTY else f", at most {WRITER_US:g}: {'met' if best <= WRITER_US else 'not met'}"
-            print(f"{name}: {best:.1f} us of CPU a miss{verdict}", flush=True)
+            print(f"{name}: {best:.1f} us of CPU per miss{verdict}", flush=True)
 
 
 if __name__ == "__main__":

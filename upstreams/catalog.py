@@ -33,12 +33,12 @@ class Catalog:
         """Return the endpoint at a request path, such as `/v1/github/profile`; None if there is none."""
         return self._by_path.get(path)
 
-    def by_id(self, id: str) -> Listing | None:  # noqa: A002 - the specification's name
+    def by_id(self, id: str) -> Listing | None:  # noqa: A002 - the name in the specification
         """Return the endpoint with an id, such as `github/profile`; None if there is none."""
         return self._by_path.get(f"/v1/{id}")
 
     def all(self) -> list[Listing]:
-        """Return all endpoints, including those that lack a credential."""
+        """Return all endpoints, including unavailable ones."""
         return list(self._by_path.values())
 
     def available(self) -> list[Listing]:

@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names, at a cost that hardly depends on the number of names."""
+"""Suggestions for misspelled names. Their cost hardly depends on the number of names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 _TEXT_MAX: Final = 200
-"""Maximum characters of a text that are compared."""
+"""The maximum number of characters of a text that are compared."""
 _COMPARED_MAX: Final = 16
 _BITS: Final = 512
 
@@ -17,8 +17,8 @@ _BITS: Final = 512
 class KnownNames:
     """A fixed set of names, with suggestions for misspelled ones.
 
-    `get_close_matches` takes about 25 us per name, which is 20 ms for 800 paths. Therefore only the names that share
-    the most letter pairs with the text are compared by it. A set of pairs is a bit set in an integer.
+    `get_close_matches` takes about 25 us per name, or 20 ms for 800 paths. Therefore it compares only the names that
+    share the most letter pairs with the text. A set of pairs is stored as bits of an integer.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -28,7 +28,7 @@ class KnownNames:
     def nearest(self, text: str, *, cutoff: float = 0.6) -> str | None:
         """Return the name that `text` probably means; None if no name has a similarity of `cutoff` (0 to 1)."""
         text = text[:_TEXT_MAX]
-        if self._pairs is None:  # on the first mistake, so that startup does not pay for it
+        if self._pairs is None:  # computed at the first misspelled name, so that it does not delay startup
             self._pairs = [(_pairs_in(name), name) for name in self._names]
         sent = _pairs_in(text)
         size = sent.bit_count()

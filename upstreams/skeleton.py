@@ -1,4 +1,4 @@
-"""The skeleton of a platform, as `sluice platforms new` writes it: one endpoint of each kind, tested by its cases."""
+"""The skeleton of a platform that `sluice platforms new` writes: one endpoint of each kind, with test cases."""
 
 from __future__ import annotations
 
@@ -185,5 +185,5 @@ def write_skeleton(slug: str, folder: Path) -> list[Path]:
 
 
 def _sorted(imports: re.Match[str]) -> str:
-    """Return a block of imports, sorted, because the position of the slug depends on its letters."""
+    """Return a sorted block of imports. It is sorted here, because the position of the slug depends on its letters."""
     return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))

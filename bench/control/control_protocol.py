@@ -1,7 +1,7 @@
 """Commands to a server under test, sent to its admin address.
 
-They create accounts, append events, plant monitors and queue deliveries. `bench.control.feed_node` runs them with a
-real node, `bench.peers.parking` with a bare server; a client needs no other knowledge of the server.
+The commands create accounts, append events, create monitors and queue deliveries. `bench.control.feed_node` runs them
+with a real node, `bench.peers.parking` with a bare server. A client needs no other interface of the server.
 """
 
 import http.client
@@ -26,7 +26,7 @@ LEFT = "bench.left"
 TRUST = "bench.trust"
 ANSWER_S = 120.0
 IDLE_S = 2.0
-"""A node closes connections that were idle for more than a few seconds."""
+"""Seconds after which a connection is replaced, because a node closes connections that were idle for longer."""
 PEOPLE_AT_ONCE = 20
 """A small number, so that the memory needed to create them is not attributed to later work."""
 
@@ -48,7 +48,7 @@ class People(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PersonKey(msgspec.Struct, frozen=True):
-    """A key, and the id that its events have."""
+    """A key, and the id that its events contain."""
 
     id: str
     key: str
@@ -62,9 +62,9 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Append `count` events to one account, or in one transaction one event to each account created here.
+    """Append `count` events to one account, or, in a single transaction, one event to each account created here.
 
-    With `key_id`, only that key sees them. The response is `Appended`.
+    With `key_id`, the events are visible only to that key. The response is `Appended`.
     """
 
     account: str | None = None
@@ -73,21 +73,21 @@ class Append(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The instant of the last commit, before any client was notified, in nanoseconds of CLOCK_MONOTONIC."""
+    """The time of the last commit, before any client was notified, in nanoseconds of CLOCK_MONOTONIC."""
 
     committed_ns: int
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """The number of polls that the server holds, or of deliveries that have not ended."""
+    """The number of polls that the server holds, or of deliveries that have not ended yet."""
 
     count: int
 
 
 class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Store monitors of new accounts; the nth has its first slot `stagger_s` * n seconds after `slot`.
+    """Store monitors of new accounts. The first slot of the nth monitor is `stagger_s` * n seconds after `slot`.
 
-    They deliver to `urls`, in turn.
+    They deliver to `urls` in rotation.
     """
 
     count: int
@@ -98,7 +98,7 @@ class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """The number of waiting and active runs; once there are none, how many ended, how many were ok, and when.
+    """The number of waiting and active runs. Once there are none: how many ended, how many were ok, and when.
 
     `lags` is a histogram in nanoseconds.
     """
@@ -111,7 +111,7 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 class Hook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Create accounts with one monitor for each URL, which never runs and delivers to the URL."""
+    """Create accounts that have one monitor for each URL. The monitor never runs, and delivers to the URL."""
 
     urls: tuple[str, ...]
     accounts: int
@@ -124,39 +124,39 @@ class Unhook(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class PostWebhooks(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Queue deliveries to these URLs in turn, in one transaction. The response is `Posting`."""
+    """Queue deliveries to these URLs in rotation, in one transaction. The response is `Posting`."""
 
     urls: tuple[str, ...]
     count: int
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """The instant of the commit in Unix seconds, and the CPU time of the node's process up to then."""
+    """The time of the commit in Unix seconds, and the CPU time that the node's process had used by then."""
 
     at: float
     cpu_s: float
 
 
 class Posted(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """List the deliveries that were queued from an instant on. The response is `QueuedAt`."""
+    """List the deliveries that were queued since a given time. The response is `QueuedAt`."""
 
     since: float
 
 
 class QueuedAt(msgspec.Struct, frozen=True):
-    """The instant at which each delivery was queued, in its transaction."""
+    """The time at which each delivery was queued, as set in its transaction."""
 
     at: dict[str, float]
 
 
 class Trust(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Trust receivers certified by the authority in this file; must be sent before the first delivery to them."""
+    """Trust receivers that are certified by the authority in this file. Send this before the first delivery to them."""
 
     file: str
 
 
 class ControlClient:
-    """A connection for commands. One command at a time."""
+    """A connection for commands, which are sent one at a time."""
 
     def __init__(self, place: ControlAddress) -> None:
         """Create a client without connecting it."""
@@ -167,7 +167,7 @@ class ControlClient:
         self._used_at = time.monotonic()
 
     def send(self, name: str, arguments: msgspec.Struct | None = None) -> None:
-        """Send a command; call `receive` next."""
+        """Send a command. Call `receive` next."""
         body = b"{}" if arguments is None else msgspec.json.encode(arguments)
         if time.monotonic() - self._used_at > IDLE_S:
             self._connection.close()  # the next request reconnects

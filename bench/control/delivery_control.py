@@ -49,7 +49,7 @@ class Hooked(NamedTuple):
 
 
 class DeliveryOperations:
-    """Creates monitors with webhooks, and queues deliveries for them as the transactions of runs do."""
+    """Creates monitors with webhooks, and queues deliveries for them in the same way as the transactions of runs."""
 
     def __init__(self, node: Node) -> None:
         """Start without webhooks."""
@@ -114,12 +114,12 @@ class DeliveryOperations:
         return msgspec.to_builtins(await self._store.read(_count))
 
     async def _trust(self, args: Trust) -> Any:
-        os.environ["SSL_CERT_FILE"] = args.file  # read when the first TLS connection is made
+        os.environ["SSL_CERT_FILE"] = args.file  # the file is read when the first TLS connection is made
         return {}
 
 
 def _ended_run(hooked: Hooked, number: int) -> Run:
-    """Return a run in the state in which its delivery is queued; each has its own slot."""
+    """Return a run in the state in which its delivery is queued. Each run has its own slot."""
     id_, slot = f"run_post{number:028x}", float(number)
     return Run(id_, hooked.monitor_id, hooked.account_id, slot, "ok", slot, finished_at=slot)
 

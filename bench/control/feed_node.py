@@ -1,6 +1,6 @@
 """A node as in `sluice serve`, with the bench's commands: `python -m bench.control.feed_node CONFIG`.
 
-The commands are operations of its admin address, added here; no node outside the bench has them.
+The commands are operations of its admin address. They are added here, and no other node has them.
 """
 
 import os
@@ -32,7 +32,7 @@ from storage.store import Tx
 
 CREDITS = 1_000_000
 A_WRITE = 2_000
-"""Events per transaction if many are appended."""
+"""The number of events per transaction if many are appended."""
 
 
 def fact(account_id: str, key_id: str | None = None) -> Fact:
@@ -61,7 +61,7 @@ def fact(account_id: str, key_id: str | None = None) -> Fact:
 class BenchOperations:
     """The commands on one node.
 
-    Accounts created here are remembered, so that events can be appended to all of them at once.
+    Accounts created here are remembered, so that events can be appended to all of them in one transaction.
     """
 
     def __init__(self, node: Node) -> None:
@@ -98,18 +98,18 @@ class BenchOperations:
         return _announce(committed_ns)
 
     async def _write(self, facts: Sequence[Fact]) -> int:
-        """Append events, and return the instant of the commit."""
+        """Append events, and return the time of the commit."""
         committed: list[int] = []
-        await self._node.stores.store.write(partial(self._in, facts=facts, note=committed.append))
+        await self._node.stores.store.write(partial(self._append_in, facts=facts, note=committed.append))
         return committed[-1]
 
-    def _in(self, tx: Tx, *, facts: Sequence[Fact], note: Callable[[int], None]) -> None:
-        tx.on_commit(lambda: note(time.monotonic_ns()))  # before the feed's own callback, which wakes waiting polls
+    def _append_in(self, tx: Tx, *, facts: Sequence[Fact], note: Callable[[int], None]) -> None:
+        tx.on_commit(lambda: note(time.monotonic_ns()))  # runs before the feed's callback, which wakes polls
         self._node.stores.feed.append(tx, facts)
 
     async def _waiting(self, _args: Nothing) -> Any:
         count = len(self._node.feed.hub)
-        # A counted poll may still be about to read; pages are read in the order of their requests.
+        # A counted poll may not have read yet. Pages are read in the order of their requests.
         for account_id in self._accounts[:1]:
             await self._node.feed.readers.pages.read(PageQuery(account_id, "", 0, 1, Filters()))
         return msgspec.to_builtins(Waiting(count))
@@ -136,7 +136,7 @@ def main(path: str) -> None:
     """Run the node of a config."""
     config = read_config(path)
     read_again = partial(load_config, path, os.environ, known_platforms())
-    secrets = load_secret({}, config.store.data_dir)  # its own secret, not the operator's, because its token is sent
+    secrets = load_secret({}, config.store.data_dir)  # not the operator's, because its token is sent
     with open_log(config.log.level, access=config.log.access) as log:
         run(partial(serve, Start(config, read_again, secrets, os.environ, log)))
 

@@ -24,13 +24,13 @@ DAY_S = 86_400.0
 CREDITS = 1_000_000
 SECRET = "whsec_c2VjcmV0IG9mIHRoZSBiZW5jaA=="
 A_WRITE = 2_000
-"""Monitors per transaction."""
+"""The number of monitors per transaction."""
 OPEN = "SELECT COUNT(*) FROM runs WHERE status IN ('pending', 'running')"
 ENDED = "SELECT status, started_at - start_at, finished_at FROM runs WHERE finished_at IS NOT NULL"
 
 
 class MonitorOperations:
-    """Plants monitors as rows, beyond the plan's limits, and reports how their runs went."""
+    """Creates monitors as rows, even beyond the plan's limits, and reports how their runs went."""
 
     def __init__(self, node: Node) -> None:
         """Start without monitors."""
@@ -66,12 +66,12 @@ class MonitorOperations:
 
 
 def _slot(args: Plant, nth: int) -> float:
-    """Return a slot, which is a whole second."""
+    """Return a slot, rounded to a whole second."""
     return float(floor(args.slot + args.stagger_s * nth))
 
 
 def _read(tx: Tx) -> Ran:
-    """Return the results of the runs; while some are active, only their number."""
+    """Return the results of the runs. While some are active, return only how many."""
     waiting = tx.one(OPEN)
     assert waiting is not None, "COUNT returns one row"
     if waiting[0]:
@@ -90,7 +90,7 @@ def add_hook(tx: Tx, cipher: Cipher, monitor_id: str, url: str) -> None:
 
 
 def bench_monitor(monitor_id: str, account_id: str, *, next_slot_at: float | None) -> Monitor:
-    """Return a daily monitor with its first slot at `next_slot_at`, or one that never runs if None."""
+    """Return a daily monitor whose first slot is `next_slot_at`; if None, it never runs."""
     made_at = (next_slot_at or DAY_S) - DAY_S
     return Monitor(
         id=monitor_id,

@@ -1,1 +1,1 @@
-"""Scenarios, settings, results, processes and errors: the base of every part of the bench."""
+"""Scenarios, settings, results, processes and errors, which every part of the bench uses."""

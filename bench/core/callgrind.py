@@ -14,7 +14,7 @@ def total_of(profile: str) -> int:
     """Return the total instructions of a callgrind profile.
 
     Raises:
-        ChildFailed: the profile has no total.
+        ChildFailed: The profile has no total.
     """
     found = _TOTAL.search(profile)
     if found is None:
@@ -31,7 +31,7 @@ class Callgrind:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Return the words to put before the counted command; counting starts switched off."""
+        """Return the words to put before the command to count. Counting is switched off at the start."""
         return (
             *("env", "PYTHONHASHSEED=0", "valgrind", "--tool=callgrind", "--instr-atstart=no"),
             *(f"--callgrind-out-file={self._folder}/profile", f"--vgdb-prefix={self._folder}/vgdb"),
@@ -43,7 +43,7 @@ class Callgrind:
         self._send_command(pid, "zero")
 
     def end(self, pid: int) -> int:
-        """Return the instructions counted since `begin`, over all threads."""
+        """Return the instructions counted since `begin`, summed over all threads."""
         self._send_command(pid, "dump")
         self._taken += 1
         return total_of((self._folder / f"profile.{self._taken}").read_text())

@@ -8,11 +8,11 @@ class BenchError(Exception):
 
 
 class ChildFailed(BenchError):
-    """A command of the bench did not start or did not succeed; the text holds the end of its output."""
+    """A command of the bench did not start or failed. The text contains the end of its output."""
 
 
 class ResultsUnreadable(BenchError):
-    """A file holds no results of this format; the text names the file and the reason."""
+    """A file contains no results of this format. The text names the file and the reason."""
 
 
 class NotAsExpected(BenchError):

@@ -1,4 +1,4 @@
-"""Describes the machine, interpreter, libraries and commit that figures were measured with."""
+"""Describes the machine, interpreter, libraries and commit with which figures were measured."""
 
 import os
 import platform
@@ -35,22 +35,22 @@ class Machine:
 
     cpu: str
     cpus: int
-    """The CPUs that this process can use."""
+    """The number of CPUs that this process can use."""
     memory_bytes: int
     system: str
-    """With the kernel version."""
+    """The operating system with its kernel version."""
     python: str
     libraries: dict[str, str]
     load_average: float
-    """The load average of the minute before the run."""
+    """The load average in the minute before the run."""
     build: str = ""
-    """The interpreter's compiler, and the optimisations that were explicitly enabled."""
+    """The interpreter's compiler, and the optimizations that were explicitly enabled."""
     cpu_quota: float | None = None
-    """The CPUs that a control group allows, if fewer than all."""
+    """The number of CPUs that a control group allows, if it allows fewer than all."""
     store_on: str = ""
-    """The file system of the stores of a run, which are in the temporary folder."""
+    """The file system of the run's stores, which are in the temporary folder."""
     commit: str = ""
-    """The commit of this program, with `and changes` if files differ from it."""
+    """The commit of this program, followed by `and changes` if files differ from it."""
 
 
 def this_machine() -> Machine:
@@ -74,8 +74,8 @@ def this_machine() -> Machine:
 
 
 def described(machine: Machine) -> str:
-    """Return the machine in one line, for readers of the tables."""
-    quota = "" if machine.cpu_quota is None else f" (no more than {machine.cpu_quota:g} of them at a time)"
+    """Return a description of the machine in one line, for readers of the tables."""
+    quota = "" if machine.cpu_quota is None else f" (at most {machine.cpu_quota:g} of them at a time)"
     libraries = [
         f"{name} {machine.libraries[name]}" for name in ("trio", "httptools", "sqlite") if name in machine.libraries
     ]
@@ -109,14 +109,14 @@ def _version(name: str) -> str:
 
 
 def interpreter_build() -> str:
-    """Return the interpreter's compiler, and the optimisations that were explicitly enabled."""
+    """Return the interpreter's compiler, and the optimizations that were explicitly enabled."""
     configured = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
     asked = [option for option in ("--enable-optimizations", "--with-lto") if option in configured]
     return ", ".join([platform.python_compiler(), *asked])  # distributions may enable them without these options
 
 
 def cpu_quota(file: Path) -> float | None:
-    """Return the CPUs that a control group's `cpu.max` allows, or None without a limit."""
+    """Return the number of CPUs that a control group's `cpu.max` allows; None if it sets no limit."""
     try:
         allowed, _, period = file.read_text().partition(" ")
         return None if allowed == "max" else int(allowed) / int(period)
@@ -125,7 +125,7 @@ def cpu_quota(file: Path) -> float | None:
 
 
 def _file_system(folder: Path) -> str:
-    """Return the kind of a folder's file system, from the nearest mount above it."""
+    """Return the type of a folder's file system, from the closest mount above it."""
     mounts = dict(_mounts())
     return next((mounts[str(each)] for each in (folder, *folder.parents) if str(each) in mounts), "")
 

@@ -1,4 +1,4 @@
-"""Child processes of the bench: started, measured from /proc while they run, and always stopped by their own id."""
+"""Child processes of the bench. They are measured from /proc while they run, and always stopped by their own id."""
 
 import os
 import resource
@@ -19,7 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 
 START_S = 120.0
-"""A server under a profiler on a busy machine takes many times longer to start."""
+"""The maximum start time. A server under a profiler takes many times longer to start on a busy machine."""
 STOP_S = 10.0
 READY_LINE_BYTES_MAX = 65_536
 LOG_TAIL_BYTES = 2_000
@@ -31,7 +31,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Usage:
     """CPU seconds (user and system) and resident bytes of a process and its living children.
 
-    `own_bytes` are resident bytes without mapped files, because a store's pages are in the system's cache anyway.
+    `own_bytes` are the resident bytes without mapped files, because the pages of a store are in the system's cache
+    anyway.
     """
 
     cpu_s: float
@@ -48,7 +49,7 @@ class Child:
 
 
 def raise_open_files() -> None:
-    """Raise the limit of open sockets of this process to the system's maximum; the default is about a thousand."""
+    """Raise the limit of open sockets of this process to the system's maximum. The default is about a thousand."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -74,7 +75,7 @@ def _family(pid: int) -> Iterator[int]:
 def _own_usage(pid: int) -> Usage:
     _, resident, mapped, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
     return Usage(
-        # The clock of clock_getcpuclockid: exact to the nanosecond, while /proc counts ticks of 10 ms.
+        # The clock of clock_getcpuclockid is exact to the nanosecond, while /proc counts ticks of 10 ms.
         cpu_s=time.clock_gettime((~pid << 3) | 2),
         rss_bytes=resident * _PAGE_BYTES,
         own_bytes=(resident - mapped) * _PAGE_BYTES,
@@ -82,14 +83,14 @@ def _own_usage(pid: int) -> Usage:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Return (idle, all) ticks of all CPUs since the system started; the load is the difference between two calls."""
+    """Return (idle, all) ticks of all CPUs since the system started. The load is the difference between two calls."""
     with Path("/proc/stat").open() as file:
         ticks = [int(count) for count in file.readline().split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process started here has ended, waited for or not."""
+    """Return whether a process that was started here has ended, even if it was not waited for."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in (b"Z", b"X")
     except (FileNotFoundError, ProcessLookupError):
@@ -100,15 +101,17 @@ def has_ended(pid: int) -> bool:
 async def open_server(
     command: Sequence[str], *, log: Path, environ: Mapping[str, str] = MappingProxyType({})
 ) -> AsyncIterator[Child]:
-    """Run `command` until the block ends, which begins once it has printed its first line. Its stderr goes to `log`.
+    """Run `command` until the block ends. The block begins after the command's first line; stderr goes to `log`.
 
     `environ` is added to this process's own environment.
 
     Raises:
-        ChildFailed: it ended, or was silent for `START_S`, before that line; or the block failed because it ended.
+        ChildFailed: The command ended, or printed no line within `START_S`; or the block failed because the command
+            ended.
     """
     with log.open("wb") as errors:
-        # A separate session: Ctrl-C reaches only the bench, which then stops its children in order.
+        # The child gets a separate session, so that Ctrl-C reaches only the bench, which then stops its children in
+        # order.
         process = await trio.lowlevel.open_process(
             list(command),
             stdout=subprocess.PIPE,
@@ -144,7 +147,7 @@ async def _ready_line(process: trio.Process, *, log: Path) -> bytes:
 
 
 async def _first_line(stdout: trio.abc.ReceiveStream) -> bytes:
-    # A server prints only the ready line, so nothing else is read here.
+    # A server prints only the ready line, so a chunk cannot contain anything else.
     line = received = bytes(await stdout.receive_some())
     while received and not line.endswith(b"\n") and len(line) < READY_LINE_BYTES_MAX:
         received = bytes(await stdout.receive_some())
@@ -158,7 +161,7 @@ async def run_command(
     """Return the stdout of `command`; `environ` is added to this process's own environment.
 
     Raises:
-        ChildFailed: its exit code was not 0.
+        ChildFailed: The exit code of the command was not 0.
     """
     done = await trio.run_process(
         list(command),

@@ -1,4 +1,4 @@
-"""The results of a run of the bench: one JSON document, and its place on disk."""
+"""The results of a run of the bench: one JSON document, and its location on disk."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,44 +15,46 @@ FOLDER = Path(__file__).resolve().parents[1] / "results"
 
 
 class MemorySample(NamedTuple):
-    """The memory of the server's process at an instant, in seconds of CLOCK_MONOTONIC."""
+    """The memory of the server's process at one time, given in seconds of CLOCK_MONOTONIC."""
 
     at_s: float
     rss_bytes: int
     own_bytes: int
-    """Without mapped files."""
+    """The resident memory without mapped files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One open loop at one rate. Latencies are of served requests, measured from their scheduled instants."""
+    """The figures of one open loop at one rate. Latencies cover only served requests, from their scheduled times."""
 
     rate: float
     """Offered requests per second."""
     served_per_s: float
     refused_per_s: float
     cpu_us: float
-    """CPU microseconds of the server's process per response; 0 without any response."""
+    """CPU microseconds of the server's process per response; 0 without responses."""
     cpu_share: float
     """CPU seconds of the server's process per second."""
     machine_share: float
-    """The share of the machine's CPU time in use, 0 to 1: at 1, the figures describe the machine, not the server."""
+    """The share of the machine's CPU time in use, 0 to 1. If it is 1, the figures describe the machine, not the server.
+    """
     p50_ms: float
     p90_ms: float
     p99_ms: float
     p999_ms: float
     max_ms: float
     lag_p99_ms: float
-    """The generator's own lateness: from a request's scheduled instant to when the generator noticed it."""
+    """The p99 of the generator's own lateness: the time from a request's scheduled time until the generator noticed it.
+    """
     requests: int
     unanswered: int
     connections: int
     unexpected: dict[str, int]
     memory: tuple[MemorySample, ...]
     seconds: float = 0.0
-    """Counted seconds; 0 in older files."""
+    """The counted time in seconds; 0 in older files."""
     refused_p99_ms: float = 0.0
-    """The percentile of the refusals, 0 if there were none."""
+    """The p99 of refusals; 0 if there were none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +63,16 @@ class Point:
 
     scenario: str
     label: str
-    """The key by which `compare` matches points: a share of the server's capacity (`50 %`), or a rate that was given.
+    """The key by which `compare` matches points: a share of the server's capacity (`50 %`), or the rate that was given.
     """
     setting: str = ""
-    """The setting that a sweep varies, such as `limits.concurrent_requests=10`."""
+    """The value of the setting that a sweep varies, such as `limits.concurrent_requests=10`."""
     steps: list[Step] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a scenario in the closed loop, in which a connection sends its next request after the response."""
+    """The cost of a scenario in the closed loop, where each connection sends its next request after the response."""
 
     scenario: str
     connections: int
@@ -83,14 +85,14 @@ class Cost:
     rss_bytes: int
     client_us: float
     unexpected: dict[str, int]
-    """Responses that did not match the scenario; with any of them, the figures are not valid."""
+    """Responses that did not match the scenario. If there are any, the figures are not valid."""
     wrk_per_second: float | None = None
     wrk_cpu_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One figure with a limit that the gateway should keep."""
+    """One figure with a limit that the gateway should stay within."""
 
     name: str
     value: float | None
@@ -115,14 +117,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One run of the suite. Its lists grow during the run; only the run itself adds to them."""
+    """One run of the suite. Its lists grow during the run, and only the run itself modifies them."""
 
     machine: Machine
     made_at: str
     format: int = FORMAT
     complete: bool = False
     hello_us: list[float] = field(default_factory=list)
-    """CPU microseconds per request of the bare Trio + httptools server, measured during the run: the machine's pace."""
+    """CPU microseconds per request of the bare Trio + httptools server, which show how fast the machine was during the
+    run."""
     costs: list[Cost] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
@@ -135,7 +138,7 @@ def new_results() -> Results:
 
 
 def save(results: Results, file: Path) -> None:
-    """Write the document, and create its folder if needed."""
+    """Write the document. Its folder is created if needed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
 
@@ -144,7 +147,7 @@ def load(file: Path) -> Results:
     """Read a document.
 
     Raises:
-        ResultsUnreadable: the file is missing, or not of this format.
+        ResultsUnreadable: The file is missing, or has another format.
     """
     try:
         results = msgspec.json.decode(file.read_bytes(), type=Results)

@@ -1,4 +1,4 @@
-"""The scenarios, one row each."""
+"""The scenarios, as a table with one row each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,15 @@ from bench.core.settings import Setting
 TRANSPARENT: Mapping[str, Setting] = MappingProxyType(
     {"limits.requests_per_minute": 2_000_000, "limits.concurrent_requests": 10_000, "server.shed": False}
 )
-"""Limits that refuse no request, so that the work is measured and not the refusals. The window of one key then holds 16
-MB (8 bytes per request), which is part of the resident memory.
-"""
+"""Limits that no request reaches, so that the work is measured instead of refusals. The window of one key then has 16
+MB (8 bytes per request), which is part of the resident memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The server that a scenario needs, its settings, and the behaviour of the sandbox upstream.
+    """The server that a scenario needs, its settings, and the behavior of the sandbox upstream.
 
-    `settings` are dotted keys of config.toml; they apply only to the servers `gateway` and `shared`.
+    `settings` contains dotted keys of config.toml, which apply only to the servers `gateway` and `shared`.
     """
 
     server: str = "gateway"
@@ -29,7 +28,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One kind of request to one server, and the responses that it must get."""
+    """One kind of request to one server, and the expected responses."""
 
     name: str
     path: str
@@ -41,17 +40,17 @@ class Scenario:
     statuses: tuple[int, ...] = (200,)
     """Statuses that count as served."""
     tolerated: tuple[int, ...] = ()
-    """Other allowed statuses: refusals, which are counted separately and excluded from latencies."""
+    """Other allowed statuses: refusals, which are counted separately and not included in latencies."""
     head: str = ""
-    """Lower-case text that the head of every served response except the first must contain."""
+    """Lower-case text that the head of every served response must contain, except the first one."""
     busy: int = 64
-    """Connections of the closed loop that measures the server's capacity."""
+    """The number of connections of the closed loop that measures the server's capacity."""
     connections: int = 1_000
-    """The most connections of the open loop; further requests wait, and their wait is counted."""
+    """The maximum number of connections of the open loop. Further requests wait, and their wait is included."""
     shares: tuple[float, ...] = (0.2, 0.5, 0.8, 1.0)
     """Offered rates as shares of the closed loop's capacity."""
     requests: int | None = None
-    """If set, count this many requests instead of a number of seconds."""
+    """If set, this many requests are counted, instead of a number of seconds."""
 
 
 _PROFILE = "/v1/github/profile?handle=user{n}"
@@ -83,4 +82,4 @@ _ALL = (
 )
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType({row.name: row for row in _ALL})
 PEERS = ("hello", "nginx", "plain", "direct")
-"""Servers to compare with; they are measured only together with the gateway."""
+"""Servers to compare with. They are measured only together with the gateway."""

@@ -1,4 +1,4 @@
-"""The gateway's config.toml as the bench writes it, from dotted keys."""
+"""Writes the gateway's config.toml for the bench, from dotted keys."""
 
 import json
 import re
@@ -18,12 +18,12 @@ BASE: Mapping[str, Setting] = MappingProxyType({"server.port": 0, "admin.port": 
 RESERVED = frozenset(
     {"server.host", "server.port", "admin.host", "admin.port", "store.url", "state.url", "upstreams.egress"}
 )
-"""The settings that the bench sets itself: fresh stores, and loopback for all addresses."""
+"""The settings that the bench sets itself, so that stores are fresh and all addresses are on loopback."""
 _DOTTED = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 
 
 def toml(settings: Mapping[str, Setting]) -> str:
-    """Return dotted keys as tables of TOML."""
+    """Return dotted keys as nested tables of TOML."""
     tables: dict[str, list[str]] = {}
     for key, value in settings.items():
         table, _, name = key.rpartition(".")
@@ -33,7 +33,7 @@ def toml(settings: Mapping[str, Setting]) -> str:
 
 def _written(value: Setting) -> str:
     if isinstance(value, str):
-        # Of the characters that JSON leaves unescaped, TOML requires an escape only for DEL.
+        # Of the characters that JSON does not escape, TOML requires an escape only for DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, tuple):
         return f"[{', '.join(map(_written, value))}]"
@@ -41,7 +41,7 @@ def _written(value: Setting) -> str:
 
 
 def spelled(value: Setting) -> str:
-    """Return a value for display: as in config.toml, text without its quotes."""
+    """Return a value for display, as in config.toml but with text unquoted."""
     return value if isinstance(value, str) else _written(value)
 
 
@@ -49,10 +49,10 @@ def read_settings(text: str) -> tuple[Setting, ...]:
     """Return comma-separated values from a command line: TOML values, such as `[5, 300], [1]`, or bare words.
 
     Raises:
-        WrongUse: a value is missing, or not a possible setting.
+        WrongUse: A value is missing, or is not a possible setting.
     """
     try:
-        # In its own document, so that the text cannot contain anything but values.
+        # Parsed as a separate document, so that the text cannot contain anything but values.
         document = tomllib.loads(f"values = [{text}]")
     except (tomllib.TOMLDecodeError, RecursionError):
         document = {}
@@ -84,10 +84,10 @@ def _read_word(text: str) -> Setting:
 
 
 def check_settings(key: str, values: Sequence[Setting], others: Mapping[str, Setting]) -> None:
-    """Validate each value of a key with the gateway's own reader, together with the other settings.
+    """Validate each value of a key with the gateway's own parser, together with the other settings.
 
     Raises:
-        WrongUse: the key does not exist, is set by the bench, or does not accept a value.
+        WrongUse: The key does not exist, is set by the bench, or does not accept one of the values.
     """
     if not _DOTTED.fullmatch(key):
         raise WrongUse(f"{key!r} is not a setting of config.toml; an example is limits.concurrent_requests")

@@ -1,4 +1,4 @@
-"""Concurrent work, and work that Ctrl-C ends."""
+"""Runs work concurrently, and runs work that Ctrl-C ends."""
 
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +16,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_side_by_side(*works: Work[T]) -> list[T]:
-    """Return the results of all in order. If one fails, the others are cancelled and its error is raised unwrapped."""
+    """Return all results in order. If one fails, the others are cancelled and its error is raised without a group."""
     results: dict[int, T] = {}
 
     async def keep(place: int, work: Work[T]) -> None:
@@ -42,7 +42,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 async def run_until_stopped(work: Work[None]) -> bool:
     """Run `work`, and return whether it finished.
 
-    Ctrl-C, SIGTERM and a closed terminal cancel it, so that it can clean up.
+    Ctrl-C, SIGTERM and a closed terminal cancel the work, so that it can clean up.
     """
     with trio.CancelScope() as scope, _cancelled_by_signals(scope):
         await work()
@@ -56,7 +56,7 @@ def _cancelled_by_signals(scope: trio.CancelScope) -> Iterator[None]:
     def cancel(_number: int, _frame: FrameType | None) -> None:
         token.run_sync_soon(scope.cancel)
 
-    # Under nohup, a closed terminal must stay ignored.
+    # Under nohup, closing the terminal must still be ignored.
     caught = [
         number for number in _STOPPING if number is signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
     ]

@@ -1,4 +1,4 @@
-"""The closed loop: `python -m bench.load.closed_load`, a `ClosedLoad` as JSON on stdin, a `Measured` as JSON on stdout.
+"""The closed loop: `python -m bench.load.closed_load` reads a `ClosedLoad` and prints a `Measured`, both as JSON.
 
 It is a separate process, so that the server's CPU is measured alone. It measures the cost of a request and the server's
 capacity; the open loop (`bench.load.open_load`) measures latencies at a given rate.
@@ -29,13 +29,16 @@ class ClosedLoad:
     seconds: float = 5.0
     requests_max: int = 1_000_000
     pid: int | None = None
-    """The server's process, whose CPU is read at the start and the end of counting."""
+    """The server's process, whose CPU is read when counting starts and ends."""
     first_key: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures from the end of the warm-up to the last response in time; valid only if `unexpected` is empty."""
+    """The figures from the end of the warm-up to the last response in time.
+
+    They are valid only if `unexpected` is empty.
+    """
 
     requests: int
     seconds: float
@@ -48,12 +51,12 @@ class Measured:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest of `ordered` that at least `share` of them do not exceed, or 0 if there are none."""
+    """Return the smallest of the `ordered` values that at least `share` of them do not exceed; 0 if there are none."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def measure(load: ClosedLoad) -> Measured:
-    """Prime, warm up, count, drain."""
+    """Prime the server, warm up, count, and read outstanding responses."""
     wire = ClosedWire(load.spec, first_key=load.first_key)
     try:
         wire.prime()

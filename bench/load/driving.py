@@ -1,4 +1,4 @@
-"""Drives a running server: starts the load's processes, and measures the server's process in the meantime."""
+"""Drives a running server: starts the processes of the load, and meanwhile measures the server's process."""
 
 import math
 import time
@@ -21,20 +21,20 @@ from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget
 
 RUN_S = 60.0
-"""The most seconds that a load may take beyond its counted time: start, warm-up and drain."""
+"""The maximum seconds that a load may take in addition to its counted time: start, warm-up and drain."""
 LEAD_S = 1.0
-"""Seconds from starting the processes to the first request, so that all of them are ready."""
+"""Seconds between starting the processes and the first request, so that all of them are ready by then."""
 SAMPLE_S = 0.5
 PER_PROCESS = 12_000
-"""Requests per second for one process of the open loop; it is capable of two or three times as many."""
+"""Requests per second for one process of the open loop. It could send two or three times as many."""
 PROCESSES_MAX = 8
 REQUESTS_MAX = 5_000_000
-"""The most requests of one step; a longer step is shortened."""
+"""The maximum number of requests of one step. A longer step is shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """The rate of an open loop in requests per second, and its seconds before and during counting."""
+    """The rate of an open loop in requests per second, and its durations before and during counting in seconds."""
 
     rate: float
     seconds: float
@@ -43,7 +43,7 @@ class Tempo:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The CPU of the server's process in the counted time, and samples of its memory."""
+    """The CPU of the server's process during the counted time, and samples of its memory."""
 
     cpu_s: float
     machine_share: float
@@ -67,17 +67,17 @@ async def drive(load: ClosedLoad) -> Measured:
     """Run a closed loop in a separate process.
 
     Raises:
-        ChildFailed: the load generator failed or did not end in time.
+        ChildFailed: The load generator failed or did not end in time.
     """
     written = await generate("bench.load.closed_load", msgspec.json.encode(load), load.warmup_s + load.seconds + RUN_S)
     return msgspec.json.decode(written, type=Measured)
 
 
 async def drive_open(scenario: Scenario, target: ServerTarget, pace: Tempo, *, first_key: int = 1) -> Step:
-    """Run an open loop in as many processes as its rate needs, while watching the server's process.
+    """Run an open loop in as many processes as its rate needs, and meanwhile measure the server's process.
 
     Raises:
-        ChildFailed: a load generator failed or did not end in time.
+        ChildFailed: A load generator failed or did not end in time.
     """
     pace = bounded(pace)
     loads = split_load(spec_for(scenario, target), pace, connections=scenario.connections, first_key=first_key)
@@ -89,12 +89,12 @@ async def drive_open(scenario: Scenario, target: ServerTarget, pace: Tempo, *, f
 
 
 def bounded(pace: Tempo) -> Tempo:
-    """Return the pace with its seconds limited by `REQUESTS_MAX`."""
+    """Return the pace with its durations limited by `REQUESTS_MAX`."""
     return replace(pace, seconds=min(pace.seconds, REQUESTS_MAX / pace.rate))
 
 
 def split_load(spec: RequestSpec, pace: Tempo, *, connections: int, first_key: int) -> list[OpenLoad]:
-    """Return the parts of a load: each process sends every nth request, so that together they keep one even rate."""
+    """Return the parts of a load. Each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
     count = max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1)
@@ -118,7 +118,7 @@ async def run_open_load(load: OpenLoad) -> OpenLoadCounts:
     """Run a part of an open loop in a separate process.
 
     Raises:
-        ChildFailed: it failed or did not end in time.
+        ChildFailed: The process failed or did not end in time.
     """
     lead_s = max(load.first_ns - time.monotonic_ns(), 0) / 1e9
     limit_s = lead_s + load.count * load.interval_ns / 1e9 + load.drain_s + RUN_S
@@ -128,13 +128,13 @@ async def run_open_load(load: OpenLoad) -> OpenLoadCounts:
 
 
 async def generate(module: str, load: bytes, limit_s: float) -> bytes:
-    """Run a module of the bench in a separate process on the given load; return its output.
+    """Run a module of the bench in a separate process with the given load as its input, and return its output.
 
     Raises:
-        ChildFailed: it failed or did not end in time.
+        ChildFailed: The process failed or did not end in time.
     """
     try:
-        # Its files are deleted with this folder, even if it is stopped early.
+        # The files of the process are deleted with this folder, even if it is stopped early.
         with TemporaryDirectory(prefix="sluice-bench-") as folder, trio.fail_after(limit_s):
             return await run_command((PYTHON, "-m", module), stdin=load, environ={"TMPDIR": folder})
     except trio.TooSlowError as exc:
@@ -142,10 +142,10 @@ async def generate(module: str, load: bytes, limit_s: float) -> bytes:
 
 
 async def watch(pid: int, begin_s: float, end_s: float) -> Watched:
-    """Read the server's own CPU at the start and the end of counting, and its memory in between.
+    """Read the server's own CPU when counting starts and ends, and its memory in between.
 
     Raises:
-        ChildFailed: the server has ended.
+        ChildFailed: The server has ended.
     """
     await trio.sleep(max(begin_s - time.monotonic(), 0))
     began, (idle, ticks) = _usage(pid), machine_ticks()
@@ -167,7 +167,7 @@ def _usage(pid: int) -> Usage:
 
 
 def step_of(pace: Tempo, watched: Watched, counts: list[OpenLoadCounts]) -> Step:
-    """Return the figures of one step from the counts of each process."""
+    """Return the figures of one step, computed from the counts of all processes."""
     latencies, lags, refusals = Histogram(), Histogram(), Histogram()
     for each in counts:
         refusals.merge(Histogram(each.refusals))

@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Mapping
 
 SUB_BITS = 10
-"""Every octave has 2**10 buckets, so a bucket's width is at most a thousandth of its value."""
+"""The number of buckets per octave is 2**10, so the width of a bucket is at most a thousandth of its value."""
 
 
 def bucket_of(value: int) -> int:
-    """Return the bucket of a value of at least 0; buckets are numbered without gaps, in order of value."""
+    """Return the bucket of a value, which must be at least 0.
+
+    Buckets are numbered without gaps, in the order of values.
+    """
     shift = max(value.bit_length() - SUB_BITS - 1, 0)
     return (shift << SUB_BITS) + (value >> shift)
 
@@ -21,10 +24,10 @@ def highest_of(bucket: int) -> int:
 
 
 class Histogram:
-    """Counted nanoseconds. Only the task that created the histogram records into it."""
+    """Counts values in nanoseconds. Only the task that created the histogram records values."""
 
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
-        """Take the `counts` of another histogram: bucket -> number of values."""
+        """Start with the `counts` of another histogram, which map a bucket to its number of values."""
         self.counts = Counter(counts or {})
 
     def record(self, value_ns: int) -> None:
@@ -41,7 +44,7 @@ class Histogram:
         return self.counts.total()
 
     def percentile_ms(self, share: float) -> float:
-        """Return the highest value of the first bucket below which `share` of the values are; 0 if empty."""
+        """Return the highest value of the bucket that contains the percentile `share`; 0 if the histogram is empty."""
         wanted = max(1, math.ceil(share * self.total))
         for bucket in sorted(self.counts):
             wanted -= self.counts[bucket]

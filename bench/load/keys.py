@@ -1,4 +1,4 @@
-"""Chooses the handle of each request: always the same, always a new one, or a realistic mix."""
+"""Chooses the handle of each request: always the same one, always a new one, or a realistic mix."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +6,7 @@ from random import Random
 from types import MappingProxyType
 
 NEW_FROM = 1_000_000
-"""Numbers below it are the well-known handles of the mix; new handles are never below it."""
+"""Numbers below this one are the known handles of the mix. New handles are never below it."""
 KNOWN = 1_000
 HIT_SHARE = 0.8
 
@@ -19,7 +19,7 @@ def new_keys(first: int, step: int) -> Keys:
 
 
 def mixed_keys(first: int, step: int) -> Keys:
-    """Yield 8 of 10 numbers by Zipf's law (exponent 1) among `KNOWN` ones, soon cached; the rest are new."""
+    """Yield 80 % known numbers, distributed by Zipf's law (exponent 1) and soon cached, and 20 % new numbers."""
     rng = Random(first)
     weights = list(itertools.accumulate(1 / rank for rank in range(1, KNOWN + 1)))
     known = range(KNOWN)
@@ -32,4 +32,5 @@ def mixed_keys(first: int, step: int) -> Keys:
 KEYS: Mapping[str, Callable[[int, int], Keys]] = MappingProxyType(
     {"one": lambda *_: itertools.repeat(0), "new": new_keys, "mixed": mixed_keys}
 )
-"""Name -> the keys, from their first number and step; `one` always returns the same number."""
+"""Maps a name to its generator of keys, which receives the first number and the step. `one` always yields the same
+number."""

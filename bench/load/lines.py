@@ -1,4 +1,4 @@
-"""The keep-alive connections of one open loop: plain sockets on one epoll, which costs less than a task for each."""
+"""The keep-alive connections of one open loop: plain sockets on one epoll, which is cheaper than a task for each."""
 
 import errno
 import os
@@ -17,15 +17,15 @@ NOTHING = -1
 
 
 class LineBroke(Exception):
-    """A request got no complete response; the text gives the reason."""
+    """A request received no complete response. The text is the reason."""
 
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """A connection, or a place for one: it connects when a request is sent."""
+    """A connection, or a slot for one. It connects when a request is sent."""
 
     ticket: int = NOTHING
-    """The request in progress."""
+    """The request that is in progress."""
     sock: socket.socket | None = None
     unsent: bytes = b""
     """A request that waits for its connection."""
@@ -33,7 +33,7 @@ class Line:
 
 
 class Lines:
-    """Sends requests on lines and reads their responses; a line has one request at a time."""
+    """Sends requests on lines and reads their responses. A line has at most one request in progress."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         """Start without connections."""
@@ -42,14 +42,14 @@ class Lines:
         self._by_fd: dict[int, Line] = {}
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable while a line can continue."""
+        """Return a descriptor that is readable if a line can continue."""
         return self._epoll.fileno()
 
     def send(self, line: Line, ticket: int, request: bytes) -> None:
-        """Send a request on a line without one.
+        """Send a request on an idle line.
 
         Raises:
-            LineBroke: the connection was refused or closed.
+            LineBroke: The connection was refused or closed.
         """
         line.ticket, line.received = ticket, b""
         try:
@@ -66,10 +66,10 @@ class Lines:
             yield self._by_fd[fd]
 
     def go_on(self, line: Line) -> bytes | None:
-        """Read from a line; return the response's head in lower case once the response is complete.
+        """Read from a line. Once the response is complete, return its head in lower case.
 
         Raises:
-            LineBroke: refused, closed during the request, or the response cannot be framed.
+            LineBroke: The connection was refused or closed during the request, or the response's end is unknown.
         """
         try:
             head = self._take(line)
@@ -122,7 +122,7 @@ class Lines:
     def _close(self, line: Line) -> None:
         assert line.sock is not None
         self._by_fd.pop(line.sock.fileno(), None)
-        line.sock.close()  # this also removes it from the epoll
+        line.sock.close()  # also removes the socket from the epoll
         line.sock, line.unsent = None, b""
 
     def __enter__(self) -> Self:

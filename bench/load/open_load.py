@@ -1,7 +1,7 @@
-"""The open loop: `python -m bench.load.open_load`, an `OpenLoad` as JSON on stdin, `OpenLoadCounts` as JSON on stdout.
+"""The open loop: `python -m bench.load.open_load` reads an `OpenLoad` and prints `OpenLoadCounts`, both as JSON.
 
-Requests are sent at a fixed rate whatever the server does, and a latency starts at the request's scheduled instant: if
-a server stalls, all callers of that time wait, and all of them are counted.
+Requests are sent at a fixed rate regardless of the server, and a latency starts at the request's scheduled time. If a
+server stalls, the waits of all callers during that time are therefore counted.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ class OpenLoad:
     interval_ns: int
     count: int
     counted_from_ns: int = 0
-    """Requests scheduled before it are the warm-up: sent, but in no figure."""
+    """Requests that are scheduled before this time are the warm-up. They are sent but not counted."""
     connections: int = 1_000
     drain_s: float = 5.0
     """Seconds to wait for responses after the last request."""
@@ -48,29 +48,33 @@ class OpenLoad:
 
 @dataclass(frozen=True, slots=True)
 class OpenLoadCounts:
-    """The counts of one process for the requests after the warm-up; latencies are of served ones."""
+    """The counts of one process for the requests after the warm-up. Latencies cover only served requests."""
 
     meant: int
-    """Requests scheduled in the counted time."""
+    """The number of requests that were scheduled in the counted time."""
     latencies: dict[int, int]
-    """A histogram's buckets; requests without a response are included with the time they waited."""
+    """The buckets of a histogram. A request without a response is included with the time that it waited."""
     lags: dict[int, int]
-    """The generator's own lateness: from each request's scheduled instant to when the generator noticed it."""
+    """The generator's own lateness: the time from a request's scheduled time until the generator noticed it."""
     served_in_time: int
-    """Served before the last request's scheduled instant: the throughput, while latencies include the drain."""
+    """Requests served before the last scheduled time, from which throughput is computed. Latencies include the drain.
+    """
     answered_in_time: int
-    """The same for every response, refusals included."""
+    """The same for all responses, including refusals."""
     refused: dict[str, int]
     unexpected: dict[str, int]
     unanswered: int
     connections: int
     client_cpu_s: float
     refusals: dict[int, int] = field(default_factory=dict)
-    """A histogram of the waits of requests that were not served."""
+    """A histogram of the waits of refused requests."""
 
 
 class OpenLoop:
-    """One run. Its requests are numbered tickets; a scheduled ticket takes a free line, or waits for one."""
+    """One run.
+
+    Its requests are numbered tickets. When a ticket's time comes, it takes a free line, or waits for one.
+    """
 
     def __init__(self, load: OpenLoad) -> None:
         """Start without connections."""
@@ -102,7 +106,7 @@ class OpenLoop:
         return self._counts(time.process_time() - cpu_s)
 
     async def _pace(self) -> None:
-        """Release the tickets, each at its scheduled instant."""
+        """Release each ticket at its scheduled time."""
         load = self._load
         with Ticker(first_ns=load.first_ns, interval_ns=load.interval_ns) as ticker:
             while self._due < load.count:
@@ -117,11 +121,11 @@ class OpenLoop:
         while True:
             await trio.lowlevel.wait_readable(self._lines.fileno())
             for line in self._lines.ready():
-                self._go_on(line)
+                self._continue_line(line)
             self._send_due()
 
     def _send_due(self) -> None:
-        """Send released tickets on free lines, and open another line if none is free."""
+        """Send released tickets on free lines. If none is free, open another line."""
         while self._sent < self._due:
             if self._free:
                 line = self._free.pop()
@@ -136,7 +140,7 @@ class OpenLoop:
             except LineBroke as exc:
                 self._break(line, exc)
 
-    def _go_on(self, line: Line) -> None:
+    def _continue_line(self, line: Line) -> None:
         try:
             head = self._lines.go_on(line)
         except LineBroke as exc:
@@ -197,33 +201,36 @@ def main() -> None:
     """Run the `OpenLoad` on stdin and print the `OpenLoadCounts`."""
     raise_open_files()
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
-    gc.disable()  # a pause of the generator would look like one of the server; the number of requests bounds its memory
+    gc.disable()  # a pause would look like a pause of the server, and the number of requests limits the memory
     sys.stdout.buffer.write(msgspec.json.encode(trio.run(OpenLoop(load).run)) + b"\n")
 
 
 class _Spec(ctypes.Structure):
-    """`struct itimerspec`: the interval, then the first instant, each in seconds and nanoseconds."""
+    """`struct itimerspec`: the interval, then the first expiration, each in seconds and nanoseconds."""
 
     _fields_ = tuple((name, ctypes.c_long) for name in ("interval_s", "interval_ns", "first_s", "first_ns"))
 
 
 class Ticker:
-    """Counts the instants `first_ns`, `first_ns + interval_ns`, ... of CLOCK_MONOTONIC. One task waits on it.
+    """Counts the ticks at `first_ns`, `first_ns + interval_ns`, ... of CLOCK_MONOTONIC. One task waits on it.
 
-    The kernel's timer counts instants even while no task waits, so none is lost. Trio's own sleep wakes up to a
-    millisecond late, because epoll counts milliseconds; this timer does not (Linux only).
+    The kernel's timer counts ticks even while no task waits, so none is lost. Trio's own sleep wakes up to a
+    millisecond late, because epoll counts milliseconds. This timer does not (Linux only).
     """
 
     def __init__(self, *, first_ns: int, interval_ns: int) -> None:
-        """Start the timer; a first instant in the past is counted immediately, with all later ones up to now."""
+        """Start the timer.
+
+        If the first tick is in the past, it is counted immediately, together with all later ones up to now.
+        """
         libc = ctypes.CDLL(None, use_errno=True)
         self._fd = libc.timerfd_create(_CLOCK_MONOTONIC, _NONBLOCK_CLOEXEC)
         spec = _Spec(*divmod(interval_ns, _SECOND_NS), *divmod(first_ns, _SECOND_NS))
         if self._fd < 0 or libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(spec), None) < 0:
-            raise OSError(ctypes.get_errno(), "the kernel gives no timer")
+            raise OSError(ctypes.get_errno(), "the kernel cannot create a timer")
 
     async def wait_due(self) -> int:
-        """Wait for the next instant, and return the number of instants since the last call, at least 1."""
+        """Wait for the next tick, and return the number of ticks since the last call, which is at least 1."""
         while True:
             await trio.lowlevel.wait_readable(self._fd)
             try:

@@ -12,7 +12,7 @@ class Unframed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestSpec:
-    """A kind of request, and the responses that it must get."""
+    """A kind of request, and the expected responses."""
 
     url: str
     path: str
@@ -25,7 +25,8 @@ class RequestSpec:
     tolerated: tuple[int, ...] = ()
     """Other allowed statuses, such as refusals under overload."""
     head: str = ""
-    """Lower-case text that the head of every served response except the first must contain, such as `x-cache: hit`."""
+    """Lower-case text that the head of every served response must contain, except the first one. Example: `x-cache:
+    hit`."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -35,7 +36,7 @@ class RequestSpec:
         return at.hostname, at.port or 80
 
     def requests(self, keys: Iterable[int]) -> Iterator[bytes]:
-        """Yield the bytes of one request after the other, each with its key."""
+        """Yield the bytes of one request after another, each with its key."""
         before, _, after = self.path.partition("{n}")
         lines = "".join(f"{name}: {value}\r\n" for name, value in (("host", urlsplit(self.url).netloc), *self.headers))
         start, end = f"GET {before}".encode(), f"{after} HTTP/1.1\r\n{lines}\r\n".encode()
@@ -53,7 +54,7 @@ class Tally:
         self._tolerated = {str(status).encode() for status in spec.tolerated}
         self._head = spec.head.encode()
         self.refused: Counter[str] = Counter()
-        """The tolerated answers, by status."""
+        """The tolerated responses by status."""
         self.unexpected: Counter[str] = Counter()
         """Everything that makes a run invalid, by kind."""
 
@@ -71,12 +72,12 @@ class Tally:
 
 
 def whole_head(received: bytes) -> bytes | None:
-    """Return the lower-case head of the response in `received`; None until the response is complete.
+    """Return the head of the response in `received` in lower case; None until the response is complete.
 
     The head includes its line ends.
 
     Raises:
-        Unframed: the head has no Content-Length.
+        Unframed: The head has no Content-Length.
     """
     end = received.find(b"\r\n\r\n")
     if end < 0:

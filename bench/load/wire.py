@@ -1,6 +1,7 @@
-"""Keep-alive connections in a closed loop: send a request, check the response, repeat.
+"""Keep-alive connections in a closed loop: each sends a request, checks the response, and repeats.
 
-It is one plain epoll loop: a task for each connection would cost as much as the fastest server that it measures.
+It is one plain epoll loop, because a task for each connection would cost as much as the fastest server that it
+measures.
 """
 
 import os
@@ -21,19 +22,19 @@ class ClosedWire:
 
     def __init__(self, spec: RequestSpec, *, first_key: int = 1) -> None:
         """Start without connections."""
-        self._ask_of = spec
+        self._spec = spec
         self._requests = spec.requests(KEYS[spec.keys](first_key, 1))
         self._epoll = select.epoll()
         self._sockets: dict[int, socket.socket] = {}
         self._received: dict[int, bytes] = {}
         self._sent_at: dict[int, float] = {}
-        self._under_way = True
+        self._is_sending = True
         self.latencies_s: list[float] = []
         self.tally = Tally(spec)
 
     def prime(self) -> None:
-        """Send one request alone, so that later requests find its effects (a cached response, a first lease)."""
-        with socket.create_connection(self._ask_of.address, timeout=ANSWER_S) as sock:
+        """Send one request alone, so that its effects exist for later ones: a cached response, a first lease."""
+        with socket.create_connection(self._spec.address, timeout=ANSWER_S) as sock:
             sock.sendall(next(self._requests))
             received = b""
             while (head := whole_head(received)) is None:
@@ -50,13 +51,13 @@ class ClosedWire:
             self._connect()
 
     def close(self) -> None:
-        """Close every connection, with or without a response."""
+        """Close every connection, including those that wait for a response."""
         for each in self._sockets.values():
             each.close()
         self._epoll.close()
 
     def run(self, *, until: float, answers_max: int | None = None) -> None:
-        """Send and read until the clock reaches `until` or `answers_max` latencies are known."""
+        """Send and read until the clock reaches `until`, or until `answers_max` latencies are known."""
         while time.perf_counter() < until:
             ready = self._epoll.poll(0)
             if not ready:
@@ -67,8 +68,8 @@ class ClosedWire:
                     return
 
     def drain(self, *, until: float) -> None:
-        """Read the outstanding responses without sending more, so that the next run finds an idle server."""
-        self._under_way = False
+        """Read the outstanding responses without sending more, so that the server is idle when the next run starts."""
+        self._is_sending = False
         while self._sent_at and time.perf_counter() < until:
             for number, _ in self._epoll.poll(POLL_S):
                 self._read(number)
@@ -76,7 +77,7 @@ class ClosedWire:
             self.tally.unexpected["no answer"] += len(self._sent_at)
 
     def _connect(self) -> None:
-        sock = socket.create_connection(self._ask_of.address, timeout=ANSWER_S)
+        sock = socket.create_connection(self._spec.address, timeout=ANSWER_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.settimeout(0)
         number = sock.fileno()
@@ -108,16 +109,16 @@ class ClosedWire:
         self.tally.note(head)
         if closes(head):
             self._reconnect(number)
-        elif self._under_way:
+        elif self._is_sending:
             self._ask(number)
 
     def _closed(self, number: int) -> None:
-        # A connection may close after its response; if it closes during a request, the response is lost.
+        # A connection may close after its response. If it closes during a request, the response is lost.
         if self._sent_at.pop(number, None) is not None:
             self.tally.unexpected["closed"] += 1
         self._reconnect(number)
 
     def _reconnect(self, number: int) -> None:
         self._sockets.pop(number).close()
-        if self._under_way:
+        if self._is_sending:
             self._connect()

@@ -1,1 +1,1 @@
-"""The servers under test, and peers to compare with."""
+"""The servers under test, and the peers they are compared with."""

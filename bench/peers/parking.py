@@ -1,7 +1,7 @@
-"""Parked polls on a bare server: an app of the bench on the native HTTP server, `python -m bench.peers.parking`.
+"""Parks polls on a bare server, an app of the bench on the native HTTP server: `python -m bench.peers.parking`.
 
-It runs the commands that `bench.control.feed_node` runs, but has no keys, limits, store or filters: a poll holds one
-event and the server's own state, nothing more. It is therefore the lower bound for any feed on this server.
+It runs the same commands as `bench.control.feed_node`, but has no keys, limits, store or filters. A poll consists only
+of one event and the server's own state. The result is therefore the lower bound for any feed on this server.
 """
 
 import gc
@@ -27,13 +27,13 @@ NOTHING = EVENT.replace(b"{}", b"").replace(b'"page_size":1', b'"page_size":0')
 
 
 class Parking:
-    """The ASGI app. A key is its account's name and a number, so accounts need not be stored."""
+    """The ASGI app. A key consists of its account's name and a number, so accounts need not be stored."""
 
     def __init__(self) -> None:
         """Start without waiting polls."""
         self._names = itertools.count(1)
         self._waiting: dict[str, dict[trio.Event, None]] = {}
-        """By key."""
+        """The waiting polls by key."""
         self._draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,7 +47,7 @@ class Parking:
         await _answer(send, NOTHING if self._draining else EVENT)
 
     def drain(self) -> None:
-        """Wake all polls, because the server stops."""
+        """Wake all polls, because the server is stopping."""
         self._draining = True
         self._wake("")
 
@@ -101,7 +101,7 @@ async def _answer(send: Send, body: bytes) -> None:
 
 
 async def serve() -> None:
-    """Serve until SIGTERM or SIGINT, and then respond to waiting polls."""
+    """Serve until SIGTERM or SIGINT. Then respond to all waiting polls."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1", backlog=BACKLOG)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:

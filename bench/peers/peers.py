@@ -1,4 +1,4 @@
-"""Servers to compare with: a bare Trio + httptools server, the plain stack that forwards with httpx, and nginx.
+"""Servers to compare with: a bare Trio + httptools server, a plain stack that forwards with httpx, and nginx.
 
 `python -m bench.peers.peers hello`, `... plain UPSTREAM_URL` and `... nginx UPSTREAM_URL KEY FOLDER` each print one
 `listening` line.
@@ -60,7 +60,7 @@ http {{
 
 
 class Requests:
-    """Counts the complete requests that a parser has read; the owning connection takes them."""
+    """Counts the complete requests that a parser has read. The owning connection resets the count."""
 
     def __init__(self) -> None:
         """Start at zero."""
@@ -72,7 +72,10 @@ class Requests:
 
 
 async def serve_hello(listener: socket.socket) -> None:
-    """Respond to every request on `listener` with one fixed body: the lower bound for any Python server on Trio."""
+    """Respond to every request on `listener` with one fixed body.
+
+    This is the lower bound for any Python server on Trio.
+    """
     listener.settimeout(0)
     async with trio.open_nursery() as nursery:
         while True:
@@ -103,7 +106,7 @@ async def _received(connection: socket.socket) -> bytes:
 
 async def serve_plain(listener: socket.socket, upstream_url: str) -> None:
     """Forward every GET on `listener` to `upstream_url` with the usual parts: hypercorn, quart-trio, httpx."""
-    # The pool keeps every connection: httpx's default of 20 would make the peer look slower than its layers are.
+    # The pool keeps every connection. With httpx's default of 20, the peer would look slower than its layers are.
     pool = httpx.Limits(max_connections=UPSTREAM_CONNECTIONS, max_keepalive_connections=UPSTREAM_CONNECTIONS)
     async with httpx.AsyncClient(base_url=upstream_url, limits=pool) as client:
         config = Config()
@@ -142,7 +145,7 @@ def main() -> None:
 
 
 def become_nginx(listener: socket.socket, *, upstream_url: str, key: str, folder: Path) -> NoReturn:
-    """Replace this process with an nginx that serves `listener`, inherited as in an nginx upgrade."""
+    """Replace this process by an nginx that serves `listener`, which it inherits as in an upgrade of nginx."""
     program = shutil.which("nginx")
     assert program is not None
     config = folder / "nginx.conf"

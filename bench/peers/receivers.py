@@ -12,7 +12,7 @@ import trio
 import trustme
 
 HOSTS = 16
-"""Addresses of one kind; a node makes 8 concurrent attempts at each."""
+"""The number of addresses of one kind. A node makes 8 concurrent attempts at each."""
 HOLE = "127.0.0.200"
 RECEIVE_BYTES = 65_536
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n%b\r\nok"
@@ -24,10 +24,10 @@ _LENGTH = b"\r\nContent-Length: "
 
 @dataclass(slots=True)
 class Receivers:
-    """The deliveries that have arrived. Only the receivers change it; a wait creates a new `arrival` first."""
+    """The deliveries that have arrived. Only the receivers modify it. A waiting task creates a new `arrival` first."""
 
     arrived: dict[str, float] = field(default_factory=dict)
-    """The id of each delivery, and when its first byte arrived."""
+    """The time at which the first byte of each delivery arrived, by the delivery's id."""
     arrival: trio.Event = field(default_factory=trio.Event)
 
     async def wait_for(self, count: int) -> None:
@@ -37,7 +37,7 @@ class Receivers:
             await self.arrival.wait()
 
     async def answer(self, stream: trio.abc.Stream, answer: bytes) -> None:
-        """Respond to requests on one connection until it ends or is closed."""
+        """Respond to the requests on one connection until the connection ends or is closed."""
         received = b""
         at = 0.0
         try:
@@ -92,7 +92,7 @@ async def open_receivers(authority: Path) -> AsyncIterator[tuple[Receivers, Urls
                 plain=tuple([await _listen(nursery, plain, "http", host) for host in hosts]),
                 kept=tuple([await _listen(nursery, kept, "https", host) for host in hosts]),
                 closed=tuple([await _listen(nursery, closed, "https", host) for host in hosts]),
-                hole=await _listen(nursery, _swallow, "http", HOLE),
+                hole=await _listen(nursery, _never_respond, "http", HOLE),
             ),
         )
         nursery.cancel_scope.cancel()
@@ -108,7 +108,7 @@ async def _listen(nursery: trio.Nursery, handler: Handler, scheme: str, host: st
     return f"{scheme}://{host}:{listeners[0].socket.getsockname()[1]}/hook"
 
 
-async def _swallow(stream: trio.SocketStream) -> None:
+async def _never_respond(stream: trio.SocketStream) -> None:
     try:
         while await stream.receive_some(RECEIVE_BYTES):
             pass

@@ -94,7 +94,7 @@ async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncItera
     `under` is the command prefix of a program that runs the gateway, such as a profiler.
 
     Raises:
-        ChildFailed: one of them did not start.
+        ChildFailed: One of the servers did not start.
     """
     with TemporaryDirectory(prefix="sluice-bench-") as folder:
         bed = Bed(Path(folder), stage=stage, under=under)
@@ -128,7 +128,7 @@ async def open_listening(
 
 
 def open_sandbox(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """Run the built-in upstream sandbox with the behaviour of the stage."""
+    """Run the built-in upstream sandbox with the behavior that the stage defines."""
     latency, failing = ("--latency-ms", str(bed.stage.latency_ms)), ("--failure-rate", str(bed.stage.failure_rate))
     return open_listening(*SLUICE, "sandbox", "--port", "0", *latency, *failing, log=bed.folder / "sandbox.log")
 
@@ -153,7 +153,7 @@ async def open_nginx(bed: Bed) -> AsyncIterator[ServerTarget]:
 
 
 def open_parking(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """Run the bench's own long-poll app on the native server: the lower bound for the feed."""
+    """Run the bench's own long-poll app on the native server. It is the lower bound for the feed."""
     return open_listening(PYTHON, "-m", "bench.peers.parking", log=bed.folder / "parking.log")
 
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL and a Redis for a node of the bench: fresh, on loopback, and removed at the end."""
+"""A PostgreSQL and a Redis for a node of the bench. Both are fresh, on loopback, and removed at the end."""
 
 import os
 import pwd
@@ -30,7 +30,7 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
     """Run a Redis without persistence, and yield the address for `state.url`.
 
     Raises:
-        ChildFailed: it did not start.
+        ChildFailed: The server did not start.
     """
     port = _free_port()
     own = ("--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(folder))
@@ -40,14 +40,14 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_postgres(place: Path | None = None, settings: Sequence[str] = ()) -> AsyncIterator[str]:
-    """Run a PostgreSQL on its default settings plus the given ones; it syncs every commit.
+    """Run a PostgreSQL with default settings plus the given ones. It syncs every commit.
 
     Yield the value for `store.url`. Its files are in a folder of `place`, or of the system's temporary folder, and are
     deleted with it. The server refuses to run as root; in that case it runs as an unprivileged user that owns the
     folder.
 
     Raises:
-        ChildFailed: it did not start.
+        ChildFailed: The server did not start.
     """
     programs, user = postgres_folder(), unprivileged()
     assert programs is not None
@@ -70,14 +70,14 @@ async def open_postgres(place: Path | None = None, settings: Sequence[str] = ())
 
 @asynccontextmanager
 async def _open(command: Sequence[str], port: int, *, log: Path, user: int | None = None) -> AsyncIterator[None]:
-    """Run a server until the block ends, which begins once it listens."""
+    """Run a server until the block ends. The block begins once the server listens."""
     with log.open("wb") as out:
         process = await trio.lowlevel.open_process(
             list(command), stdout=out, stderr=out, user=user, group=user, cwd=log.parent, start_new_session=True
         )
     try:
         with trio.move_on_after(START_S) as patience:
-            while process.poll() is None and not await _listens(port):  # noqa: ASYNC110 - a process sets no event
+            while process.poll() is None and not await _listens(port):  # noqa: ASYNC110 - a process does not set an event
                 await trio.sleep(LOOK_EVERY_S)
         if patience.cancelled_caught or process.poll() is not None:
             raise ChildFailed(f"{command[0]} did not start\n{end_of(log)}")
@@ -92,7 +92,7 @@ async def _open(command: Sequence[str], port: int, *, log: Path, user: int | Non
 
 
 async def _wait_ready(look: Sequence[str]) -> None:
-    """Wait until a listening server also responds. Raises ChildFailed."""
+    """Wait until a listening server also responds. Raises ChildFailed if it does not."""
     with trio.move_on_after(START_S):
         while (await trio.run_process(look, check=False)).returncode:  # noqa: ASYNC110 - as above
             await trio.sleep(LOOK_EVERY_S)
@@ -117,7 +117,7 @@ def postgres_folder() -> Path | None:
 
 
 def unprivileged() -> int | None:
-    """Return a user id for a server that refuses to run as root, or None to use the current user."""
+    """Return the user id for a server that refuses to run as root; None if the current user can run it."""
     if os.geteuid():
         return None
     names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}

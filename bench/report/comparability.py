@@ -8,27 +8,27 @@ from bench.core.results import Point, Results
 from bench.report.compare import SMALLEST, difference
 
 RATE_SHARE = 0.02
-"""Offered rates that differ by more are reported, because latencies are then of different loads."""
+"""Offered rates that differ by more than this are reported, because the latencies then belong to different loads."""
 BUSY_LOAD = 0.5
-"""The load average per CPU, in the minute before the run, from which on other work is assumed."""
+"""The load average per CPU, in the minute before the run, from which other work is assumed to run."""
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 
 def comparability_notes(before: Results, after: Results) -> list[str]:
-    """Return one line per note."""
+    """Return a line per note."""
     return [
-        *_of_machines(before.machine, after.machine),
-        *_of_runs(before, after),
-        *_of_the_pace(before.hello_us, after.hello_us),
-        *_of_points(before, after),
+        *_machine_notes(before.machine, after.machine),
+        *_run_notes(before, after),
+        *_speed_notes(before.hello_us, after.hello_us),
+        *_point_notes(before, after),
     ]
 
 
-def _of_machines(before: Machine, after: Machine) -> Iterator[str]:
+def _machine_notes(before: Machine, after: Machine) -> Iterator[str]:
     differing = [
         field.name
         for field in fields(Machine)
-        # A value missing in an older file is not a difference.
+        # A value that is missing in an older file is not a difference.
         if field.name not in ("libraries", "load_average", "commit")
         and (old := getattr(before, field.name)) != (new := getattr(after, field.name))
         and None not in (old, new)
@@ -44,7 +44,7 @@ def _of_machines(before: Machine, after: Machine) -> Iterator[str]:
             yield f"{name} {before.libraries[name]} before, {after.libraries[name]} after"
 
 
-def _of_runs(before: Results, after: Results) -> Iterator[str]:
+def _run_notes(before: Results, after: Results) -> Iterator[str]:
     for letter, results in (("A", before), ("B", after)):
         if not results.complete:
             yield f"{letter} was stopped before its end"
@@ -60,14 +60,14 @@ def _scenarios(results: Results, which: Callable[[Point], bool]) -> str:
     return ", ".join(dict.fromkeys(point.scenario for point in results.points if which(point)))
 
 
-def _of_the_pace(before: list[float], after: list[float]) -> Iterator[str]:
+def _speed_notes(before: list[float], after: list[float]) -> Iterator[str]:
     if before and after:
         change, noise = difference(before, after)
         if abs(change) > (SMALLEST if noise is None else noise):
             yield f"the bare server changed by {change:+.1%} too: the machine explains part of the difference"
 
 
-def _of_points(before: Results, after: Results) -> Iterator[str]:
+def _point_notes(before: Results, after: Results) -> Iterator[str]:
     later = {_name(point): point for point in after.points if point.steps}
     pairs = [(point, later[_name(point)]) for point in before.points if point.steps and _name(point) in later]
     apart = {old.scenario for old, new in pairs if abs(new.steps[0].rate / old.steps[0].rate - 1) > RATE_SHARE}

@@ -1,7 +1,8 @@
 """Finds the changes between two results, and separates them from noise.
 
-Noise is estimated from the repeats of both: a change counts if Welch's t test on the logarithms, which compares ratios,
-would find it by chance less than once in a thousand comparisons, and if it exceeds a minimum share.
+Noise is estimated from the repeats of both results. A change counts if two conditions are met. Welch's t test on the
+logarithms, which compares ratios, would report it by chance less than once in a thousand comparisons. And it exceeds a
+minimum share.
 """
 
 import math
@@ -13,13 +14,13 @@ from types import MappingProxyType
 from bench.core.results import Point, Results, Step
 
 SMALLEST = 0.02
-"""Smaller differences are not reported as changes, however certain they are."""
+"""Differences below this share are not reported as changes, even if they are certain."""
 SAME_WITHIN = 0.05
-"""If a change must exceed more than this to count, the noise may hide an important change."""
+"""If the noise hides changes up to this share, an important change may be hidden."""
 FLOOR_SHARE = 0.01
-"""Smaller figures count as this share of the largest value, so that 0 has a logarithm."""
+"""Figures below this share of the largest value are raised to it, so that 0 has a logarithm."""
 VERDICTS = ("better", "worse", "same", "unknown")
-# Student's t, two-sided, one in a thousand: degrees of freedom -> the limit; between two rows the lower one applies.
+# Student's t, two-sided, one in a thousand: degrees of freedom, and the limit. Between two rows, the lower row applies.
 _T_BOUNDS = (
     (1, 636.6),
     (2, 31.60),
@@ -48,18 +49,19 @@ LOWER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
         "own MB": lambda step: max(held.own_bytes for held in step.memory) / 1e6,
     }
 )
-# Relative to the offered requests: a run with a lower measured capacity is offered less, and serves less without being
-# worse.
+# Relative to the offered requests: if a lower capacity was measured, fewer requests are offered and served, which is
+# not worse.
 HIGHER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
     {"served %": lambda step: 100 * step.served_per_s / step.rate}
 )
 EDGE = 3
-"""Requests that the edges of the counted time add or remove by chance; that is a large share of few requests."""
+"""Requests that the start and end of the counted time add or remove by chance, which is a large share of few requests.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure of one point in both results. `change` is B over A, less 1."""
+    """One figure of one point in both results. `change` is B divided by A, minus 1."""
 
     scenario: str
     label: str
@@ -68,9 +70,9 @@ class Change:
     after: float
     change: float
     noise: float | None
-    """The share that a change must exceed to count, or None with too few repeats."""
+    """The share that a change must exceed to count; None if there are too few repeats."""
     verdict: str
-    """One of `VERDICTS`; `unknown` with too few or too noisy repeats."""
+    """One of `VERDICTS`. It is `unknown` if there are too few repeats or too much noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ def _changes(before: Point, after: Point) -> Iterator[Change]:
     for figures, better_when in ((LOWER_IS_BETTER, -1), (HIGHER_IS_BETTER, 1)):
         for name, figure in figures.items():
             old, new = ([figure(step) for step in point.steps] for point in (before, after))
-            # Nothing served is the worst result, while a latency or CPU of 0 means that there was nothing to measure.
+            # Nothing served is the worst result, but a latency or CPU of 0 means that there was nothing to measure.
             if min(*old, *new) > 0 or (better_when > 0 and max(*old, *new) > 0):
                 yield _change((before.scenario, label, name), old, new, better_when=better_when, edge=edge)
 
@@ -123,8 +125,8 @@ def _change(
 def compare_single(before: Results, after: Results) -> list[Change]:
     """Return the changes of figures that both results measured once, without a verdict.
 
-    These are costs, marks, figures and, for rates that are shares of it, the capacity that the closed loop found.
-    Without repeats, no change can be judged.
+    These are costs, marks, figures and the capacity that the closed loop found, if rates are shares of it. Without
+    repeats, no change can be judged.
     """
     old, new = dict(_single(before)), dict(_single(after))
     return [
@@ -157,7 +159,10 @@ def _centre(values: Sequence[float]) -> float:
 
 
 def difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, float | None]:
-    """Return (the change of the geometric mean as a share, the share it must exceed to count); values are above 0."""
+    """Return the change of the geometric mean as a share, and the share it must exceed to count.
+
+    Values must be above 0.
+    """
     old, new = ([math.log(value) for value in values] for values in (before, after))
     change = math.exp(fmean(new) - fmean(old)) - 1
     if min(len(old), len(new)) < 2:
@@ -177,7 +182,7 @@ def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
 def _verdict(change: float, noise: float | None, better_when: int) -> str:
     if noise is None:
         return "unknown"
-    # A fall as large as a rise: on the scale of ratios, -9.1 % equals +10 %.
+    # A fall counts as much as a rise: on the scale of ratios, -9.1 % equals +10 %.
     if abs(math.log1p(change)) <= math.log1p(noise):
         return "same" if noise <= SAME_WITHIN else "unknown"
     return "better" if change * better_when > 0 else "worse"

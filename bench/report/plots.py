@@ -1,4 +1,4 @@
-"""Draws the figures of a result as pictures, each as SVG and PNG."""
+"""Draws the figures of a result as pictures, as both SVG and PNG."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ DPI = 130
 
 
 def draw(results: Results, folder: Path, name: str) -> list[Path]:
-    """Draw the results into `folder`, and return the files written."""
+    """Draw the results into `folder`, and return the paths of the files."""
     points = [point for point in results.points if point.steps]
     if not points:
         return []
@@ -38,14 +38,14 @@ def draw(results: Results, folder: Path, name: str) -> list[Path]:
 
 
 def draw_sweep(results: Results, folder: Path, name: str) -> list[Path]:
-    """Draw how the settings of a sweep differ, and return the files written."""
+    """Draw how the settings of a sweep differ, and return the paths of the files."""
     return save(_sweep([point for point in results.points if point.steps]), folder / f"{name}-sweep")
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
     """Write a figure as SVG and PNG."""
     files = [Path(f"{stem}.{kind}") for kind in ("svg", "png")]
-    # Text in an SVG stays text, so that it can be searched; a salt makes the output reproducible.
+    # Text in an SVG remains text, so that it can be searched. A fixed salt makes the output reproducible.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "sluice"}):
         for file in files:
             figure.savefig(file, dpi=DPI, metadata={"Date": None} if file.suffix == ".svg" else None)
@@ -90,7 +90,7 @@ def _band(axes: Axes, rates: Sequence[float], band: tuple[list[float], list[floa
 
 
 def _visible(figure: Callable[[Step], float]) -> Callable[[Step], float]:
-    """Return the figure, but a gap for 0: nothing was served, and a logarithmic axis has no 0."""
+    """Return the figure, or a gap for 0, because nothing was served and a logarithmic axis has no 0."""
     return lambda step: figure(step) or math.nan
 
 
@@ -120,7 +120,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     axes.set_ylim(len(scenarios) - 0.5, -0.5)
     axes.set_xscale("log")
     if not any(map(math.isfinite, axes.dataLim.intervalx)):
-        axes.set_xlim(1, 1_000)  # like `_log_ms`
+        axes.set_xlim(1, 1_000)  # as in `_log_ms`
     _plain_numbers(axes.xaxis)
     axes.set_xlabel("CPU microseconds per response (after the name: the lowest median of a rate)")
     axes.grid(which="both", axis="x", alpha=0.25)
@@ -128,7 +128,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
 
 
 def _named(points: Sequence[Point], scenario: str) -> str:
-    """Return a scenario with the lowest CPU of its rates, if it has responses."""
+    """Return the lowest CPU of a scenario's rates after its name, if it has responses."""
     steps = [[step.cpu_us for step in point.steps if step.cpu_us] for point in points if point.scenario == scenario]
     lowest = min((median(costs) for costs in steps if costs), default=None)
     return f"{scenario}  {'no answers' if lowest is None else f'{lowest:.0f} us'}"
@@ -226,7 +226,7 @@ def _rate_axis(axes: Axes) -> None:
 def _log_ms(axes: Axes, label: str) -> None:
     axes.set_yscale("log")
     if not any(map(math.isfinite, axes.dataLim.intervaly)):
-        axes.set_ylim(1, 100)  # nothing was served: an empty panel
+        axes.set_ylim(1, 100)  # nothing was served, so the panel is empty
     _plain_numbers(axes.yaxis)
     axes.set_ylabel(label)
 

@@ -14,16 +14,16 @@ from bench.core.results import Cost, Figure, Mark, Point, Results, Step
 from bench.report.compare import Change
 
 WIDTH_OF_A_PIPE = 160
-"""The columns of output that is not a terminal."""
+"""The number of columns if the output is not a terminal."""
 WIDE = 150
-"""The width from which on a table shows every column; a narrower one omits columns that are in the JSON."""
+"""The width from which tables show every column. A narrower table omits columns, which are still in the JSON."""
 LAG_SHARE = 0.2
-"""The share of p99 that the generator's own lateness may reach before a point reports it."""
+"""The share of p99 from which the generator's own lateness is reported for a point."""
 FULL = 0.97
-"""At this share the machine is full and has no capacity left for the server."""
+"""From this share on, the machine is full and has no capacity left for the server."""
 REQUESTS_FOR_P99, REQUESTS_FOR_P999 = 100, 1_000
 BUSY_SERVER = 0.9
-"""A single-process server at this share of a CPU is itself the limit."""
+"""From this share of a CPU on, a single-process server is the limit itself."""
 
 
 COST_COLUMNS = (
@@ -50,16 +50,16 @@ LEFT_OUT = frozenset(
     {"requests", "x plain", "RSS MB", "client us", "wrk req/s", "wrk us/req"}
     | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms", "remark"}
 )
-"""Omitted in a narrow table; its remarks are below it."""
+"""Columns that a narrow table omits. Their remarks are printed below it."""
 WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "remark"})
 LONG = frozenset({"mark", "measure", "figure", "remark", "setting"})
 """Columns whose text may wrap."""
 LONG_AT_LEAST, LONG_AT_MOST = 10, 30
-"""Their widths; only longer words are broken."""
+"""The widths of these columns. Only longer words are broken."""
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
-    """Print everything that was measured, as tables or as the document that is also written."""
+    """Print everything that was measured, either as tables or as the document that is also written to a file."""
     if as_json:
         print(msgspec.json.encode(results).decode())
         return
@@ -76,7 +76,7 @@ def show_results(results: Results, *, as_json: bool) -> None:
 
 
 def _remarks(results: Results) -> Iterator[str]:
-    """Yield the remarks that do not fit into a narrow table."""
+    """Yield the remarks that do not fit in a narrow table."""
     for cost in results.costs:
         if said := invalid(cost.unexpected):
             yield f"{cost.scenario}: {said}"
@@ -118,13 +118,13 @@ def _table(
         justify: JustifyMethod = "left" if name in WORDS else "right"
         table.add_column(name, justify=justify, no_wrap=name not in LONG, overflow="fold", min_width=least)
     for row in rows:
-        # As Text, since a setting such as ["a"] would be read as markup.
+        # Passed as Text, because a setting such as ["a"] would be parsed as markup.
         table.add_row(*(cell if isinstance(cell := row[at], Text) else Text(cell) for at in kept))
     return table
 
 
 def _longest_word(cells: Iterable[str | Text]) -> int:
-    """Return the minimum width of a column that keeps its words whole."""
+    """Return the minimum width at which a column keeps its words whole."""
     longest = max((len(word) for cell in cells for word in str(cell).split()), default=0)
     return min(max(longest, LONG_AT_LEAST), LONG_AT_MOST)
 
@@ -158,7 +158,7 @@ def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
 
 
 def marks_table(marks: Sequence[Mark]) -> Table:
-    """Return the table of marks and their figures."""
+    """Return the table of the figures that have marks."""
     rows = [(mark.name, number(mark.value), f"{mark.limit:g}", mark.unit, _verdict(mark)) for mark in marks]
     return _table("Marks", ("mark", "measured", "at most", "unit", "verdict"), rows)
 
@@ -170,7 +170,7 @@ def _verdict(mark: Mark) -> Text:
 
 
 def figures_table(figures: Sequence[Figure]) -> Table:
-    """Return the table of the figures without marks."""
+    """Return the table of the figures that have no marks."""
     rows = [(figure.name, number(figure.value), figure.unit) for figure in figures]
     return _table("Figures", ("measure", "measured", "unit"), rows)
 
@@ -184,7 +184,7 @@ def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
 
 
 def _figures(steps: Sequence[Step]) -> list[str]:
-    # Nothing was served, so no latency exists.
+    # If nothing was served, there is no latency.
     served = [step for step in steps if step.max_ms]
     p99s, cpus_us = [step.p99_ms for step in served], [step.cpu_us for step in steps if step.cpu_us]
     return [
@@ -208,7 +208,7 @@ def _median(values: Iterable[float]) -> str:
 
 
 def remark(point: Point) -> str:
-    """Return why a point is not valid, or remarks on it: lost requests, a late generator, a full machine."""
+    """Return why a point is not valid, or other remarks on it: lost requests, a late generator, a full machine."""
     steps = point.steps
     notes = sorted({note for step in steps if (note := invalid(step.unexpected))})
     if unanswered := sum(step.unanswered for step in steps):
@@ -217,7 +217,7 @@ def remark(point: Point) -> str:
         notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
-    # A hundredth of fewer than 100 is less than one: such a percentile is just the maximum, and random.
+    # A percentile that less than one request exceeds is just the maximum, and random.
     requests = max(step.requests for step in steps)
     if not requests:
         notes.append("no request in such a short time")
@@ -227,7 +227,7 @@ def remark(point: Point) -> str:
 
 
 def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
-    """Return the table of the figures that differ between two results, or of every figure."""
+    """Return the table of the figures that differ between two results, or of all figures."""
     columns = ("scenario", "offered", "figure", "A", "B", "change", "noise", "verdict")
     shown = [change for change in changes if everything or change.verdict != "same"]
     return _table("B against A", columns, map(_change_row, shown))
@@ -235,14 +235,14 @@ def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
 
 def _change_row(change: Change) -> list[str | Text]:
     colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
-    # On the scale of ratios, where a fall to 1/1.1 equals a rise to 1.1.
+    # On the scale of ratios, a fall to 1/1.1 equals a rise to 1.1.
     noise = "-" if change.noise is None else f"{1 / (1 + change.noise) - 1:+.1%} {change.noise:+.1%}"
     figures = [number(change.before), number(change.after), f"{change.change:+.1%}", noise]
     return [change.scenario, change.label, change.figure, *figures, Text(change.verdict, colour)]
 
 
 def invalid(unexpected: dict[str, int]) -> str:
-    """Return why figures are not valid, or an empty string if they are."""
+    """Return why figures are not valid; "" if they are."""
     counts = ", ".join(f"{count} x {what}" for what, count in sorted(unexpected.items()))
     return f"invalid: {counts}" if counts else ""
 

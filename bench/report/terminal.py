@@ -26,32 +26,33 @@ REFRESHES_PER_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where a run's files go, and whether results are printed as JSON."""
+    """Where the files of a run are written, and whether results are printed as JSON."""
 
     folder: Path | None = None
-    """None for `bench/results`."""
+    """The folder; None means `bench/results`."""
     name: str | None = None
-    """None for the time."""
+    """The name of the files; None means the current time."""
     as_json: bool = False
 
 
 def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bool = False) -> bool:
-    """Measure with a progress bar, print the tables and write the files. Return whether it finished with valid figures.
+    """Measure with a progress bar, print tables and write files. Return whether it finished with valid figures.
 
-    Ctrl-C and failures end the measurement early; results so far are still shown and written.
+    Ctrl-C and failures end the measurement early. Results up to that point are still printed and written.
 
     Raises:
-        WrongUse: the files cannot be written.
-        ChildFailed: a server or a load generator did not run.
+        WrongUse: The files cannot be written.
+        ChildFailed: A server or a load generator did not run.
     """
     folder, name = place_of(files)
-    # The import takes a second, so it comes after argument errors, but before measuring, in case it is not installed.
+    # The import takes a second, so it comes after argument errors. It comes before measuring, because the package may
+    # be missing.
     from bench.report.plots import draw, draw_sweep  # noqa: PLC0415
 
     results = new_results()
     ended, failure = _measured(measure, results, works)
     results = replace(results, complete=ended)
-    # The file comes first, so that the figures are kept whatever happens to the terminal or to a picture.
+    # The file is written first, so that the figures are kept even if the terminal or a picture fails.
     written = _write(results, folder, name, draw_sweep if is_sweep else draw)
     if written:
         show_results(results, as_json=files.as_json)
@@ -64,10 +65,10 @@ def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bo
 
 
 def place_of(files: Files) -> tuple[Path, str]:
-    """Return the folder, created if missing, and the name of a run's files.
+    """Return the folder, which is created if missing, and the name for a run's files.
 
     Raises:
-        WrongUse: the folder is not valid or not writable.
+        WrongUse: The folder is not valid or not writable.
     """
     folder = files.folder or FOLDER
     name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S") if files.name is None else files.name
@@ -83,14 +84,14 @@ def place_of(files: Files) -> tuple[Path, str]:
 
 
 def _measured(measure: Measure, results: Results, works: int) -> tuple[bool, BenchError | OSError | None]:
-    """Return whether it finished, and the error if any, including a closed terminal."""
+    """Return whether the work finished, and its error if there was one. A closed terminal counts as an error."""
     try:
-        return trio.run(run_until_stopped, partial(_behind_a_bar, measure, results, works)), None
+        return trio.run(run_until_stopped, partial(_with_progress_bar, measure, results, works)), None
     except (BenchError, OSError) as exc:
         return False, exc
 
 
-async def _behind_a_bar(measure: Measure, results: Results, works: int) -> None:
+async def _with_progress_bar(measure: Measure, results: Results, works: int) -> None:
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(
@@ -116,7 +117,7 @@ def _write(results: Results, folder: Path, name: str, draw_it: Draw) -> list[Pat
 
 
 def say(*lines: str) -> None:
-    """Print lines on stderr, apart from the tables."""
+    """Print lines on stderr, separate from the tables."""
     for line in lines:
         sys.stderr.write(f"{line}\n")
 

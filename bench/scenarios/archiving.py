@@ -1,9 +1,9 @@
 """Measures misses of a node with and without a running ledger archive: `python -m bench.scenarios.archiving`.
 
-It reads an `Archiving` from stdin, or uses its defaults if stdin is empty, and writes `ArchivingFigures`, as JSON. Exit
-1 if the slowest hundredth took too long. The SQLite store is filled with old rows first. Then a node serves misses at a
-steady rate, alternately with and without the archive being written. The upstream responds immediately, so that
-latencies are almost entirely the node's.
+It reads an `Archiving` from stdin, or uses its defaults if stdin is empty, and prints `ArchivingFigures`, both as JSON.
+It exits with 1 if the slowest hundredth took too long. The SQLite store is filled with old rows first. Then a node
+serves misses at a steady rate, alternately with and without the archive being written. The upstream responds
+immediately, so that latencies are almost entirely the node's.
 """
 
 import sys
@@ -38,12 +38,12 @@ DETAIL_DAYS = 30
 CONNECTIONS = 100
 KEYS_A_TURN = 1_000_000
 P99_TIMES_MAX = 1.5
-"""How many times longer the slowest hundredth may take with the archive."""
+"""The maximum factor by which the slowest hundredth may take longer with the archive."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archiving:
-    """The folder of the store, its old rows, the misses per second, and the duration and number of turns."""
+    """The folder of the store, the number of old rows, the misses per second, and the duration and number of turns."""
 
     folder: str = "/var/tmp"
     rows: int = 10_000_000
@@ -54,7 +54,7 @@ class Archiving:
 
 
 class ArchivedRows(msgspec.Struct, frozen=True):
-    """The used part of the archive operation's response."""
+    """The fields that are used of the archive operation's response."""
 
     rows: int
     is_done: bool
@@ -62,7 +62,7 @@ class ArchivedRows(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
-    """The misses of a turn: their latencies in milliseconds, and other activity of the machine."""
+    """The misses of a turn: their latencies in milliseconds, and other activity on the machine."""
 
     p50_ms: float
     p99_ms: float
@@ -71,12 +71,12 @@ class TurnFigures:
     lag_p99_ms: float
     machine_share: float
     rows: int
-    """Rows moved out of the store in this turn."""
+    """The number of rows moved out of the store in this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivingFigures:
-    """The turns with and without the archive, and how many times longer the slowest hundredth took with it."""
+    """The turns with and without the archive, and the factor by which the slowest hundredth took longer with it."""
 
     without: list[TurnFigures]
     archiving: list[TurnFigures]
@@ -88,14 +88,14 @@ class ArchivingFigures:
 
 
 class Archives:
-    """Makes a node archive for the length of a turn; only `keep_archiving` changes it."""
+    """Makes a node archive for the duration of a turn. Only `keep_archiving` modifies it."""
 
     def __init__(self, target: ServerTarget) -> None:
         self._target = target
         self.rows = 0
 
     async def keep_archiving(self, until_s: float) -> None:
-        """Start archiving repeatedly until an instant of the monotonic clock; the last one is left to finish."""
+        """Start one archive after another until a time of the monotonic clock. The last one may finish."""
         while time.monotonic() < until_s:
             done = await trio.to_thread.run_sync(self._archive)
             self.rows += done.rows
@@ -122,7 +122,7 @@ async def measure(wanted: Archiving) -> ArchivingFigures:
 
 
 async def _turn(target: ServerTarget, wanted: Archiving, number: int, folder: Path) -> TurnFigures:
-    """Run one turn. Even turns, except the first, run with the archive; in the others its lock is held."""
+    """Run one turn. Even turns, except the first, run with the archive; in the other turns, its lock is held."""
     is_archiving = number > 0 and number % 2 == 0
     with open_control(target.control) as control:
         (person,) = control.people(1, 1)
@@ -150,7 +150,7 @@ def _figures(step: Step, rows: int) -> TurnFigures:
 
 
 def figures_of(without: Sequence[TurnFigures], archiving: Sequence[TurnFigures]) -> ArchivingFigures:
-    """Compare each turn with the previous one, since a machine's pace drifts, and return the median."""
+    """Compare each turn with the previous one, because the speed of a machine drifts, and return the median."""
     pairs = list(zip(without, archiving, strict=True))
     p99_times = median(one.p99_ms / before.p99_ms for before, one in pairs)
     return ArchivingFigures(

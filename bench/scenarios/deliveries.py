@@ -1,4 +1,4 @@
-"""The cost of deliveries and how soon they start: `python -m bench.scenarios.deliveries`.
+"""Measures what deliveries cost and how soon they start: `python -m bench.scenarios.deliveries`.
 
 It reads a `Mail` from stdin and prints the `DeliveryFigures`. The receivers run in this process, so that their
 observations need no transfer.
@@ -45,7 +45,7 @@ from gateway.admin.operations import Nothing
 
 ACCOUNTS = 16
 ENDED_S = 60.0
-LOOK_S = 0.02
+POLL_EVERY_S = 0.02
 HOLE_S = 1.0
 
 T = TypeVar("T")
@@ -53,33 +53,34 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """The amounts to deliver by the server with this `pid`, which accepts the bench's commands at `control`."""
+    """How many deliveries the server with this `pid` should make. It accepts the bench's commands at `control`."""
 
     control: ControlAddress
     pid: int
     count: int = 5_000
-    """Deliveries queued together, for each kind of receiver."""
+    """The number of deliveries that are queued together, for each kind of receiver."""
     runs: int = 2_500
-    """Runs of monitors whose deliveries are measured."""
+    """The number of runs of monitors whose deliveries are measured."""
     runs_per_s: float = 167.0
-    """Equals 10,000 per minute."""
+    """The number of these runs per second, which equals 10,000 per minute."""
     held: int = 10_000
-    """Deliveries waiting for a host that never responds."""
+    """The number of deliveries waiting for a host that never responds."""
     per_s: float = 200.0
-    """Deliveries to other hosts, with and without that host."""
+    """The number of deliveries to other hosts, with and without that host."""
     seconds: float = 3.0
-    """The seconds of each turn, with and without the host that never responds."""
+    """The duration of each turn in seconds, with and without the host that never responds."""
     turns: int = 8
-    """Pairs of turns with and without that host, since a machine's pace drifts."""
+    """The number of pairs of turns, with and without that host. They alternate, because the speed of a machine drifts.
+    """
     warm_up: int = 512
-    """Deliveries that open the connections before any is counted."""
+    """The number of deliveries that open connections before any delivery is counted."""
     lead_s: float = 3.0
     patience_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPace:
-    """The speed of delivering a full queue, and the CPU of the node's process."""
+    """How fast a full queue is delivered, and the CPU of the node's process for it."""
 
     per_s: float
     cpu_us: float
@@ -87,7 +88,7 @@ class DeliveryPace:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTurn:
-    """Deliveries made one after the other: a histogram of the times to their first byte, and the CPU of each."""
+    """Deliveries made one after another: a histogram of the times to their first byte, and the CPU of each."""
 
     lags: dict[int, int]
     cpu_us: float
@@ -97,7 +98,7 @@ class DeliveryTurn:
 class DeliveryFigures:
     """The figures of all receivers.
 
-    A lag lasts from the transaction that queues a delivery, including its commit, to the first byte.
+    A lag is the time from the start of the transaction that queues a delivery to the delivery's first byte.
     """
 
     plain: DeliveryPace
@@ -110,7 +111,7 @@ class DeliveryFigures:
     held: int
 
 
-class NotAsPosted(Exception):
+class UnexpectedDeliveries(Exception):
     """Deliveries did not arrive as expected, so the figures are not valid."""
 
 
@@ -124,7 +125,7 @@ class DeliveryRun:
     urls: Urls
 
     async def call(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
-        """Send a command while the receivers run; return its response."""
+        """Send a command while the receivers run, and return its response."""
         return await trio.to_thread.run_sync(partial(self.control.call, name, arguments, kind))
 
     async def pace(self, urls: tuple[str, ...]) -> DeliveryPace:
@@ -148,12 +149,12 @@ class DeliveryRun:
         planted = Plant(mail.runs, math.ceil(mail.runs / EACH), slot, 1 / mail.runs_per_s, self.urls.plain)
         await self.call(PLANT, planted, dict[str, Any])
         if time.time() > slot:
-            raise NotAsPosted("the first slot came before all monitors were made")
+            raise UnexpectedDeliveries("the first slot came before all monitors were made")
         await self._arrived(wanted, beyond_s=mail.runs / mail.runs_per_s)
         return await self._lags(began_at)
 
     async def trickle(self) -> DeliveryTurn:
-        """Queue one delivery after the other, and measure their lags and the CPU of each."""
+        """Queue one delivery after another, and measure their lags and the CPU of each."""
         mail, arrived = self.mail, len(self.receivers.arrived)
         count = round(mail.per_s * mail.seconds)
         began_at, began = time.time(), trio.current_time()
@@ -166,7 +167,7 @@ class DeliveryRun:
         return DeliveryTurn(dict((await self._lags(began_at)).counts), cpu_us)
 
     async def turn(self) -> tuple[DeliveryTurn, DeliveryTurn]:
-        """Measure once without and once with an unresponsive host."""
+        """Measure once without and once with a host that does not respond."""
         alone = await self.trickle()
         await self.call(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
         await self.call(POST, PostWebhooks((self.urls.hole,), self.mail.held), Posting)
@@ -179,18 +180,18 @@ class DeliveryRun:
         with trio.move_on_after(self.mail.patience_s + beyond_s):
             await self.receivers.wait_for(wanted)
             return
-        raise NotAsPosted(f"{wanted - len(self.receivers.arrived)} deliveries have not arrived")
+        raise UnexpectedDeliveries(f"{wanted - len(self.receivers.arrived)} deliveries have not arrived")
 
     async def _ended(self) -> None:
         """Wait until the node has recorded the end of every queued delivery."""
         with trio.move_on_after(ENDED_S):
-            while (await self.call(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process tells of nothing
-                await trio.sleep(LOOK_S)
+            while (await self.call(LEFT, Nothing(), Waiting)).count:  # noqa: ASYNC110 - another process sends no event
+                await trio.sleep(POLL_EVERY_S)
             return
-        raise NotAsPosted("the ends of deliveries were not recorded")
+        raise UnexpectedDeliveries("the ends of deliveries were not recorded")
 
     async def _lags(self, since: float) -> Histogram:
-        """Return the lags of the deliveries that were queued since an instant and have arrived."""
+        """Return the lags of the deliveries that were queued since a given time and have arrived."""
         queued = await self.call(POSTED, Posted(since), QueuedAt)
         lags, arrived = Histogram(), self.receivers.arrived
         for id_, at in queued.at.items():
@@ -200,7 +201,7 @@ class DeliveryRun:
 
 
 async def measure(mail: Mail) -> DeliveryFigures:
-    """Deliver full queues, deliveries of runs, and single ones next to a host that never responds."""
+    """Deliver full queues, then deliveries of runs, then single deliveries while a host never responds."""
     with TemporaryDirectory(prefix="sluice-bench-") as folder, open_control(mail.control) as control:
         authority = Path(folder) / "authority.pem"
         async with open_receivers(authority) as (receivers, urls):

@@ -1,4 +1,4 @@
-"""Measures reading pages of a long log: `python -m bench.scenarios.depth`, `Depth` in, `DepthFigures` out."""
+"""Measures reading pages of a long log: `python -m bench.scenarios.depth` reads a `Depth` and prints `DepthFigures`."""
 
 import sys
 import time
@@ -37,13 +37,13 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class DepthFigures:
-    """The times of reads as histograms; each includes the way to the store's thread and back."""
+    """Histograms of the times of reads, which include the way to the store's thread and back."""
 
     events: int
     page: dict[int, int]
-    """A page of 100."""
+    """Reading a page of 100 events."""
     unchanged: dict[int, int]
-    """Detecting that a client already has the last page, without reading it."""
+    """Detecting that a client already has the last page, without reading the page."""
     fill_s: float
 
 

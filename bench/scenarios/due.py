@@ -1,4 +1,4 @@
-"""The cost of many monitors that share a slot: `python -m bench.scenarios.due`, `DueLoad` in, `DueFigures` out."""
+"""The cost of monitors that share a slot: `python -m bench.scenarios.due` reads a `DueLoad`, prints `DueFigures`."""
 
 import math
 import sys
@@ -11,57 +11,57 @@ from bench.control.control_protocol import PLANT, RAN, ControlAddress, ControlCl
 from bench.core.process import usage
 
 EACH = 500
-"""Monitors of an account: the largest plan's maximum of active ones."""
+"""The number of monitors per account: the maximum of active monitors in the largest plan."""
 AT_ONCE = 20_000
 HALF_A_DAY_S = 43_200.0
-LOOK_S = 1.0
+POLL_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class DueLoad:
-    """The monitors that share a slot, on the server with this `pid`, and the other stored ones."""
+    """The number of monitors that share a slot, on the server with this `pid`, and of other stored monitors."""
 
     control: ControlAddress
     pid: int
     count: int = 10_000
     stored: int = 100_000
     lead_s: float = 15.0
-    """Seconds from planting the monitors to their slot."""
+    """The seconds from creating the monitors to their slot."""
     patience_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class DueFigures:
-    """The figures of one slot. A lag lasts from a run's own place in the slot's spread to its start."""
+    """The figures of one slot. The lag of a run is the time from its own place in the slot's spread to its start."""
 
     count: int
     stored: int
     lags: dict[int, int]
     took_s: float
-    """From the slot to the end of the last run."""
+    """The seconds from the slot to the end of the last run."""
     cpu_s: float
-    """CPU of the server's process in that time."""
+    """The CPU seconds of the server's process in that time."""
 
 
-class NotAsDue(Exception):
+class UnexpectedRuns(Exception):
     """Runs did not happen as planned, so the figures are not valid."""
 
 
 def measure(due: DueLoad) -> DueFigures:
-    """Plant all monitors, and wait for the slot and for the end of its last run."""
+    """Create all monitors, wait for the slot, and wait for the end of its last run."""
     with open_control(due.control) as control:
         for first in range(0, due.stored, AT_ONCE):
             _plant(control, min(AT_ONCE, due.stored - first), time.time() + HALF_A_DAY_S, stagger_s=0.01)
         slot = float(math.ceil(time.time() + due.lead_s))
         _plant(control, due.count, slot, stagger_s=0.0)
         if time.time() > slot:
-            raise NotAsDue("the slot came before its monitors were created")
+            raise UnexpectedRuns("the slot came before its monitors were created")
         time.sleep(max(0.0, slot - time.time()))
         cpu_s = usage(due.pid).cpu_s
         ran = _until_all_ended(control, slot, due)
         cpu_s = usage(due.pid).cpu_s - cpu_s
     if ran.ok != due.count:
-        raise NotAsDue(f"{ran.ok} of {due.count} runs were ok")
+        raise UnexpectedRuns(f"{ran.ok} of {due.count} runs were ok")
     return DueFigures(due.count, due.stored, ran.lags, ran.ended_at - slot, cpu_s)
 
 
@@ -72,12 +72,12 @@ def _plant(control: ControlClient, count: int, slot: float, *, stagger_s: float)
 
 def _until_all_ended(control: ControlClient, slot: float, due: DueLoad) -> Ran:
     while time.time() < slot + due.patience_s:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_EVERY_S)
         control.send(RAN)
         ran = control.receive(Ran)
         if ran.ended >= due.count:
             return ran
-    raise NotAsDue(f"not all runs ended within {due.patience_s:g} s")
+    raise UnexpectedRuns(f"not all runs ended within {due.patience_s:g} s")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The scenarios of feed, monitors, deliveries and overload: each measures once, for marks and figures."""
+"""The scenarios of feed, monitors, deliveries and overload. Each one measures once, and produces marks and figures."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from gateway.server.descriptors import connections_possible
 
 MARKED_COUNT = 10_000
 SPARE = 100
-"""Connections reserved for purposes other than polls."""
+"""The number of connections reserved for other purposes than polls."""
 PARKED_S = 600.0
 READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
@@ -57,25 +57,24 @@ class FeedOptions:
     """The sizes of each measurement of the feed."""
 
     counts: tuple[int, ...] = (1_000, MARKED_COUNT, GOAL)
-    """Parked polls; reduced to the number that the descriptors allow."""
+    """The number of parked polls. It is reduced if the limit of file descriptors is lower."""
     events: int = 1_000_000
     """The length of the log of `depth`."""
     seconds: float | None = None
-    """The seconds of acknowledging (default 5)."""
+    """The duration of acknowledging in seconds (default 5)."""
     charges: int = 1_000_000
-    """The misses of `growth`."""
+    """The number of misses of `growth`."""
     due: int = 10_000
-    """Monitors that share a slot."""
+    """The number of monitors that share a slot."""
     stored: int = 100_000
-    """Other stored monitors."""
+    """The number of other stored monitors."""
     deliveries: int = 10_000
-    """Deliveries waiting for a host that does not respond; half as many are queued for each kind of receiver, and a
-    quarter as many runs cause one.
-    """
+    """The number of deliveries waiting for a host that does not respond. Half as many are queued for each kind of
+    receiver, and a quarter as many are caused by runs."""
 
 
 async def parked(options: FeedOptions) -> Found:
-    """Measure parked polls on a real node, by their number, and on a server without a feed."""
+    """Measure parked polls on a real node, and on a server without a feed for comparison."""
     most, found = polls_possible(), Found([], [])
     for count in sorted({min(count, most) for count in options.counts}):
         seen = await measure_parked(count)
@@ -100,7 +99,7 @@ async def depth(options: FeedOptions) -> Found:
 
 
 async def growth(options: FeedOptions) -> Found:
-    """Measure the bytes that settled misses leave in the store, on both engines."""
+    """Measure how many bytes settled misses leave in the store, on both engines."""
     found = Found([], [])
     with TemporaryDirectory(prefix="sluice-bench-growth-") as folder:
         seen = await measure_growth(GrowthSetting(f"sqlite:///{folder}/sluice.db", options.charges))
@@ -119,14 +118,14 @@ async def monitors(options: FeedOptions) -> Found:
 
 
 async def deliveries(options: FeedOptions) -> Found:
-    """Measure deliveries of a real node to several kinds of receivers, with and without an unresponsive one."""
+    """Measure deliveries of a real node to several kinds of receivers, with and without one that does not respond."""
     count, seconds = options.deliveries, options.seconds or 3.0
     wanted = partial(Mail, count=count // 2, runs=count // 4, held=count, seconds=seconds)
     return deliveries_found(await measure_deliveries(wanted))
 
 
 async def flood(options: FeedOptions) -> Found:
-    """Measure a node that gets far more requests than its capacity, and a key that sends few."""
+    """Measure a node that receives far more requests than it can serve, and a key that sends few."""
     return await measure_flood(options.seconds or 10.0)
 
 
@@ -144,7 +143,7 @@ SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProx
 
 
 def polls_possible() -> int:
-    """Return the number of polls that this machine's descriptors allow, in whole accounts, up to the goal."""
+    """Return how many polls this machine's file descriptors allow, rounded to whole accounts, up to the goal."""
     return (connections_possible(GOAL + SPARE) - SPARE) // POLLS_EACH * POLLS_EACH
 
 
@@ -154,7 +153,7 @@ async def measure_parked(
     """Park this many polls, wake them in several ways, and stop the server while they wait.
 
     Raises:
-        ChildFailed: a server did not start, or polls got unexpected responses.
+        ChildFailed: A server did not start, or polls received unexpected responses.
     """
     async with open_stage(stage) as target:
         polls = PollLoad(
@@ -162,7 +161,7 @@ async def measure_parked(
             target.control,
             target.pid,
             count,
-            # Few polls use few keys, whose windows limit how often they can poll per minute.
+            # Few polls use few keys, and the window of a key limits how often its polls can be sent per minute.
             to_a_key=min(to_a_key, count),
             to_an_account=min(to_an_account, count // POLLS_A_KEY),
             idle_s=idle_s,
@@ -173,10 +172,10 @@ async def measure_parked(
 
 
 async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> ReadFigures:
-    """Catch up with this many events, then acknowledge pages of them with several consumers.
+    """Read this many events from the start, then acknowledge pages of them with several consumers.
 
     Raises:
-        ChildFailed: as in `measure_parked`.
+        ChildFailed: A server did not start, or a reader received an unexpected response.
     """
     async with open_stage(Stage("feed", {**TRANSPARENT, **_NODE})) as target:
         wanted = Reads(target.url, target.control, target.pid, events, consumers, seconds)
@@ -190,7 +189,7 @@ async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
     """Read pages of a log of this many events from the store.
 
     Raises:
-        ChildFailed: the measuring process failed.
+        ChildFailed: The measuring process failed.
     """
     wanted = msgspec.json.encode(Depth(events, reads))
     return msgspec.json.decode(
@@ -202,7 +201,7 @@ async def measure_growth(wanted: GrowthSetting) -> GrowthFigures:
     """Settle misses in a store.
 
     Raises:
-        ChildFailed: as in `measure_depth`.
+        ChildFailed: The measuring process failed.
     """
     limit_s = READS_S + wanted.charges * GROWTH_S_A_CHARGE
     seen = await generate("bench.scenarios.growth", msgspec.json.encode(wanted), limit_s)
@@ -213,7 +212,7 @@ async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> 
     """Run `count` monitors with the same slot, with `stored` others in the store.
 
     Raises:
-        ChildFailed: a server did not start, or a run was not ok.
+        ChildFailed: A server did not start, or a run was not ok.
     """
     async with open_stage(FEED) as target:
         wanted = msgspec.json.encode(DueLoad(target.control, target.pid, count, stored, lead_s))
@@ -224,7 +223,7 @@ async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> Del
     """Make the deliveries of the mail that is created for the node.
 
     Raises:
-        ChildFailed: a server did not start, or deliveries did not arrive.
+        ChildFailed: A server did not start, or deliveries did not arrive.
     """
     async with open_stage(SENDING) as target:
         wanted = mail(target.control, target.pid)

@@ -1,4 +1,4 @@
-"""Turns the figures of feed, monitors and deliveries into marks that a node should keep, and further figures."""
+"""Converts the figures of feed, monitors and deliveries into marks that a node should keep, and further figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,25 +15,25 @@ from bench.scenarios.parked import Parked
 from gateway.feed.queries import LIMIT_DEFAULT
 
 GOAL = 50_000
-"""Polls that a node must hold; if descriptors do not allow them, their cost is extrapolated."""
+"""The number of polls that a node must hold. If file descriptors do not allow it, their cost is extrapolated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The marks, figures and points of one scenario. The function that created it may add to its lists."""
+    """The marks, figures and points of one scenario. Only the function that created it adds to its lists."""
 
     marks: list[Mark]
     figures: list[Figure]
     points: list[Point] = field(default_factory=list)
 
     def add(self, other: "Found") -> None:
-        """Add the contents of another one."""
+        """Add the marks and figures of another one."""
         self.marks.extend(other.marks)
         self.figures.extend(other.figures)
 
 
 def parked_marks(seen: Parked) -> list[Mark]:
-    """Return the marks on parked polls. A drain with any response other than 200 has no figure."""
+    """Return the marks for parked polls. If any response at a drain is not 200, the drain has no figure."""
     polls, one = f"{seen.count} parked polls", Histogram(seen.to_a_key)
     return [
         Mark(f"{polls}, resident", seen.bytes_each / 1024, 15, "KiB each"),
@@ -65,7 +65,7 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
 
 
 def extrapolated(seen: Parked) -> list[Figure]:
-    """Return the cost of the goal's polls, in proportion to the measured ones."""
+    """Return the cost of the goal's polls, extrapolated in proportion from the measured ones."""
     times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
     return [
@@ -92,7 +92,7 @@ def reads_found(seen: ReadFigures) -> Found:
 
 
 def depth_found(seen: DepthFigures) -> Found:
-    """Return the time of the store's reads in a long log."""
+    """Return how long reads of the store take in a long log."""
     page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
     of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
     return Found(
@@ -109,7 +109,7 @@ def depth_found(seen: DepthFigures) -> Found:
 
 
 def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
-    """Return the bytes that a settled miss left in the store, and the writer's CPU for it."""
+    """Return how many bytes a settled miss leaves in the store, and the writer's CPU for it."""
     name = f"{seen.charges} settled misses on {engine}"
     return Found(
         [
@@ -124,7 +124,7 @@ def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
 
 
 def monitors_found(seen: DueFigures) -> Found:
-    """Return the lateness of runs that share a slot, and their cost."""
+    """Return how late runs that share a slot start, and their cost."""
     lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
     return Found(
         [Mark(f"{name}, start after its place in the spread, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
@@ -139,7 +139,7 @@ def monitors_found(seen: DueFigures) -> Found:
 
 
 def deliveries_found(seen: DeliveryFigures) -> Found:
-    """Return the lateness of deliveries, the delay that an unresponsive host adds to others, and the cost."""
+    """Return how late deliveries start, the delay that an unresponsive host adds to others, and the cost."""
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
     before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)

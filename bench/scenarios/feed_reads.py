@@ -1,4 +1,4 @@
-"""Measures reading and acknowledging: `python -m bench.scenarios.feed_reads`, `Reads` in, `ReadFigures` out."""
+"""Measures reading and acknowledging: `python -m bench.scenarios.feed_reads` reads `Reads` and prints `ReadFigures`."""
 
 import select
 import socket
@@ -12,7 +12,7 @@ import msgspec
 from bench.control.control_protocol import ControlAddress, ControlClient, open_control
 from bench.core.process import raise_open_files, usage
 from bench.load.request_spec import RequestSpec, whole_head
-from bench.scenarios.poll_clients import NotAsPolled, after
+from bench.scenarios.poll_clients import UnexpectedPoll, after
 
 ANSWER_S = 30.0
 RECEIVE_BYTES = 262_144
@@ -30,12 +30,12 @@ class Reads:
     events: int = 200_000
     consumers: int = 16
     seconds: float = 5.0
-    """The seconds of acknowledging."""
+    """The duration of acknowledging in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFigures:
-    """The speed and the cost of reads. CPU is of the server's process."""
+    """The speed and the cost of reads. CPU is the CPU of the server's process."""
 
     events: int
     events_per_s: float
@@ -43,11 +43,11 @@ class ReadFigures:
     acks: int
     acks_per_s: float
     ack_cpu_us: float
-    """For each page that was read and acknowledged."""
+    """The CPU for each page that was read and acknowledged."""
 
 
 class ReaderLine:
-    """One connection with one request in progress. Every response must be 200."""
+    """One connection, with one request in progress. Every response must have status 200."""
 
     def __init__(self, url: str, key: str) -> None:
         """Connect."""
@@ -66,7 +66,7 @@ class ReaderLine:
         self.sock.sendall(b"POST %b%b%b\r\n%b" % (target, self._head, about, body))
 
     def answer(self) -> bytes:
-        """Wait for the complete response, and return it."""
+        """Wait for the complete response and return it."""
         while (whole := self.receive()) is None:
             pass
         return whole
@@ -75,14 +75,14 @@ class ReaderLine:
         """Read from the connection, and return the response once it is complete."""
         data = self.sock.recv(RECEIVE_BYTES)
         if not data:
-            raise NotAsPolled("the connection was closed instead of a response to a read")
+            raise UnexpectedPoll("the connection was closed instead of a response to a read")
         self._received += data
         head = whole_head(self._received)
         if head is None:
             return None
         whole, self._received = self._received, b""
         if head[9:12] != b"200":
-            raise NotAsPolled(f"a read was answered with {whole[:1000].decode(errors='replace')}")
+            raise UnexpectedPoll(f"a read was answered with {whole[:1000].decode(errors='replace')}")
         return whole
 
 
@@ -100,7 +100,7 @@ class ReadingConsumer:
         line.get(self._read_target)
 
     def go_on(self) -> None:
-        """Read from the connection; send the next request after a response."""
+        """Read from the connection. After a response, send the next request."""
         answer = self.line.receive()
         if answer is None:
             return
@@ -114,21 +114,21 @@ class ReadingConsumer:
 
     def _acknowledged(self, answer: bytes) -> None:
         if after(answer, b'"advanced":', b",") != b"true":
-            raise NotAsPolled("an acknowledgement did not move its consumer")
+            raise UnexpectedPoll("an acknowledgement did not move its consumer")
         self.acks += 1
         self._reads = True
         self.line.get(self._read_target)
 
 
 def measure(reads: Reads) -> ReadFigures:
-    """Fill a log, read it from its start, then acknowledge it with many concurrent consumers."""
+    """Fill a log, read it from the start, and then acknowledge it with many concurrent consumers."""
     with open_control(reads.control) as control:
         account, key = _fill(control, reads.events)
     cpu_s, began_s = usage(reads.pid).cpu_s, time.monotonic()
     events = catch_up(reads.url, key)
     took_s, read_cpu_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
     if events != reads.events:
-        raise NotAsPolled(f"{events} of {reads.events} events of {account} were read")
+        raise UnexpectedPoll(f"{events} of {reads.events} events of {account} were read")
     acked = acknowledge(reads, key)
     return ReadFigures(
         events=events,
@@ -161,7 +161,7 @@ def catch_up(url: str, key: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class AckFigures:
-    """Acknowledgements with a response, and their cost."""
+    """The number of acknowledgements with a response, and their cost."""
 
     acks: int
     seconds: float
@@ -171,7 +171,7 @@ class AckFigures:
 def acknowledge(reads: Reads, key: str) -> AckFigures:
     """Run all consumers concurrently, until the time is up or no events are left.
 
-    The first page of each is excluded, because its extra work happens only once in a consumer's life.
+    The first page of each consumer is excluded, because its extra work is done only once per consumer.
     """
     epoll, consumers = select.epoll(), dict[int, ReadingConsumer]()
     for nth in range(reads.consumers):
@@ -180,10 +180,12 @@ def acknowledge(reads: Reads, key: str) -> AckFigures:
         epoll.register(line.sock.fileno(), select.EPOLLIN)
     crew = list(consumers.values())
     try:
-        _go_on(epoll, consumers, until=lambda: all(each.acks or each.has_ended for each in crew))
+        _poll_consumers(epoll, consumers, until=lambda: all(each.acks or each.has_ended for each in crew))
         before, cpu_s, began_s = sum(each.acks for each in crew), usage(reads.pid).cpu_s, time.monotonic()
         end_s = began_s + reads.seconds
-        _go_on(epoll, consumers, until=lambda: time.monotonic() > end_s or all(each.has_ended for each in crew))
+        _poll_consumers(
+            epoll, consumers, until=lambda: time.monotonic() > end_s or all(each.has_ended for each in crew)
+        )
         took_s, used_s = time.monotonic() - began_s, usage(reads.pid).cpu_s - cpu_s
     finally:
         epoll.close()
@@ -192,7 +194,9 @@ def acknowledge(reads: Reads, key: str) -> AckFigures:
     return AckFigures(sum(each.acks for each in crew) - before, took_s, used_s)
 
 
-def _go_on(epoll: select.epoll, consumers: Mapping[int, ReadingConsumer], *, until: Callable[[], bool]) -> None:
+def _poll_consumers(
+    epoll: select.epoll, consumers: Mapping[int, ReadingConsumer], *, until: Callable[[], bool]
+) -> None:
     while not until():
         for number, _ in epoll.poll(0.1):
             consumers[number].go_on()

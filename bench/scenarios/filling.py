@@ -32,14 +32,14 @@ DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
 MADE_AT_ONCE: Final = 1_000
 SQLITE_ROWS: Final = 1_000_000
-"""Rows per statement; on PostgreSQL a statement may take three seconds."""
+"""The number of rows per statement. On PostgreSQL, a statement may take three seconds."""
 POSTGRES_ROWS: Final = 20_000
 CACHE_KIB: Final = 262_144
 POSTGRES_SETTINGS: Final = ("shared_buffers=2GB", "max_wal_size=8GB")
-"""Memory for the pages of some ten million rows, and few checkpoints, as an operator would configure it."""
+"""Settings for ten million rows, as an operator would choose them: memory for their pages, and few checkpoints."""
 MONTH_DAYS: Final = 30
 PIECES: Final = 100
-"""The most hours for which usage has rows, one per account, whatever time the misses cover."""
+"""The maximum number of hours with rows in usage, one per account, regardless of the time that the misses cover."""
 
 ADD_ENDPOINT: Final = "INSERT INTO endpoints (platform, path) VALUES ('github', '/v1/github/bench') RETURNING id"
 _COLUMNS: Final = "id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place"
@@ -50,7 +50,7 @@ SELECT number, number / :accounts AS turn, number % :accounts + 1 AS account,
     :began_ms + number * :span_ms / :rows AS ms FROM counted
 """
 PAIRS: Final = "CREATE TEMP TABLE pairs (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL)"
-# The bytes of an id are built from pairs, because this SQLite cannot convert numbers to bytes.
+# The bytes of an id are built from pairs of bytes, because this SQLite cannot convert numbers to bytes.
 FILL_SQLITE: Final = f"""
 WITH RECURSIVE counted (number) AS (SELECT :first UNION ALL SELECT number + 1 FROM counted WHERE number + 1 < :end),
 missed AS ({_MISSED})
@@ -79,7 +79,7 @@ MOVE_ACCOUNTS: Final = "UPDATE accounts SET balance = balance - :each, place = p
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """Settled misses, the same number for each account, spread over a time."""
+    """Settled misses, the same number for each account, spread over a period."""
 
     each: int
     accounts: int
@@ -88,7 +88,7 @@ class Misses:
 
     @property
     def used_ms(self) -> int:
-        """The start of the time in which usage counts them: always in the past, even for future months."""
+        """The start of the period in which usage counts the misses. It is in the past, even for future months."""
         return min(self.began_ms, int(time.time()) * 1000 - self.span_ms - WEEK_MS)
 
     @property
@@ -103,12 +103,12 @@ class Misses:
         return {"each": self.each, "accounts": self.accounts, "rows": self.rows, **of_time}
 
     def steps(self, rows: int) -> Iterator[dict[str, int]]:
-        """Yield ranges of their numbers."""
+        """Yield ranges of the numbers of rows."""
         for first in range(0, self.rows, rows):
             yield {"first": first, "end": min(first + rows, self.rows)}
 
     def hours(self) -> Iterator[dict[str, int]]:
-        """Yield the hours in which usage counts them: every hour with misses, or a selection of very many."""
+        """Yield the hours in which usage counts the misses: every hour with misses, or a selection of very many."""
         pieces = max(1, min(PIECES, self.span_ms // HOUR_MS))
         for piece in range(pieces):
             first, end = (self.rows * number // pieces for number in (piece, piece + 1))
@@ -119,7 +119,7 @@ class Misses:
 async def open_databases(engine: str, folder: Path) -> AsyncIterator[Callable[[str], str]]:
     """Yield a function from a name to the address of a new database, in `folder` until the block ends.
 
-    On PostgreSQL, every user must be able to enter the folder, because root cannot run the server.
+    On PostgreSQL, all users must be able to enter the folder, because the server cannot run as root.
     """
     if engine == SQLITE:
         with TemporaryDirectory(prefix="sluice-bench-volume-", dir=folder) as own:
@@ -137,7 +137,10 @@ def _new_schema(url: str, name: str) -> str:
 
 
 async def make_store(url: str, misses: Misses) -> float:
-    """Create a store with the misses, and return the seconds to fill it; on PostgreSQL, also their months."""
+    """Create a store with the misses, and return how many seconds that took.
+
+    On PostgreSQL, also create the months of the misses.
+    """
     async with open_store(url, MIGRATIONS) as store:
         made = Accounts(store, Balances(store), now=time.time, make_id=id_maker(time.time, Random(1)))
         for first in range(0, misses.accounts, MADE_AT_ONCE):
@@ -154,19 +157,20 @@ async def make_store(url: str, misses: Misses) -> float:
 
 
 def this_month_ms() -> int:
-    """Return the start of this month, from which on a new store has months."""
+    """Return the start of this month, which is the first month of a new store."""
     return month_of(time.time()) * DAY_MS
 
 
 def fill_sqlite(file: Path, misses: Misses) -> None:
-    """Insert the misses of accounts whose last row so far is their welcome, and update the accounts."""
+    """Insert the misses of accounts whose only row so far is their welcome, and update the accounts."""
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
         for pragma in (f"cache_size = -{CACHE_KIB}", "synchronous = OFF"):
             database.execute(f"PRAGMA {pragma}")
         database.execute(PAIRS)
         database.executemany("INSERT INTO pairs VALUES (?, ?)", ((n, n.to_bytes(2, "big")) for n in range(1 << 16)))
         (endpoint,) = database.execute(ADD_ENDPOINT).fetchone()
-        # An index that is created last gets its entries in order: row by row, it takes three times as long.
+        # The index is created last, so that it receives its entries in order. Row by row, it would take three times as
+        # long.
         ((index,),) = database.execute("SELECT sql FROM sqlite_master WHERE name = 'journal_of_account'").fetchall()
         database.execute("DROP INDEX journal_of_account")
         known = {**misses.words, "endpoint": endpoint}
@@ -179,7 +183,7 @@ def fill_sqlite(file: Path, misses: Misses) -> None:
 
 
 async def _fill_postgres(store: Store, misses: Misses) -> None:
-    """Like `fill_sqlite`, with concurrent writers."""
+    """Like `fill_sqlite`, but with concurrent writers."""
     ((endpoint,),) = await store.write(lambda tx: tx.all(ADD_ENDPOINT))
     known = {**misses.words, "endpoint": endpoint}
     for sql, steps in ((FILL_POSTGRES, misses.steps(POSTGRES_ROWS)), (FILL_USAGE, misses.hours())):
@@ -189,7 +193,7 @@ async def _fill_postgres(store: Store, misses: Misses) -> None:
 
 
 def _run(sql: str, words: dict[str, int], tx: Tx) -> None:
-    """Run a statement with its named parameters inserted as PostgreSQL constants."""
+    """Run a statement with its named parameters inserted as constants, as PostgreSQL requires."""
     for word in sorted(words, key=len, reverse=True):
         sql = sql.replace(f":{word}", f"{words[word]}::bigint")
     tx.run(sql)

@@ -1,4 +1,4 @@
-"""Overload: far more requests than a node can serve, in the open loop, together with a key that sends few."""
+"""Overload: far more requests than a node can serve, in the open loop, while another key sends few requests."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from bench.scenarios.feed_marks import Found
 
 FLOOD, QUIET, AFTER = "flood", "quiet key", "after the flood"
 TIMES = (1.0, 2.5, 5.0)
-"""The offered rates, as multiples of the node's capacity; the first is for comparison."""
+"""The offered rates, as multiples of the node's capacity. The first one is for comparison."""
 LEAST_SERVED = {2.5: 0.60, 5.0: 0.25}
 CONNECTIONS = 4_000
 QUIET_PER_S = 20.0
@@ -28,14 +28,13 @@ QUIET_CONNECTIONS = 100
 AFTER_S = 3.0
 AFTER_SHARE = 0.5
 RECOVERY_S = 1.0
-"""Seconds from the flood's last request to the first that must be served as usual."""
+"""The seconds from the last request of the flood to the first request that must be served as usual."""
 CAPACITY_S = 3.0
 DRIFT_MAX = 0.2
-"""A flood is valid only if the machine's pace is stable: this is the maximum difference, as a share, between the
-capacity before and after it, and between the offered and the nominal rate.
-"""
+"""A flood is valid only if the machine's speed is stable. This is the maximum difference, as a share, between the
+capacities before and after it, and between the offered and the nominal rate."""
 REPEATS_MAX = 2
-"""The most floods per run that are repeated because they are not valid, so that a run ends."""
+"""The maximum number of floods per run that are repeated because they are not valid."""
 KEYS_APART = 10_000_000
 STAGE = Stage("feed", {**TRANSPARENT, "server.shed": True, "log.level": "warning"})
 PROFILE = "/v1/github/profile?handle=user{n}"
@@ -50,7 +49,7 @@ class Flooded:
     quiet: Step
     after: Step
     capacities: tuple[float, float]
-    """The node's capacity in requests per second just before and just after."""
+    """The node's capacity in requests per second, immediately before and immediately after."""
 
     @property
     def label(self) -> str:
@@ -69,30 +68,30 @@ class Flooded:
 
     @property
     def drift(self) -> float:
-        """How far the machine's pace changed the flood from its nominal rate, as a share."""
+        """The difference, as a share, that the machine's changing speed made to the flood."""
         before, after = self.capacities
         return max(abs(before - after) / self.capacity, abs(self.true_times / self.times - 1))
 
     @property
     def is_comparable(self) -> bool:
-        """Whether the machine's pace was stable enough to judge the marks."""
+        """Whether the machine's speed was stable enough to judge the marks."""
         return self.drift <= DRIFT_MAX
 
 
 async def measure_flood(
     seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE, capacity_s: float = CAPACITY_S
 ) -> Found:
-    """Flood a node with multiples of its capacity, which a closed loop measures before and after each flood.
+    """Flood a node with multiples of its capacity. A closed loop measures the capacity before and after each flood.
 
-    The offered rate is based on the median of all capacities so far. A flood with an unstable machine pace is repeated,
-    a few times in total.
+    The offered rate is based on the median of all capacities so far. If the speed of the machine was not stable, the
+    flood is repeated, a few times in total.
 
     Raises:
-        ChildFailed: a server or a load generator did not run.
+        ChildFailed: A server or a load generator did not run.
     """
     repeats, first_keys = REPEATS_MAX, count(KEYS_APART, KEYS_APART)
     async with open_stage(stage) as target:
-        specs = tuple(_ask(target, key) for key in _keys(target))
+        specs = tuple(_request_spec(target, key) for key in _keys(target))
         found = [await _capacity(specs[0], next(first_keys), capacity_s)]
         seen: list[Flooded] = []
         for each in times:
@@ -109,7 +108,7 @@ async def measure_flood(
 
 
 async def _capacity(spec: RequestSpec, first_key: int, seconds: float) -> float:
-    """Return the node's current capacity in requests per second."""
+    """Return the current capacity of the node in requests per second."""
     measured = await drive(ClosedLoad(spec, seconds=seconds, first_key=first_key))
     return max(measured.requests / measured.seconds, 1.0)
 
@@ -120,7 +119,7 @@ def _keys(target: ServerTarget) -> tuple[str, str]:
     return flood, quiet
 
 
-def _ask(target: ServerTarget, key: str) -> RequestSpec:
+def _request_spec(target: ServerTarget, key: str) -> RequestSpec:
     return RequestSpec(target.url, PROFILE, "new", (("x-api-key", key),), tolerated=(503,))
 
 
@@ -160,9 +159,9 @@ def _steady(spec: RequestSpec, first_ns: int, pace: Tempo, first_key: int) -> Op
 
 
 def flood_found(seen: Sequence[Flooded]) -> Found:
-    """Return the marks of the measurements; a rate that is not an overload has figures instead.
+    """Return the marks of the measurements. A rate that is not an overload has figures instead.
 
-    If the machine's pace was not stable, the marks have no figure.
+    If the machine's speed was not stable, the marks have no figure.
     """
     found = Found([], [])
     for each in seen:
@@ -179,7 +178,10 @@ def flood_found(seen: Sequence[Flooded]) -> Found:
         found.figures.append(Figure(f"{name}, own memory at most", max(own) / 1e6, "MB"))
         if each.times in LEAST_SERVED:
             lost = 100 * (1 - served)
-            marks = [Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"), *_waits(name, each)]
+            marks = [
+                Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"),
+                *_wait_marks(name, each),
+            ]
             if not each.is_comparable:
                 found.figures.append(
                     Figure(f"{name} is not comparable, the machine's pace changed", 100 * each.drift, "%")
@@ -193,7 +195,7 @@ def _lost_max(times: float) -> float:
     return round(100 * (1 - LEAST_SERVED[times]))
 
 
-def _waits(name: str, seen: Flooded) -> list[Mark]:
+def _wait_marks(name: str, seen: Flooded) -> list[Mark]:
     return [
         Mark(f"{name}, p99 of the served", _or_none(seen.flood.p99_ms), 250, "ms"),
         Mark(f"{name}, p99 of refusals", seen.flood.refused_p99_ms, 100, "ms"),
@@ -210,5 +212,5 @@ def _not_served(step: Step) -> float:
 
 
 def _or_none(value: float) -> float | None:
-    """Return None for 0: if nothing was served, there is no latency."""
+    """Return None for 0, because there is no latency if nothing was served."""
     return value or None

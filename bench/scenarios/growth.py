@@ -1,7 +1,7 @@
 """Measures the bytes that settled misses leave in a store: `python -m bench.scenarios.growth`.
 
-It reads a `GrowthSetting` from stdin and writes `GrowthFigures`, as JSON. Charges are taken and settled by the
-product's own batches, over many accounts, like in the writer of a busy node; then the ledger is verified.
+It reads a `GrowthSetting` from stdin and prints `GrowthFigures`, both as JSON. Charges of many accounts are taken and
+settled by the product's own batches, as in the writer of a busy node. Then the ledger is verified.
 """
 
 import itertools
@@ -42,7 +42,7 @@ PAGES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
 @dataclass(frozen=True, slots=True)
 class GrowthSetting:
-    """The store's address, the charges to settle, and the accounts that they are spread over."""
+    """The store's address, the number of charges to settle, and of accounts that they are spread over."""
 
     url: str
     charges: int = 1_000_000
@@ -51,21 +51,21 @@ class GrowthSetting:
 
 @dataclass(frozen=True, slots=True)
 class GrowthFigures:
-    """The bytes and the time of a settled miss; the log is SQLite's."""
+    """The bytes and the time of a settled miss. The log is SQLite's."""
 
     charges: int
     bytes_each: float
     log_bytes: int
     writer_us: float
-    """CPU of the writer's thread, including commits, for taking and settling in batches."""
+    """The CPU of the writer's thread, including commits, for taking and settling charges in batches."""
     verified_per_s: float
 
 
 class Load:
-    """Batches of charges, each settled in the next batch; runs on the writer's thread."""
+    """Batches of charges. Each batch is settled in the next one. Runs on the writer's thread."""
 
     def __init__(self, charges: Charges, owners: list[tuple[str, str]]) -> None:
-        """Take `owners`: accounts, each with a key."""
+        """`owners` are the accounts, each with a key."""
         self._charges = charges
         self._owners = owners
         self._rng = Random(1)
@@ -88,7 +88,7 @@ class Load:
 
 
 async def measure(growth: GrowthSetting) -> GrowthFigures:
-    """Fill a new store and verify it."""
+    """Fill a new store, measure it and verify it."""
     async with open_store(growth.url, MIGRATIONS) as store:
         load = await load_of(store, growth.accounts)
         before, log_bytes, began_s = await _bytes(store, growth.url), 0, 0.0
@@ -124,7 +124,7 @@ async def _bytes(store: Store, url: str) -> int:
 
 
 def size_of_log(url: str) -> int:
-    """Return the bytes of SQLite's log, or 0 without one."""
+    """Return the size of SQLite's log in bytes; 0 if there is none."""
     with suppress(OSError):
         return Path(url.removeprefix("sqlite:///") + "-wal").stat().st_size
     return 0

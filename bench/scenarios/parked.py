@@ -1,7 +1,7 @@
-"""The cost of parked polls, and the delay of events to them.
+"""Measures what parked polls cost, and how long events take to reach them.
 
-Run `python -m bench.scenarios.parked`, `PollLoad` in, `Parked` out. A poll lasts 25 s and is then sent again, which
-costs the server work. Figures about parked polls are therefore measured while all of them are fresh; older ones are
+`python -m bench.scenarios.parked` reads a `PollLoad` and prints `Parked`. A poll lasts 25 s and is then sent again,
+which is work for the server. Figures about parked polls are therefore measured while all polls are new. Older polls are
 woken first.
 """
 
@@ -26,52 +26,53 @@ POLLS_A_KEY = 5
 POLLS_EACH = KEYS_EACH * POLLS_A_KEY
 ANSWER_S = 60.0
 TOGETHER = 500
-"""Polls that are sent before waiting until the server has parked them, so that none waits in its backlog."""
+"""The number of polls that are sent before waiting until the server has parked them, so that none waits in its backlog.
+"""
 SETTLE_S = 0.3
-LOOK_S = 0.002
+POLL_EVERY_S = 0.002
 FRESH_S = 0.9 * WAIT_S - 2
-"""A node ends polls up to 4 % early."""
+"""Seconds during which polls count as new. A node may end polls up to 4 % early."""
 SPREAD = 7_919
-"""A prime step from one account to another."""
+"""The step from one account to the next, which is a prime."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollLoad:
-    """The polls to park on the server at `url`, which accepts the bench's commands at `control`."""
+    """The number of polls to park on the server at `url`, which accepts the bench's commands at `control`."""
 
     url: str
     control: ControlAddress
     pid: int
     count: int = 10_000
     to_a_key: int = 1_000
-    """Events published only to the polls of one key."""
+    """The number of events that are published only to the polls of one key."""
     to_an_account: int = 200
-    """Events published to the polls of one account."""
+    """The number of events that are published to all polls of one account."""
     idle_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The memory, CPU and times of parked polls. CPU is of the server's process."""
+    """The memory, CPU and times of parked polls. CPU is the CPU of the server's process."""
 
     count: int
     bytes_each: float
     park_cpu_us: float
-    """Per poll: its connection, its request, its read."""
+    """The CPU for each poll: its connection, its request, its read."""
     all_woken_s: float
-    """From the command to append one event to every account to the last response."""
+    """The seconds from the command to append one event to every account until the last response."""
     wake_cpu_us: float
     idle_cpu_share: float | None
-    """None if polls ended and were renewed in that time."""
+    """The CPU while nothing happens; None if polls ended and were renewed in that time."""
     to_a_key: dict[int, int]
-    """From the commit to each response, as a histogram."""
+    """The times from the commit to each response, as a histogram."""
     to_an_account: dict[int, int]
     drained_s: float
-    """From SIGTERM to the last response."""
+    """The seconds from SIGTERM to the last response."""
     ended_s: float
-    """From SIGTERM to the end of the server's process."""
+    """The seconds from SIGTERM to the end of the server's process."""
     lost: int
-    """Polls that got a response other than 200 when the server stopped."""
+    """The number of polls that received a response other than 200 when the server stopped."""
 
 
 @dataclass(slots=True)
@@ -85,14 +86,14 @@ class ParkedRun:
     fresh_until: float = 0.0
 
     def make_people(self) -> None:
-        """Create enough accounts for the polls, and complete one poll, so that its one-time costs are paid."""
+        """Create enough accounts for the polls, and complete one poll, so that one-time costs are not measured."""
         self.people += self.control.people(math.ceil(self.polls.count / POLLS_EACH), KEYS_EACH)
         first = self.people[0]
         warm = PollClients(self.polls.url)
         try:
             warm.join(first.account, first.keys[0].id, first.keys[0].key)
             while not self.control.waiting():
-                time.sleep(LOOK_S)
+                time.sleep(POLL_EVERY_S)
             self.control.append(first.account, 1)
             _collect(warm, 1)
         finally:
@@ -115,17 +116,17 @@ class ParkedRun:
         time.sleep(SETTLE_S)
 
     def settle(self) -> None:
-        """Wait until the server holds every poll."""
+        """Wait until the server holds all polls."""
         until = time.monotonic() + ANSWER_S
         while self.control.waiting() < len(self.clients.polls):
-            self.clients.read(LOOK_S)
+            self.clients.read(POLL_EVERY_S)
             if time.monotonic() > until:
                 raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 
     def wake_all(self) -> tuple[float, float]:
         """Append one event for each account.
 
-        Return the seconds until every poll has it, and CPU seconds; then park all again.
+        Return the seconds until every poll has received its event, and the CPU seconds. Then park all polls again.
         """
         began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
         self.control.send(APPEND, Append())
@@ -142,7 +143,7 @@ class ParkedRun:
         return took_s, used_s
 
     def idle(self, seconds: float) -> float | None:
-        """Return CPU seconds per second while nothing happens."""
+        """Return the CPU seconds that the server uses per second while nothing happens."""
         renewed, cpu_s, began_s = self.clients.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
         while (left_s := began_s + seconds - time.monotonic()) > 0:
             self.clients.read(left_s)
@@ -150,9 +151,9 @@ class ParkedRun:
         return used if self.clients.renewed == renewed else None
 
     def publish(self, count: int, *, to_a_key: bool) -> Histogram:
-        """Append events one after the other, each for one account or one of its keys.
+        """Append events one after another, each for one account or for one of its keys.
 
-        Return the times from commit to response.
+        Return the times from commit to response as a histogram.
         """
         took = Histogram()
         for nth in range(count):
@@ -175,7 +176,8 @@ class ParkedRun:
     def drain(self) -> tuple[float, float, int]:
         """Stop the server.
 
-        Return the seconds until all polls have a response, the seconds until it ended, and polls without 200.
+        Return the seconds until all polls have a response, the seconds until the server ended, and the number of polls
+        without a 200.
         """
         ended, left, lost = select.poll(), len(self.clients.polls), 0
         pidfd = os.pidfd_open(self.polls.pid)
@@ -195,7 +197,7 @@ class ParkedRun:
 
 
 def _collect(clients: PollClients, count: int) -> list[PollAnswer]:
-    """Wait until this many polls have their one event."""
+    """Wait until this many polls have received their one event."""
     answers: list[PollAnswer] = []
     until = time.monotonic() + ANSWER_S
     while len(answers) < count:
@@ -203,12 +205,12 @@ def _collect(clients: PollClients, count: int) -> list[PollAnswer]:
         if time.monotonic() > until:
             raise TimeoutError(f"{len(answers)} of {count} polls were woken")
     if wrong := [answer.events for answer in answers if answer.events != 1]:
-        raise RuntimeError(f"{len(wrong)} polls got other than one event, such as {wrong[0]}")
+        raise RuntimeError(f"{len(wrong)} polls did not receive exactly one event, for example {wrong[0]}")
     return answers
 
 
 def measure(polls: PollLoad) -> Parked:
-    """Park all polls, wake all, leave them idle, publish to some, and stop the server."""
+    """Park all polls, wake all of them, leave them idle, publish to some, and stop the server."""
     with open_control(polls.control) as control:
         run = ParkedRun(polls, control, PollClients(polls.url))
         try:

@@ -1,4 +1,7 @@
-"""Connections that each hold a poll of the feed open, in one plain epoll loop so that it keeps up."""
+"""Connections that each hold a poll of the feed open.
+
+They use one plain epoll loop, which is fast enough to keep up.
+"""
 
 import select
 import socket
@@ -11,56 +14,56 @@ WAIT_S = 25
 CONNECT_S = 30.0
 RECEIVE_BYTES = 16_384
 FROM_AN_ADDRESS = 20_000
-"""Connections from one loopback address, since an address has only some 28,000 ports."""
+"""The number of connections from one loopback address, because an address has only about 28,000 ports."""
 _CURSOR = b'"next_cursor":"'
 _SIZE = b'"page_size":'
 
 
-class NotAsPolled(Exception):
-    """A poll got an unexpected response."""
+class UnexpectedPoll(Exception):
+    """A poll received an unexpected response."""
 
 
 @dataclass(slots=True, eq=False)
 class Poll:
-    """One client. Only its `PollClients` changes it."""
+    """One client. Only its `PollClients` modifies it."""
 
     sock: socket.socket
     account: str
     key_id: str
     head: bytes
-    """The rest of a request after its cursor."""
+    """The part of a request that follows the cursor."""
     cursor: bytes = b"now"
     received: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
-    """The response to a poll; `status` is 0 if the connection was closed instead."""
+    """The response to a poll. `status` is 0 if the connection was closed instead."""
 
     poll: Poll
     status: int
     events: int
     at_ns: int
-    """The instant of its arrival, by CLOCK_MONOTONIC."""
+    """The time of its arrival on CLOCK_MONOTONIC."""
     is_early: bool = False
-    """The server did not hold the poll, and named a time to retry."""
+    """Whether the server did not hold the poll, and named a time to retry."""
 
 
 @dataclass(slots=True)
 class PollClients:
-    """The polls. A poll that timed out polls again immediately; one that got events waits for `send`."""
+    """All polls. A poll that timed out is sent again immediately. A poll that received events waits for `send`."""
 
     url: str
     polls: list[Poll] = field(default_factory=list)
     renewed: int = 0
-    """Polls that timed out."""
+    """The number of polls that timed out."""
     _by_number: dict[int, Poll] = field(default_factory=dict)
     _epoll: select.epoll = field(default_factory=select.epoll)
 
     def join(self, account: str, key_id: str, key: str) -> None:
         """Add a client, which starts to poll."""
         spec = RequestSpec(self.url, "/v1/events")
-        # Explicit loopback addresses are used only if one has too few ports.
+        # Explicit loopback addresses are used only if one address has too few ports.
         source = (
             (f"127.0.0.{1 + len(self.polls) // FROM_AN_ADDRESS}", 0) if len(self.polls) >= FROM_AN_ADDRESS else None
         )
@@ -76,23 +79,23 @@ class PollClients:
         self.send(poll)
 
     def send(self, poll: Poll) -> None:
-        """Poll from the end of the last response."""
+        """Poll from the position at which the last response ended."""
         poll.sock.send(b"GET /v1/events?cursor=%b%b" % (poll.cursor, poll.head))
 
     def read(self, timeout_s: float) -> list[PollAnswer]:
         """Return the responses with events, waiting up to `timeout_s` for the first bytes.
 
         Raises:
-            NotAsPolled: a response was unexpected, or was empty too early.
+            UnexpectedPoll: A response was unexpected, or was empty before its time.
         """
         arrived = []
         for answer in self.answers(timeout_s):
             if answer.status != 200:
-                raise NotAsPolled(f"a poll was answered with {answer.status or 'a closed connection'}")
+                raise UnexpectedPoll(f"a poll was answered with {answer.status or 'a closed connection'}")
             if answer.events:
                 arrived.append(answer)
             elif answer.is_early:
-                raise NotAsPolled("a poll got an empty response too early")
+                raise UnexpectedPoll("a poll got an empty response too early")
             else:
                 self.renewed += 1
                 self.send(answer.poll)
@@ -134,6 +137,6 @@ class PollClients:
 
 
 def after(body: bytes, mark: bytes, end: bytes) -> bytes:
-    """Return the text between the last `mark` of a response and the following `end`."""
+    """Return the text between the last `mark` in a response and the following `end`."""
     at = body.rindex(mark) + len(mark)
     return body[at : body.index(end, at)]

@@ -1,9 +1,10 @@
 """Compares a ledger of many rows with one of few: `python -m bench.scenarios.volume`, on either engine.
 
-It reads a `Volume` from stdin and writes `VolumeFigures`, as JSON. Rows are generated: settled misses of many accounts,
-as the product would have recorded them; the proof at the end checks them against accounts and usage. The two stores are
-measured alternately, so that a slow minute of the machine affects both. On PostgreSQL the rows are spread over twelve
-months from the current one, each in its own partition, and the CPU of its processes is added to the CPU of this one.
+It reads a `Volume` from stdin and prints `VolumeFigures`, both as JSON. The rows are generated. They are settled misses
+of many accounts, as the product would have recorded them. The proof at the end checks them against accounts and usage.
+The two stores are measured alternately, so that a slow minute of the machine affects both. On PostgreSQL the rows are
+spread over twelve months from the current one, each in its own partition, and the CPU of its processes is added to the
+CPU of this one.
 """
 
 import resource
@@ -44,7 +45,7 @@ BATCH = 64
 READS = 200
 PAGE = 50
 LOADED = 1_000
-"""The accounts charged during the measurement."""
+"""The number of accounts that are charged during the measurement."""
 BEGAN_MS = 1_700_000_000_000
 ROWS_AN_HOUR = 1_000_000
 TRAFFIC_PAUSE_S = 0.05
@@ -54,7 +55,7 @@ SERVING = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'sluice-
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The folder of the databases, the generated rows, and the accounts that they are spread over."""
+    """The folder of the databases, the number of generated rows, and of accounts that they are spread over."""
 
     folder: str
     rows: int = 10_000_000
@@ -64,7 +65,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class StoreFigures:
-    """The CPU of one store's threads and processes, in microseconds each: the median of several turns."""
+    """The CPU of one store's threads and processes in microseconds: the median of several turns."""
 
     charge_and_close_us: float
     lone_charge_and_close_us: float
@@ -75,7 +76,7 @@ class StoreFigures:
 
 @dataclass(frozen=True, slots=True)
 class VolumeFigures:
-    """A store of two pages per account, and one with all rows and its proof, which runs during traffic."""
+    """A store with two pages per account, and a store with all rows and its proof, which runs during traffic."""
 
     rows: int
     small: StoreFigures
@@ -83,14 +84,14 @@ class VolumeFigures:
     filled_per_s: float
     bytes_each: float
     verified_per_s: float
-    """Rows per second of the proof's own CPU."""
+    """The rows that are verified per second of the proof's own CPU."""
     verify_s: float
     verify_grew_bytes: int
-    """The increase of the process's peak resident memory during the proof."""
+    """How much the peak resident memory of the process grew during the proof."""
     beside: int
-    """The charges taken and settled during the proof."""
+    """The number of charges that were taken and settled during the proof."""
     log_bytes: int
-    """The largest size of SQLite's log during the proof."""
+    """The maximum size of SQLite's log during the proof."""
 
 
 class StoreServer:
@@ -100,7 +101,7 @@ class StoreServer:
         self._store = store
 
     async def cpu_s(self) -> float:
-        """Return the CPU seconds of the live processes that serve this store."""
+        """Return the CPU seconds of the running processes that serve this store."""
         if self._store.partitions is None:
             return 0.0
         pids = [row[0] for row in await self._store.read(lambda tx: tx.all(SERVING))]
@@ -111,7 +112,7 @@ class Ground:
     """One open store, its accounts, and the load on some of them."""
 
     def __init__(self, store: Store, owners: list[str], load: Load, each: int) -> None:
-        """Take `owners` that have `each` rows each."""
+        """`owners` are the accounts, which have `each` rows each."""
         self.store = store
         self.load = load
         self.server = StoreServer(store)
@@ -120,7 +121,7 @@ class Ground:
         self._each = each
 
     async def turn(self) -> StoreFigures:
-        """Charge and read a little."""
+        """Make some charges and reads."""
         many = await self._cpu(BATCH) / BATCH
         lone = await self._cpu(1)
         page, old_page = await self._page(None), await self._page(self._each // 2 + 2)
@@ -131,9 +132,9 @@ class Ground:
         await self.store.write(partial(self.load.step, count=0))
 
     async def _cpu(self, count: int) -> float:
-        """Return microseconds per batch of `count` charges and the settlements of the previous batch.
+        """Return microseconds per batch, which takes `count` charges and settles the charges of the previous batch.
 
-        The first batches are not counted: they open charges for the others to settle.
+        The first batches are not counted, because they only open charges for the others to settle.
         """
         step = partial(self.load.step, count=count)
         for _ in range(1 + BATCHES // 10):
@@ -150,7 +151,7 @@ class Ground:
         return await self._per_read(partial(self._ledger.transactions, limit=PAGE, before=before))
 
     async def _per_read(self, read: Callable[[str], Awaitable[object]]) -> float:
-        """Return microseconds of the whole process per read of an account, over many accounts."""
+        """Return microseconds of the whole process per read of an account. Many accounts are read."""
         began = time.process_time() + await self.server.cpu_s()
         for number in range(READS):
             await read(self._owners[number * 37 % len(self._owners)])
@@ -159,7 +160,7 @@ class Ground:
 
 @dataclass(slots=True)
 class TimedProof:
-    """The proof of a ledger, in the store's threads; only it changes itself."""
+    """The proof of a ledger, which runs in the store's threads. Only it modifies itself."""
 
     is_done: bool = False
     took_s: float = 0.0
@@ -168,14 +169,14 @@ class TimedProof:
 
     async def run(self, ground: Ground) -> None:
         """Verify the ledger."""
-        _forget_peak()
+        _reset_peak()
         before, began = _peak_bytes(), time.perf_counter()
         assert await prove(partial(self._read, ground.store)) == []
         self.took_s, self.grew_bytes = time.perf_counter() - began, _peak_bytes() - before
         self.is_done = True
 
     async def _read(self, store: Store, fn: Callable[[Tx], T]) -> T:
-        """Like the store's read; also count the CPU of the thread and of the process that serves it."""
+        """Like the store's read, but also count the CPU of the thread and of the process that serves it."""
 
         def counted(tx: Tx) -> T:
             began, serving = time.thread_time(), _serving_s(tx)
@@ -197,10 +198,10 @@ async def measure(volume: Volume) -> VolumeFigures:
         small_url, url = new_database("small"), new_database("whole")
         await make_store(small_url, Misses(few, volume.accounts, began_ms, HOUR_MS))
         filled_s = await make_store(url, Misses(each, volume.accounts, began_ms, span_ms))
-        async with _ground(small_url, few) as small, _ground(url, each) as full:
+        async with _open_ground(small_url, few) as small, _open_ground(url, each) as full:
             turns = [(await small.turn(), await full.turn()) for _ in range(TURNS)]
             used = (await full.store.measure()).tables
-            proof, beside, log_bytes = await _prove_beside_traffic(full, url)
+            proof, beside, log_bytes = await _prove_during_traffic(full, url)
             return VolumeFigures(
                 rows=each * volume.accounts,
                 small=_median([one for one, _ in turns]),
@@ -215,8 +216,8 @@ async def measure(volume: Volume) -> VolumeFigures:
             )
 
 
-async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
-    """Return the proof, the charges taken and settled during it, and the largest size of the log."""
+async def _prove_during_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
+    """Return the proof, the number of charges taken and settled during it, and the maximum size of the log."""
     proof, beside, log_bytes = TimedProof(), 0, 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(proof.run, ground)
@@ -230,18 +231,18 @@ async def _prove_beside_traffic(ground: Ground, url: str) -> tuple[TimedProof, i
 
 
 @asynccontextmanager
-async def _ground(url: str, each: int) -> AsyncIterator[Ground]:
+async def _open_ground(url: str, each: int) -> AsyncIterator[Ground]:
     async with open_store(url, MIGRATIONS) as store:
         owners = [row[0] for row in await store.read(lambda tx: tx.all("SELECT id FROM accounts ORDER BY number"))]
         yield Ground(store, owners, await load_on(store, owners[:: max(1, len(owners) // LOADED)]), each)
 
 
 def _median(turns: Sequence[StoreFigures]) -> StoreFigures:
-    """The median of each figure."""
+    """Return the median of each figure."""
     return StoreFigures(*(median(getattr(turn, one.name) for turn in turns) for one in fields(StoreFigures)))
 
 
-def _forget_peak() -> None:
+def _reset_peak() -> None:
     """Reset the peak of this process's resident memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
@@ -252,7 +253,7 @@ def _peak_bytes() -> int:
 
 
 def _serving_s(tx: Tx) -> float:
-    """Return the CPU of the server process of this transaction; 0 for SQLite, which has none."""
+    """Return the CPU of the server process of this transaction; 0 for SQLite, which has no such process."""
     if isinstance(tx, SqliteTx):
         return 0.0
     ((pid,),) = tx.all("SELECT pg_backend_pid()")
@@ -260,7 +261,7 @@ def _serving_s(tx: Tx) -> float:
 
 
 def _cpu_s(pid: int) -> float:
-    """Return the CPU seconds of a process so far; clock ticks would be too coarse."""
+    """Return the CPU seconds of a process so far. Clock ticks would not be precise enough."""
     return float(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 

@@ -1,1 +1,1 @@
-"""Caches of responses, and sharing of calls in progress."""
+"""Caches of responses, and sharing of calls that are in progress."""

@@ -1,7 +1,7 @@
-"""The response cache: encoded responses, limited by bytes, each with its own TTL; the least recently used are evicted.
+"""The response cache: encoded responses, each with its own TTL. Its size in bytes is limited by LRU eviction.
 
-A small own implementation instead of a library: it limits the exact bytes of values that are already bytes, and a hit
-must cost only a dict lookup.
+It is implemented here instead of using a library, because the values are already bytes whose exact length is limited,
+and a hit must cost only a dict lookup.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _OVERHEAD_BYTES = 200
-"""The bytes of an entry in addition to its key and body: the objects that hold it."""
-_EVICTED_AT_ONCE = 30_000
-"""More entries than the longest response displaces. After the limit is lowered, several responses free the space."""
+"""The memory of an entry in addition to its key and body: the objects that hold it."""
+_EVICTIONS_MAX = 30_000
+"""The maximum number of evictions per stored response, more than the longest response needs. If the limit is lowered,
+several responses free the space."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """The current statistics; `*_total` count since startup."""
+    """The current statistics. Fields named `*_total` count since startup."""
 
     entries: int
     bytes: int
@@ -53,12 +54,12 @@ class Cache:
         return found[0]
 
     def holds(self, key: bytes, *, for_s: float = 0.0) -> bool:
-        """Return whether `get` would return a response now, and also in `for_s` seconds; not counted as a hit."""
+        """Return whether `get` would return a response, both now and in `for_s` seconds. It is not counted as a hit."""
         found = self._entries.get(key)
         return found is not None and found[1] > self._now() + for_s
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
-        """Store a response; one that alone exceeds the limit is not stored."""
+        """Store a response. It is not stored if it alone exceeds the limit."""
         if key in self._entries:
             self._drop(key)
         size = _size(key, body)
@@ -69,15 +70,15 @@ class Cache:
             self._evict()
 
     def _evict(self) -> None:
-        """Drop the least recently used entries until the limit is met."""
-        for _ in range(_EVICTED_AT_ONCE):
+        """Evict the least recently used entries until the limit is met."""
+        for _ in range(_EVICTIONS_MAX):
             if self._bytes <= self.bytes_max:
                 break
             self._drop(next(iter(self._entries)))
             self._evicted += 1
 
     def resize(self, bytes_max: int) -> None:
-        """Change the limit, which applies from the next stored response on."""
+        """Change the limit. The new limit applies when the next response is stored."""
         self.bytes_max = bytes_max
 
     def forget(self, key: bytes) -> None:

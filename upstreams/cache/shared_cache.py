@@ -1,9 +1,9 @@
-"""The response cache of many nodes: this node's memory first, then the shared state; one call for all nodes.
+"""The response cache of several nodes: first this node's memory, then the shared state. One call serves all nodes.
 
-After a miss, a node takes a turn: it finds the response, or leads under a lock, or waits for the leader. A lock is
-short, and its node renews it while the call runs, so that another node leads soon after a node dies. It never outlives
-the deadline of the call, and it is fenced: a node that lost its lock stores nothing. While the server is unavailable,
-every node works alone.
+After a miss, a node takes a turn: it finds the response, leads under a lock, or waits for the leader. A lock is short
+and is renewed while the call runs, so that another node can lead soon after a node dies. The lock never outlives the
+deadline of the call, and it is fenced: a node that lost its lock stores nothing. While the server is unavailable, every
+node works separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 
 BODY_BYTES_MAX = 256 * 1024
-POLL_S = 0.5  # messages may be lost
+POLL_S = 0.5  # for messages that were lost
 LOCK_S = 2.0
 RENEW_S = 0.5
 LANDED = b"sluice:landed"
@@ -32,8 +32,7 @@ RENEWED = b"sluice:renewed"
 
 @dataclass(frozen=True, slots=True)
 class SharedCacheStatistics:
-    """Counts since startup: responses from other nodes, calls that waited for another node, and calls without the
-    server."""
+    """Counts since startup: responses of other nodes, waits for calls of other nodes, and calls without the server."""
 
     found_total: int
     waited_total: int
@@ -41,7 +40,7 @@ class SharedCacheStatistics:
 
 
 class CacheTurn:
-    """Either `found` is set, or the caller must make the call: then `keep` its response, or leave without it.
+    """The result of a turn. Either `found` is set, or the caller leads: it makes the call and may `keep` its response.
 
     `waited_s` is the time spent waiting for calls of other nodes.
     """
@@ -54,12 +53,15 @@ class CacheTurn:
         self._keep = keep
 
     def keep(self, body: bytes, ttl_s: float) -> None:
-        """Store the response here and, unless it is too long or the lock was lost, for all nodes; call it once."""
+        """Store the response on this node and, unless it is too long or the lock was lost, for all nodes.
+
+        Call this once.
+        """
         self._keep(body, ttl_s)
 
 
 class SharedCache:
-    """Responses shared by all nodes. Opened by `open_shared_cache`. While `local` is disabled, nothing is shared."""
+    """Responses that all nodes share; opened by `open_shared_cache`. While `local` is disabled, nothing is shared."""
 
     def __init__(self, local: Cache, state: State) -> None:
         self.local = local
@@ -67,19 +69,19 @@ class SharedCache:
         self._turn, self._renew, self._end, self._put = (
             read_script("upstreams", name) for name in ("cache_turn", "cache_renew", "cache_end", "cache_put")
         )
-        self._landings: dict[bytes, set[trio.Event]] = {}
-        self._led: dict[bytes, tuple[bytes, float]] = {}  # by lock token: the name, and the deadline of the call
+        self._waiters: dict[bytes, set[trio.Event]] = {}
+        # By lock token: the name of the request, and the deadline of the call.
+        self._locks: dict[bytes, tuple[bytes, float]] = {}
         self._node = token_hex(6).encode()
         self._tokens = count()
         self._found = self._waited = self._alone = 0
 
     @asynccontextmanager
     async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[CacheTurn]:
-        """Yield the response that another node has, or gets by `deadline_at` (Trio's clock); otherwise the caller
-        leads.
+        """Yield another node's response, waiting for it until `deadline_at` on Trio's clock; else the caller leads.
 
-        A caller that does not wait leads even if another node's call is in progress; then the response to the latter is
-        shared.
+        A caller that does not wait leads even if another node's call is in progress. In that case, only the response of
+        the other node is shared.
 
         Raises:
             trio.TooSlowError: The call of another node did not end in time.
@@ -105,7 +107,7 @@ class SharedCache:
                 self._finish(name, token, b"", 0)
 
     async def holds(self, key: bytes) -> bool:
-        """Return whether a turn would find a response now."""
+        """Return whether a turn would find a response now, without waiting."""
         if self.local.holds(key):
             return True
         try:
@@ -129,10 +131,10 @@ class SharedCache:
     async def _find(
         self, key: bytes, name: bytes, token: bytes, *, deadline_at: float, waits: bool
     ) -> tuple[bytes | None, float]:
-        """Return the response, or None to lead, and the time spent waiting for other nodes."""
+        """Return the response, or None if the caller leads; and the time spent waiting for other nodes."""
         waited_s, has_waited = 0.0, False
         while self.local.bytes_max > 0:
-            with self._landing(name) as landed:  # registered before the request, so that no message is missed
+            with self._waiting(name) as ended:  # registered before the request is sent, so that no message is missed
                 match await self._ask(name, token, deadline_at):
                     case [2, bytes() as body, int() as ttl_ms]:
                         self._found += 1
@@ -141,25 +143,25 @@ class SharedCache:
                     case [0, int() as lock_ms] if waits:
                         self._waited += not has_waited
                         has_waited = True
-                        waited_s += await self._wait(landed, lock_ms / 1000, deadline_at)
+                        waited_s += await self._wait(ended, lock_ms / 1000, deadline_at)
                     case [1]:
-                        self._led[token] = name, deadline_at
+                        self._locks[token] = name, deadline_at
                         break
                     case _:
                         break
         return None, waited_s
 
     @contextmanager
-    def _landing(self, name: bytes) -> Iterator[trio.Event]:
-        """Yield an event that is set when another node reports the end of its call."""
-        landed = trio.Event()
-        self._landings.setdefault(name, set()).add(landed)
+    def _waiting(self, name: bytes) -> Iterator[trio.Event]:
+        """Yield an event that is set when another node reports that its call has ended."""
+        ended = trio.Event()
+        self._waiters.setdefault(name, set()).add(ended)
         try:
-            yield landed
+            yield ended
         finally:
-            self._landings[name].discard(landed)
-            if not self._landings[name]:
-                del self._landings[name]
+            self._waiters[name].discard(ended)
+            if not self._waiters[name]:
+                del self._waiters[name]
 
     async def _ask(self, name: bytes, token: bytes, deadline_at: float) -> Reply:
         try:
@@ -171,40 +173,42 @@ class SharedCache:
             self._alone += 1
             return None
 
-    async def _wait(self, landed: trio.Event, lock_s: float, deadline_at: float) -> float:
-        """Wait a short time for a message of another node; return the time waited."""
+    async def _wait(self, ended: trio.Event, lock_s: float, deadline_at: float) -> float:
+        """Wait a short time for a message from another node. Return the time waited."""
         began = trio.current_time()
         if began >= deadline_at:
             raise trio.TooSlowError
         with trio.move_on_at(min(deadline_at, began + min(POLL_S, max(lock_s, 0.0) + 0.001))):
-            await landed.wait()
+            await ended.wait()
         return trio.current_time() - began
 
     def _finish(self, name: bytes, token: bytes, body: bytes, ttl_s: float) -> None:
-        self._led.pop(token, None)
+        self._locks.pop(token, None)
         self._state.run_nowait(self._end, _keys(name), (token, body, _ms(ttl_s), LANDED, name))
 
     async def renew(self) -> None:
-        """Renew the locks of long calls until cancelled; calls that end within one interval cost nothing."""
+        """Renew the locks of long calls until cancelled. Calls that end within one interval cause no renewal."""
         before: set[bytes] = set()
         while True:
             await trio.sleep(RENEW_S)
-            for token in before & self._led.keys():
-                name, deadline_at = self._led[token]
+            for token in before & self._locks.keys():
+                name, deadline_at = self._locks[token]
                 self._state.run_nowait(self._renew, _keys(name)[1:], (token, _lock_ms(deadline_at)))
-            before = set(self._led)
+            before = set(self._locks)
 
     async def listen(self) -> None:
-        """Wake waiting tasks when another node reports the end of its call, until cancelled."""
+        """Wake waiting tasks when another node reports that its call has ended. Runs until cancelled."""
         async with self._state.subscribe(LANDED) as messages:
             async for name in messages:
-                names = list(self._landings) if name == LOOK_AGAIN else [name]
-                for landed in [event for one in names for event in self._landings.get(one, ())]:
-                    landed.set()
+                names = list(self._waiters) if name == LOOK_AGAIN else [name]
+                for ended in [event for one in names for event in self._waiters.get(one, ())]:
+                    ended.set()
 
     async def forget_renewed(self) -> None:
-        """Drop entries that another node refreshed, until cancelled. If a message is lost, the old entry lasts until
-        its TTL."""
+        """Drop entries that another node refreshed.
+
+        Runs until cancelled. If a message is lost, the old entry expires by its TTL.
+        """
         async with self._state.subscribe(RENEWED) as messages:
             async for message in messages:
                 if not message.startswith(self._node):
@@ -212,7 +216,7 @@ class SharedCache:
 
 
 def _name(key: bytes) -> bytes:
-    """Return the digest of a canonical request, which may be long, as its name on all nodes."""
+    """Return the name of a canonical request on all nodes. It is a digest, because the request may be long."""
     return blake2b(key, digest_size=16).hexdigest().encode()
 
 

@@ -21,25 +21,25 @@ class _Flight(Generic[T]):
 class Flights(Generic[T]):
     """Calls in progress, by key. If a leader fails or is cancelled, exactly one follower takes over.
 
-    A task that finds no call in progress, or whose leader had no result, leads: it must call `begin` without an `await`
-    in between, and then `end` in every case.
+    A task leads if no call is in progress, or if its leader had no result. It must call `begin` without an `await` in
+    between, and then `end` in every case.
     """
 
     def __init__(self, is_shared: Callable[[T], bool] = lambda _result: True) -> None:
-        """`is_shared` returns whether followers can use a result; if not, one of them leads next."""
+        """`is_shared` returns whether followers can use a result. If not, one of them leads next."""
         self._is_shared = is_shared
-        self._flying: dict[Hashable, _Flight[T] | None] = {}  # None without followers
+        self._flights: dict[Hashable, _Flight[T] | None] = {}  # None as long as there are no followers
         self.followed_total = 0
         self.following = 0
-        """The number of tasks that are waiting for a call now."""
+        """The number of tasks that are currently waiting for a call."""
 
     def __len__(self) -> int:
         """Return the number of calls in progress."""
-        return len(self._flying)
+        return len(self._flights)
 
     def __contains__(self, key: Hashable) -> bool:
         """Return whether a call for `key` is in progress."""
-        return key in self._flying
+        return key in self._flights
 
     async def follow(self, key: Hashable, deadline_at: float) -> T | None:
         """Return the result of the call in progress for `key`, or of the next leader; None if no call is in progress.
@@ -47,10 +47,10 @@ class Flights(Generic[T]):
         Raises:
             trio.TooSlowError: No call ended by `deadline_at` on Trio's clock.
         """
-        while key in self._flying:
-            flight = self._flying[key]
+        while key in self._flights:
+            flight = self._flights[key]
             if flight is None:
-                flight = self._flying[key] = _Flight()
+                flight = self._flights[key] = _Flight()
             self.following += 1
             try:
                 with trio.fail_at(deadline_at):
@@ -63,13 +63,13 @@ class Flights(Generic[T]):
         return None
 
     def begin(self, key: Hashable) -> None:
-        """Start a call for `key`; none may be in progress."""
-        assert key not in self._flying, "one leads at a time"
-        self._flying[key] = None
+        """Start a call for `key`. None may be in progress for this key."""
+        assert key not in self._flights, "one leads at a time"
+        self._flights[key] = None
 
     def end(self, key: Hashable, result: T | None) -> None:
-        """End the call; without a result, one of the followers leads next."""
-        flight = self._flying.pop(key)
+        """End the call. If it has no result, one of the followers leads next."""
+        flight = self._flights.pop(key)
         if flight is not None:
             if result is not None and self._is_shared(result):
                 flight.result = result

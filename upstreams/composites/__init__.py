@@ -28,7 +28,7 @@ def composite_slugs() -> tuple[str, ...]:
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
     """Return these platforms with their derived endpoints, followed by the web and the composites.
 
-    The web comes with them because it caches the pages that it reads.
+    The web is created here, because it holds caches of the pages that it reads.
     """
     known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
     slugs = (slug for slug in composite_slugs() if slug != _WEB)
@@ -36,8 +36,8 @@ def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
 
 
 def _with_derived(platform: Platform) -> Platform:
-    """Return the platform with the endpoints that follow from its declared endpoints."""
-    from upstreams.composites.derived import derived_of  # noqa: PLC0415 - loaded with the platforms
+    """Return the platform with the endpoints that can be derived from its declared endpoints."""
+    from upstreams.composites.derived import derived_of  # noqa: PLC0415 - imported when the platforms are loaded
 
     derived = derived_of(platform)
     return replace(platform, endpoints=(*platform.endpoints, *derived)) if derived else platform

@@ -1,7 +1,7 @@
-"""Find the endpoint for an address (decisions 14), using the forms that platforms declare, without any call.
+"""Finds the endpoint for a URL (decisions 14), using the forms that platforms declare, without any call.
 
-An address at a platform's own hosts leads to that platform or nowhere. An address at a known but unsupported platform
-leads nowhere. Any other host may run software that several platforms read, such as Mastodon's, so there is one
+A URL on a platform's own hosts leads to that platform or nowhere. A URL on a known but unsupported platform leads
+nowhere. Any other host may run software that several platforms can read, such as Mastodon. Such a URL has one
 destination per platform with a matching form.
 """
 
@@ -21,9 +21,9 @@ from upstreams.model.params import Param, Value, match_form
 from upstreams.model.roles import Role
 
 DETAILS: Final = ("post", "app", "collection", "repository", "article", "author", "comment")
-"""The records that an address may lead to, in order of preference if several forms match.
+"""The kinds of records that a URL may lead to, in order of preference if several forms match.
 
-For example, a post's address also contains its author, and a comment's address contains its post.
+For example, the URL of a post also contains its author, and the URL of a comment contains its post.
 """
 SHORT: Final = frozenset(
     """
@@ -31,9 +31,9 @@ SHORT: Final = frozenset(
     instagr.am is.gd j.mp lnkd.in msft.it nyti.ms on.soundcloud.com ow.ly pin.it rb.gy rebrand.ly redd.it s.id
     shorturl.at snip.ly spoti.fi spotify.link t.co t.ly tiny.cc tinyurl.com trib.al v.gd vm.tiktok.com vt.tiktok.com
     w.wiki wp.me x.gd
-    """.split()  # noqa: SIM905 - a list would take a line for each
+    """.split()  # noqa: SIM905 - a list would take one line per word
 )
-"""Hosts of short links, whose targets only a call would reveal."""
+"""Hosts of short links. Only a call would reveal where they lead."""
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
@@ -42,11 +42,11 @@ _GIT = re.compile(
     r"\A(?:(?:git\+)?(?:ssh|git)://(?:git@)?|git\+https://(?:git@)?|git@)([^/?#:@\s]+)(?:(?::22)?/|:(?!\d+/))(?=\S)",
     re.IGNORECASE,
 )
-"""The start of a repository's address for git: `git@host:`, `ssh://git@host/`, `git+https://host/`."""
+"""The start of a repository's git URL: `git@host:`, `ssh://git@host/`, `git+https://host/`."""
 
 
 class Destination(NamedTuple):
-    """An endpoint, and the values with which it reads an address."""
+    """An endpoint, and the parameter values that a URL contains for it."""
 
     platform: Platform
     endpoint: Endpoint
@@ -55,14 +55,14 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The destinations of an address."""
+    """The possible destinations of a URL."""
 
     url: str
-    """The address in canonical form."""
+    """The URL in canonical form."""
     host: str
     destinations: tuple[Destination, ...]
     is_certain: bool
-    """Whether the host belongs to a platform. Otherwise, only a call shows which destination is right."""
+    """Whether the host belongs to a platform. If not, only a call shows which destination is right."""
 
 
 class Addresses:
@@ -79,11 +79,11 @@ class Addresses:
                 self._anywhere.append(platform)
 
     def find(self, address: str, role: Role | None = None) -> Resolution:
-        """Return the destinations of an address, limited to endpoints in `role` if one is given.
+        """Return the destinations of a URL, limited to endpoints with `role` if one is given.
 
         Raises:
-            InvalidArgument: It is not a web address, is a short link, leads to nothing readable at a platform's own
-                host, or is at a known but unsupported platform (reason `unsupported`).
+            InvalidArgument: The text is not a URL, is a short link, leads to nothing readable on a platform's own host,
+                or is on a known but unsupported platform (reason `unsupported`).
         """
         url, host, place = _checked(address)
         if host in SHORT:
@@ -102,8 +102,8 @@ class Addresses:
 
 
 def _checked(address: str) -> tuple[str, str, str]:
-    """Return the address in canonical form, its host without `www.`, and its fragment (such as `#note_5`)."""
-    # Imported here because it loads the transport, which commands that list platforms do not need.
+    """Return the URL in canonical form, its host without `www.`, and its fragment (such as `#note_5`)."""
+    # Imported here because it loads the transport, which is not needed by commands that list platforms.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
     text = _GIT.sub(r"https://\1/", _trimmed(address), count=1)
@@ -128,7 +128,7 @@ def _checked(address: str) -> tuple[str, str, str]:
 
 
 def _trimmed(address: str) -> str:
-    """Return the address without surrounding brackets, quotes and punctuation from the text that it was copied from."""
+    """Return the URL without brackets, quotes and punctuation from the text that it was copied from."""
     text = address.strip().lstrip("`<([{\"'\u00ab\u201c")
     while text:
         last = text[-1]
@@ -140,7 +140,7 @@ def _trimmed(address: str) -> str:
 
 
 def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
-    """Return the single-record endpoint that an address leads to, or None."""
+    """Return the single-record endpoint that a URL leads to; None if there is none."""
     playing = role and platform.playing(role)
     found = [
         Destination(platform, one, values)
@@ -153,7 +153,7 @@ def _destination(platform: Platform, url: str, host: str, role: Role | None) -> 
 
 
 def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict[str, Value] | None:
-    """Return an address's values for an endpoint in canonical form, or None if no form matches."""
+    """Return a URL's parameter values for an endpoint in canonical form; None if no form matches."""
     own = tuple(one.form for one in platform.address_forms if one.resource == endpoint.resource)
     by_name = {param.name: param for param in endpoint.params}
     if own:
@@ -180,13 +180,13 @@ def _canonical(by_name: Mapping[str, Param], sent: Mapping[str, str]) -> dict[st
 
 
 def _at_host(endpoint: Endpoint, value: str, host: str) -> dict[str, Value]:
-    """Return the host as the endpoint's own parameter, unless the value already contains a host."""
+    """Return the host as a value for the endpoint's own parameter, unless another value already contains a host."""
     names_host = any("." in part for part in value.split("/"))
     return {} if names_host else {one.name: host for one in endpoint.params if one.is_host and one.default != host}
 
 
 def _kinds(platform: Platform) -> str:
-    """Return the kinds of records that the platform's addresses lead to, as a phrase."""
+    """Return a phrase that lists the kinds of records that the platform's URLs lead to."""
     names = [one.resource for one in platform.endpoints if one.archetype.key in DETAILS and not one.archetype.many]
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -196,12 +196,12 @@ _TRACKING: Final = re.compile(
     r"share_id|spm|cmpid|smid|__twitter_impression|s_cid|mkt_tok|_hsenc|_hsmi|at_medium|at_campaign",
     re.IGNORECASE,
 )
-"""Query members that only track where a reader came from."""
+"""Query members that only track how a visitor reached the page."""
 _HOST_PREFIX: Final = re.compile(r"^(?:www\d?|m|mobile|amp|old|new)\.(?=[^.]+\.[^.])")
 
 
 def canonical_url(url: str | None) -> str | None:
-    """Return the host, path and relevant query of a web address, equal for all its spellings, or None."""
+    """Return the host, path and relevant query of a URL, equal for all its spellings; None if it is not a URL."""
     try:
         parts = urlsplit(url or "")
         port = parts.port
@@ -217,5 +217,5 @@ def canonical_url(url: str | None) -> str | None:
 
 
 def subject_of(post: Record) -> str | None:
-    """Return the canonical address of the page that a post links to, or of the post itself if it has no link."""
+    """Return the canonical URL of the page that a post links to; without a link, of the post itself."""
     return canonical_url(post["ext"].get("link")) or canonical_url(post["url"])

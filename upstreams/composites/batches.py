@@ -1,6 +1,6 @@
-"""Batches: many things of one kind in one call (decisions 14), declared over roles.
+"""Batches: many items of one kind in one call (decisions 14), declared in terms of roles.
 
-Planning is pure. `plan_rows` finds the endpoint and values for each input, or the reason that there are none.
+Planning makes no calls. `plan_rows` finds the endpoint and values for each input, or the reason why there are none.
 `plan_legs` groups the rows that one call to the upstream can answer.
 """
 
@@ -32,11 +32,12 @@ class Batch:
     platform: str
     resource: str
     role: Role
-    """The role of the endpoints that read its rows."""
+    """The role of the endpoints that read the rows."""
     rows_max: int
     cost_credits: int = 1
     rows_a_cost: int = 1
-    """The number of rows that `cost_credits` pays for; above 1 if the price follows the upstream's calls."""
+    """The number of rows that `cost_credits` pays for. It is above 1 if the price depends on the number of upstream
+    calls."""
     form: Literal["whole", "counts", "words"] = "whole"
     """The part of a record that a row returns."""
 
@@ -57,19 +58,19 @@ CHANNELS: Final = Batch("youtube", "channels", "profile", 1_000, cost_credits=5,
 
 
 class BatchInput(NamedTuple):
-    """One input: an address, a name on a platform, or a comment's id with the address of its post."""
+    """One input: a URL, a name on a platform, or a comment's id with the URL of its post."""
 
     shown: Any
-    """The input as it was sent, which the row repeats."""
+    """The input exactly as it was sent. It is repeated in the row of the answer."""
     url: str | None = None
     platform: str | None = None
     name: str | None = None
     values: Mapping[str, Value] = MappingProxyType({})
-    """Further parameters for reading its record."""
+    """Further parameters for reading the record."""
 
 
 class Row(NamedTuple):
-    """The plan of a row: its destination, or the reason that it has none."""
+    """The plan of a row: its destination, or the reason why it has none."""
 
     item: BatchInput
     destination: Destination | None
@@ -78,7 +79,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchLeg:
-    """Rows that are read together, by their places. A single row uses the endpoint's own read."""
+    """Rows that are read together, by index. If there is only one, the endpoint's own read is used."""
 
     site: Site
     endpoint: Endpoint
@@ -86,7 +87,7 @@ class BatchLeg:
     values: Mapping[str, Value]
     places: tuple[int, ...]
     names: tuple[str, ...] = ()
-    """The value that identifies each row, if there are several."""
+    """The values that identify the rows, in order, if there are several."""
 
     @property
     def resource(self) -> str:
@@ -111,7 +112,7 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
     elif batch.role != "comment":
         destination = _by_address(batch.role, item.url, addresses)
     elif item.name is None:
-        destination = _named_first(addresses.find(item.url, "comment"), "comment")
+        destination = _first_destination(addresses.find(item.url, "comment"), "comment")
     else:
         destination = _comment_of(_by_address("post", item.url, addresses), item.name)
     if item.platform is not None and item.platform != destination.platform.slug:
@@ -123,11 +124,11 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
 
 
 def _by_address(role: Role, url: str, addresses: Addresses) -> Destination:
-    """Return the endpoint in a role for an address. A post's address is not accepted as its author's."""
-    return _named_first(addresses.find(url), role)
+    """Return the endpoint with a role for a URL. The URL of a post is not accepted as the URL of its author."""
+    return _first_destination(addresses.find(url), role)
 
 
-def _named_first(found: Resolution, role: Role) -> Destination:
+def _first_destination(found: Resolution, role: Role) -> Destination:
     playing = ((one, one.platform.playing(role)) for one in found.destinations)
     named = [one for one, endpoint in playing if endpoint and endpoint.resource == one.endpoint.resource]
     if not named:
@@ -138,8 +139,8 @@ def _named_first(found: Resolution, role: Role) -> Destination:
 def _comment_of(post: Destination, comment_id: str) -> Destination:
     """Return the endpoint of a comment that is identified by its id and its post.
 
-    Its canonical value is the first of these that the endpoint accepts: the post's value, a slash and the id; the host,
-    a slash and the id; or the id alone.
+    The comment's canonical value is the first of these that the endpoint accepts: the post's value, a slash and the id;
+    the host, a slash and the id; or the id alone.
     """
     endpoint = post.platform.playing("comment")
     if endpoint is None:
@@ -148,13 +149,13 @@ def _comment_of(post: Destination, comment_id: str) -> Destination:
     at_host = () if endpoint.located is None else (f"{subject.partition('/')[0]}/{comment_id}",)
     named = (f"{subject}/{comment_id}", *at_host, comment_id)
     others = {name: value for name, value in post.values.items() if name not in post.endpoint.named_by}
-    return Destination(post.platform, endpoint, _first_that_fits(endpoint, endpoint.named_by, named, others))
+    return Destination(post.platform, endpoint, _first_accepted(endpoint, endpoint.named_by, named, others))
 
 
-def _first_that_fits(
+def _first_accepted(
     endpoint: Endpoint, names: Sequence[str], texts: Sequence[str], values: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """Return `values` with the first combination of a text and a parameter name that the endpoint accepts."""
+    """Return `values` plus the first combination of a text and a parameter name that the endpoint accepts."""
     refusal: InvalidArgument | None = None
     for text, name in product(texts, names):
         try:
@@ -173,7 +174,7 @@ def _by_name(batch: Batch, item: BatchInput, sites: Mapping[str, Site]) -> Desti
         raise InvalidArgument("ids", f"{site.platform.title} has no official API for a video's {batch.role}")
     if site is None or endpoint is None:
         raise InvalidArgument("platform", f"{slug[:60]} does not offer a {batch.role}")
-    values = _first_that_fits(endpoint, _names_of(endpoint, item), (name,), item.values)
+    values = _first_accepted(endpoint, _names_of(endpoint, item), (name,), item.values)
     return Destination(site.platform, endpoint, values)
 
 
@@ -185,9 +186,9 @@ def _names_of(endpoint: Endpoint, item: BatchInput) -> tuple[str, ...]:
 
 
 def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
-    """Map the place of each distinct row that has a destination to the places of later rows with the same destination.
+    """Map the index of each distinct row with a destination to the indexes of later rows with the same destination.
 
-    A row that repeats an earlier one shares its record and costs nothing.
+    A row that repeats an earlier row shares its record and is free.
     """
     first: dict[tuple[Any, ...], int] = {}
     repeats: dict[int, list[int]] = {}
@@ -205,7 +206,7 @@ def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
 
 
 def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
-    """Return the calls that distinct rows need, ordered by their first rows."""
+    """Return the calls that distinct rows need, in the order of their first rows."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for place in repeats_of(rows):
         row = rows[place]
@@ -232,7 +233,7 @@ def plan_each(rows: Sequence[Row], sites: Mapping[str, Site], places: Sequence[i
 
 
 def _group(destination: Destination, sites: Mapping[str, Site], place: int) -> tuple[Any, ...]:
-    """Return the group key of rows that can be read together, or a row's own place if it cannot be grouped."""
+    """Return the key that rows share if they can be read together; the row's own index if it must be read alone."""
     slug, endpoint, many = destination.platform.slug, destination.endpoint, destination.endpoint.many
     if many is None or many.param not in destination.values or not _has_all(sites[slug], many.needs):
         return (place,)
@@ -262,7 +263,7 @@ def _leg(site: Site, endpoint: Endpoint, rows: Sequence[Row], places: tuple[int,
 
 
 def ceiling(batch: Batch, rows: Sequence[Row]) -> int:
-    """Return the maximum cost of these rows in credits (decisions 17)."""
+    """Return the maximum cost of rows in credits (decisions 17)."""
     return -(-len(repeats_of(rows)) // batch.rows_a_cost) * batch.cost_credits
 
 
@@ -281,9 +282,9 @@ def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
 
 
 def _words_of(record: Record, include: Sequence[str]) -> Record:
-    """Return a transcript as one text, or as segments with their times."""
+    """Return a transcript as a single text, or as segments with their times."""
     segments = [
-        {"start_ms": one["start_ms"], "duration_ms": _between(one["start_ms"], one["end_ms"]), "text": one["text"]}
+        {"start_ms": one["start_ms"], "duration_ms": _duration_ms(one["start_ms"], one["end_ms"]), "text": one["text"]}
         for one in record["transcripts"]
     ]
     return {
@@ -292,5 +293,5 @@ def _words_of(record: Record, include: Sequence[str]) -> Record:
     }
 
 
-def _between(start_ms: int | None, end_ms: int | None) -> int | None:
+def _duration_ms(start_ms: int | None, end_ms: int | None) -> int | None:
     return None if start_ms is None or end_ms is None else end_ms - start_ms

@@ -91,10 +91,10 @@ def _values(endpoint: Endpoint, args: Args) -> dict[str, Value]:
 
 
 def _page(platform: Platform, posts: Endpoint, args: Args, rows: int, before: Settled | None = None) -> Part:
-    """Return the part for a page of posts: the one after `before`, or else the one that the cursor names."""
+    """Return the part for a page of posts: the page after `before`, or otherwise the page that the cursor names."""
     own = {name: value for name, value in _values(posts, args).items() if name != "limit"}
     cursor = args.cursor if before is None else before.next
-    size = rows if before is None else before.part.values.get("limit", rows)  # the page number depends on the page size
+    size = rows if before is None else before.part.values.get("limit", rows)  # the page numbers depend on the page size
     return part_of(platform, "profile_posts", own, rows=int(size), cursor=cursor)
 
 

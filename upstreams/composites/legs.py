@@ -6,8 +6,8 @@
         found = {leg.platform: leg.record for leg in legs if leg.answer}
         return Single(archetypes.compared(**found), legs=legs_of(legs))
 
-Everything here is pure: the fetch runs the parts in parallel, reports each one as it settles, and bills those that
-succeeded.
+Nothing here performs I/O: the fetch runs the parts in parallel, reports each one when it is done, and bills the parts
+that succeeded.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ LEG_S: Final = 10.0
 
 
 class Settled(NamedTuple):
-    """A part and its answer."""
+    """A part of a composite and its answer."""
 
     part: Part
     answer: Fetched | Missing
 
     @property
     def platform(self) -> str:
-        """The slug of its platform."""
+        """The slug of the part's platform."""
         return self.part.platform
 
     @property
     def is_absent(self) -> bool:
-        """Whether the platform reports that the thing does not exist."""
+        """Whether the platform reports that the item does not exist."""
         return isinstance(self.answer, Missing) and self.answer.absent
 
     @property
     def record(self) -> Record | None:
-        """The record of the answer, or None if the leg failed or the record has nothing that identifies it."""
+        """The record of the answer. None if the leg failed, or if nothing in the record identifies it."""
         if not isinstance(self.answer, Fetched) or not isinstance(self.answer.result, Single):
             return None
         record = self.answer.result.record
@@ -68,7 +68,7 @@ class Settled(NamedTuple):
 
     @property
     def next(self) -> State | None:
-        """The state of the next page, or None on the last page."""
+        """The state of the next page; None on the last page."""
         result = self.answer.result if isinstance(self.answer, Fetched) else None
         return result.next if isinstance(result, Page) else None
 
@@ -78,8 +78,8 @@ def playing(platforms: Iterable[Platform], *roles: Role) -> tuple[Platform, ...]
     return tuple(one for one in platforms if all(one.playing(role) for role in roles))
 
 
-def foreseen(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
-    """Return these platforms, plus an empty one for each missing slug, so that its legs report `unsupported`."""
+def with_missing(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
+    """Return these platforms, plus an empty one for each missing slug. Its legs then report `unsupported`."""
     known = tuple(platforms)
     absent = [slug for slug in slugs if slug not in {one.slug for one in known}]
     return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=(), docs_url="") for slug in absent))
@@ -94,11 +94,11 @@ def part_of(
     cursor: State | None = None,
     within_s: float = LEG_S,
 ) -> Part:
-    """Return the endpoint in a role as an optional part. For a list, request up to `rows` rows at once."""
+    """Return the endpoint with a role as an optional part. For a list, request up to `rows` rows in one call."""
     endpoint = platform.playing(role)
     resource = CONTRACTS[role].resource if endpoint is None else endpoint.resource
     sized = {**values, **_sized(endpoint, rows)} if rows and endpoint is not None else values
-    return Part(resource, sized, True, platform.slug, cursor, within_s)  # noqa: FBT003 - it is optional
+    return Part(resource, sized, True, platform.slug, cursor, within_s)  # noqa: FBT003 - the flag is `optional`
 
 
 def _sized(endpoint: Endpoint, rows: int) -> dict[str, Value]:
@@ -107,16 +107,16 @@ def _sized(endpoint: Endpoint, rows: int) -> dict[str, Value]:
 
 
 def named(platform: Platform, role: Role, name: str) -> dict[str, Value]:
-    """Return the value that names the account or thing for an endpoint: `handle` if it takes one."""
+    """Return the value that identifies the account or item for an endpoint: `handle` if the endpoint accepts it."""
     endpoint = platform.playing(role)
     return {"handle" if endpoint is None or "handle" in endpoint.named_by else endpoint.named_by[0]: name}
 
 
 def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    """Run these parts in parallel.
+    """Run these parts in parallel, and return their legs.
 
     Raises:
-        UpstreamError, LimitError: All of them failed; this is the most useful failure.
+        UpstreamError, LimitError: All parts failed; this is the most useful failure.
     """
     settled = yield from attempt(parts)
     check_any(settled)
@@ -124,7 +124,7 @@ def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settl
 
 
 def attempt(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    """Run these parts in parallel. All of them may fail."""
+    """Run these parts in parallel, and return their legs. All of them may fail."""
     answers = (yield tuple(parts)) if parts else ()
     return [Settled(part, answer) for part, answer in zip(parts, answers, strict=True)]
 
@@ -136,7 +136,7 @@ def check_any(settled: Sequence[Settled]) -> None:
 
 
 def failure_of(settled: Sequence[Settled]) -> UpstreamError | LimitError:
-    """Return the failure of a composite without these legs. An outage takes precedence over "not found"."""
+    """Return the failure of a composite whose legs all failed. An outage takes precedence over "not found"."""
     failures = [leg.answer.failure for leg in settled if isinstance(leg.answer, Missing) and leg.answer.failure]
     failed = [one for one in failures if not isinstance(one, NotFound | InvalidArgument | PartUnavailable)]
     if failed:
@@ -146,14 +146,14 @@ def failure_of(settled: Sequence[Settled]) -> UpstreamError | LimitError:
 
 
 def legs_of(settled: Iterable[Settled]) -> tuple[Leg, ...]:
-    """Return the legs as an answer reports them."""
+    """Return the legs in the form in which an answer reports them."""
     return tuple(Leg(f"{leg.part.platform}/{leg.part.resource}", leg.answer) for leg in settled)
 
 
 def states_of(cursor: State | None) -> dict[str, State | None] | None:
     """Return the state from which each leg continues, by platform.
 
-    None means that all legs start from the beginning. A platform without a state has ended.
+    None means that all legs start from the beginning. If a platform has no state, its list has ended.
     """
     if cursor is None:
         return None
@@ -161,9 +161,9 @@ def states_of(cursor: State | None) -> dict[str, State | None] | None:
 
 
 def joined_states(settled: Iterable[Settled]) -> State | None:
-    """Return one cursor for all legs, or None if no leg continues.
+    """Return one cursor for all legs; None if no leg continues.
 
-    It holds the next page of each leg, and the same page again for a leg that failed.
+    It holds the next page of each leg, or, for a leg that failed, the same page.
     """
     states: dict[str, str | int] = {}
     for leg in settled:

@@ -20,7 +20,7 @@ from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import CACHE, Fetched, Page, Part, Steps
 
 PLATFORMS: Final = frozenset(("discourse", "hackernews", "lemmy", "reddit"))
-"""The platforms whose search returns threads from communities (decisions 18)."""
+"""The platforms whose search returns threads of communities (decisions 18)."""
 LEAST: Final = 5
 _POSTS: Final = 25
 _COMMENTS: Final = 15
@@ -46,7 +46,7 @@ _INCLUDE = several("include", "Parts to return with the posts (default: both).",
 
 
 def omni_search(platform: Platform) -> Endpoint | None:
-    """Return the endpoint of a platform that has threads, or None for any other platform."""
+    """Return the endpoint that a platform uses for threads; None for all other platforms."""
     search, comments = platform.playing("search"), platform.playing("comments")
     if platform.slug not in PLATFORMS or search is None or comments is None:
         return None
@@ -104,11 +104,11 @@ def _thread(platform: Platform, comments: Endpoint, post: Record, hosts: Mapping
     name: dict[str, Value] = {"id": post["id"]} if "id" in known else {"url": post["url"]}
     size: dict[str, Value] = {"limit": _COMMENTS} if "limit" in known else {}
     shared = {key: value for key, value in hosts.items() if key in known}
-    return Part(comments.resource, {**name, **shared, **size}, True, platform.slug, within_s=LEG_S)  # noqa: FBT003 - optional
+    return Part(comments.resource, {**name, **shared, **size}, True, platform.slug, within_s=LEG_S)  # noqa: FBT003 - the flag is `optional`
 
 
 def _chosen(posts: Sequence[Record], args: Args) -> list[Record]:
-    """Return the requested posts of a page, in the requested order."""
+    """Return the requested posts of a page in the requested order."""
     days = _DAYS.get(args.text("timeframe"))
     since_at = None if days is None else args.now_at - days * DAY_S
     community = args.text_or_none("community")
@@ -126,7 +126,7 @@ def _chosen(posts: Sequence[Record], args: Args) -> list[Record]:
 
 
 def community_of(post: Record) -> str | None:
-    """Return the name or number of a post's community, or None if it has none."""
+    """Return the name or number of a post's community; None if it has none."""
     ext = post["ext"]
     return next((str(ext[name]) for name in _COMMUNITIES if ext.get(name)), None)
 
@@ -142,11 +142,13 @@ def _communities(rows: Sequence[Record]) -> list[Record]:
 def _share(name: str, rows: Sequence[Record]) -> Record:
     posts = [row["post"] for row in rows]
     words = [(row["post"]["content"]["text"], row["computed"]["language"]) for row in rows]
-    said = [comment["text"] for row in rows for comment in (row["comments"] or ())[:_COMMENTS] if comment["text"]]
+    comment_texts = [
+        comment["text"] for row in rows for comment in (row["comments"] or ())[:_COMMENTS] if comment["text"]
+    ]
     return community_share(
         name=name,
         posts=len(posts),
         likes=total_of(post["engagement"]["likes"] for post in posts),
         comments=total_of(post["engagement"]["comments"] for post in posts),
-        tone=summed(tone_of(*one) for one in (*words, *((text, language_of(text)) for text in said))),
+        tone=summed(tone_of(*one) for one in (*words, *((text, language_of(text)) for text in comment_texts))),
     )

@@ -12,7 +12,7 @@ from upstreams.model.params import Args, Param, Value
 
 @dataclass(frozen=True, slots=True)
 class Several(Param):
-    """Comma-separated names from a fixed set. Their canonical order is the order of `among`."""
+    """Comma-separated names from a fixed set. The canonical order is the order of `among`."""
 
     among: tuple[str, ...] = ()
 
@@ -37,7 +37,7 @@ class Several(Param):
 
 
 def several(name: str, description: str, among: Iterable[str], *, default: str | None = None) -> Several:
-    """Return a parameter for several names. Without a `default`, its absence means all of them."""
+    """Return a parameter for several names. If it has no `default` and is not sent, it means all names."""
     known = tuple(among)
     return Several(name, description, ",".join(known[:2]) or "none", default=default, length_max=1_000, among=known)
 

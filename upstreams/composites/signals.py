@@ -1,4 +1,4 @@
-"""Numbers computed from an account and its posts: rates, cadence, formats. An unknown value is None, never 0."""
+"""Numbers computed from an account and its posts: rates, frequencies, formats. An unknown value is None, never 0."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ WEEK_S: Final = 7 * DAY_S
 
 
 class Rate(NamedTuple):
-    """The engagement rate of a post, relative to its views if they are known, or else to its author's followers."""
+    """The engagement rate of a post, relative to its views if known, otherwise to the followers of its author."""
 
     value: float
     by_views: bool
 
 
 def rate_of(post: Record, followers: int | None) -> Rate | None:
-    """Return likes, comments and shares over views, or else followers; None if unknown or above 1."""
+    """Return likes, comments and shares divided by views, or by followers without views; None if unknown or above 1."""
     engagement = post["engagement"]
     parts = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     whole = engagement["views"] or followers
@@ -31,7 +31,7 @@ def rate_of(post: Record, followers: int | None) -> Rate | None:
 
 
 def moments_of(posts: Sequence[Record]) -> list[float]:
-    """Return when the posts were published, in Unix seconds, oldest first."""
+    """Return the publication times of posts in Unix seconds, oldest first."""
     return sorted(unix(post["published_at"]) for post in posts if post["published_at"])
 
 
@@ -41,7 +41,7 @@ def unix(instant: str) -> float:
 
 
 def posts_per_week(posts: Sequence[Record]) -> float | None:
-    """Return the posting frequency, or None for fewer than two posts or for posts with equal times."""
+    """Return the posting frequency; None for fewer than two posts, or if all have the same time."""
     moments = moments_of(posts)
     if len(moments) < 2 or moments[-1] == moments[0]:
         return None
@@ -49,7 +49,7 @@ def posts_per_week(posts: Sequence[Record]) -> float | None:
 
 
 def format_of(post: Record) -> str:
-    """Return the form of a post: video, image, link or text."""
+    """Return the format of a post: video, image, link or text."""
     content = post["content"]
     if content["duration_seconds"] is not None:
         return "video"

@@ -26,16 +26,17 @@ _UNITS_DURATION = re.compile(
 )
 _CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})?", re.ASCII)
 _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
-"""Seconds with a decimal point, or with commas between thousands; other commas would be ambiguous."""
+"""Seconds, with a decimal point or with commas between thousands. Other uses of commas would be ambiguous."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
 _DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None, strict=False)
-"""NaN and the infinities are not valid JSON; raw line breaks in strings, which some programs send, are accepted."""
+"""NaN and the infinities are rejected, because they are not valid JSON. Raw line breaks in strings are accepted,
+because some programs send them."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.ASCII | re.DOTALL,
 )
-"""An escape in JSON: a surrogate pair, half of one, or any other."""
+"""An escape in JSON: a surrogate pair, half of a pair, or any other escape."""
 
 
 def short_count(found: Any) -> int | None:
@@ -57,10 +58,10 @@ def short_count(found: Any) -> int | None:
 
 
 def duration(found: Any) -> int | None:
-    """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; else None."""
+    """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; None otherwise."""
     if not isinstance(found, str):
-        told = fraction(found)
-        return None if told is None else values.count(int(told))
+        amount = fraction(found)
+        return None if amount is None else values.count(int(amount))
     text = found.strip()[:_TEXT_MAX]
     if (plain := _PLAIN_DURATION.fullmatch(text)) is not None:
         return values.count(int(plain[1] or plain[2].replace(",", "")))
@@ -76,14 +77,14 @@ def duration(found: Any) -> int | None:
 
 
 def _on_a_clock(hours: int, minutes: int, seconds: int) -> int | None:
-    """Return a clock time in seconds; None if a part other than the first that is not zero is 60 or more."""
+    """Return a clock time in seconds. None if a part other than the first non-zero part is 60 or more."""
     if (hours and minutes >= 60) or ((hours or minutes) and seconds >= 60):
         return None
     return values.count((hours * 60 + minutes) * 60 + seconds)
 
 
 def whole_json(text: str) -> str:
-    """Return JSON whose escaped halves of surrogate pairs, which are not characters, are replacement characters."""
+    """Return JSON in which escaped halves of surrogate pairs, which are not characters, are replaced."""
     if _SURROGATE.search(text) is None:
         return text
     return _ESCAPE.sub(lambda found: found[0] if found["half"] is None else "\N{REPLACEMENT CHARACTER}", text)
@@ -100,7 +101,7 @@ def json_text(found: Any) -> Any:
 
 
 def json_at_start(text: str) -> Any:
-    """Return the JSON value at the start of a text, ignoring what follows; None if there is none."""
+    """Return the JSON value at the start of a text; None if there is none. The rest of the text is ignored."""
     try:
         return _DECODER.raw_decode(whole_json(text))[0]
     except (ValueError, RecursionError):

@@ -21,11 +21,11 @@ _TAG = re.compile(r"</?[a-z0-9:.][^<>]{0,200}>|\{\\[^{}]{0,200}\}", re.IGNORECAS
 """A tag, or an override of another format, such as `{\\an8}`."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCKS = ("NOTE", "STYLE", "REGION")
-"""First words of blocks that are not cues."""
+"""The first words of blocks that are not cues."""
 _HEADLESS_LINES: Final = 5
-"""SubRip has no header: one of its first lines contains the times of a cue."""
+"""SubRip has no header. One of the first lines contains the times of a cue."""
 _ROLLING_SHARE: Final = 4
-"""Captions are rolling if more than one in this many cues starts with the end of the previous cue."""
+"""Captions are rolling if more than one of this many cues starts with the end of the previous cue."""
 _ROLLED_LINES: Final = 4
 
 
@@ -54,8 +54,8 @@ def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
         cues.append(cue)
     if not any(letter.isalnum() for cue in cues for line in cue.lines for letter in line):
         return {"cues": []}
-    told = zip(cues, _new_texts([cue.lines for cue in cues]), strict=True)
-    return {"cues": [{"text": text, "start_ms": cue.start_ms, "end_ms": cue.end_ms} for cue, text in told if text]}
+    cue_texts = zip(cues, _new_texts([cue.lines for cue in cues]), strict=True)
+    return {"cues": [{"text": text, "start_ms": cue.start_ms, "end_ms": cue.end_ms} for cue, text in cue_texts if text]}
 
 
 def _cues(lines: list[str]) -> Iterator[_Cue]:
@@ -66,9 +66,9 @@ def _cues(lines: list[str]) -> Iterator[_Cue]:
     for place, line in enumerate((*lines, "")):
         found = _TIMING.fullmatch(line)
         if found is not None or not line.strip():
-            if times is not None and (said := _plain_lines(words)):
+            if times is not None and (plain_lines := _plain_lines(words)):
                 clock = times.groups()
-                yield _Cue(_milliseconds(*clock[:4]), _milliseconds(*clock[4:]), said)
+                yield _Cue(_milliseconds(*clock[:4]), _milliseconds(*clock[4:]), plain_lines)
                 times = None
             times, words, is_first, skips = found or times, [], found is None, False
             continue
@@ -85,12 +85,12 @@ def _is_name(lines: list[str], place: int) -> bool:
 
 
 def _plain_lines(words: list[str]) -> list[str]:
-    told = (fields.plain(_TAG.sub("", line).strip()) for line in words)
-    return [" ".join(line.split("\n")) for line in told if line]
+    plain_lines = (fields.plain(_TAG.sub("", line).strip()) for line in words)
+    return [" ".join(line.split("\n")) for line in plain_lines if line]
 
 
 def _new_texts(cues: list[list[str]]) -> list[str]:
-    """Return the text of each cue; in rolling captions without repeated text, which may leave nothing."""
+    """Return the text of each cue. Rolling captions lose repeated text, which may leave a cue empty."""
     texts = [" ".join(lines) for lines in cues]
     repeated = [_repeated(before, text) for before, text in zip([[], *cues], texts, strict=False)]
     rolled = sum(0 < count < len(text) for count, text in zip(repeated, texts, strict=True))

@@ -1,9 +1,9 @@
-"""Decodes bytes to text, using the header, the byte order mark, the document's declaration and the bytes themselves.
+"""Decodes bytes to text. Uses the header, the byte order mark, the document's declaration and the bytes themselves.
 
-The checks have this order:
+The checks are made in this order:
 
-1. A byte order mark, which never occurs by chance, and the escapes of a declared charset whose bytes are all ASCII.
-2. Well-formed UTF-8, which does not occur by chance either, so that a declaration of another charset is wrong.
+1. A byte order mark, which never occurs by chance, and the escapes of a declared charset that uses only ASCII bytes.
+2. Well-formed UTF-8, which does not occur by chance either. A declaration of another charset is then wrong.
 3. The declarations.
 4. A detector that examines some of the bytes.
 
@@ -24,27 +24,27 @@ _DECLARED = re.compile(
 )
 _DECLARED_WITHIN = 4_096
 _DETECTED_BYTES = 4_096
-_WIDE_WITHIN = 64
-"""Zero bytes in this range reveal two-byte characters. They are also well-formed UTF-8."""
+_UTF16_WITHIN = 64
+"""Zero bytes in this range indicate two-byte characters, which may also be well-formed UTF-8."""
 _ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
-"""The bytes that start an escape, by charset, for charsets whose bytes are all ASCII."""
+"""The bytes that start an escape, for charsets that use only ASCII bytes."""
 _ASCII = bytes(range(128))
-_WEB = {
+_WEB_CHARSETS = {
     "utf-8", "utf-16", "utf-16-le", "utf-16-be", "gb18030", "gbk", "gb2312", "big5", "euc_jp", "shift_jis", "cp932",
     "iso2022_jp", "iso2022_kr", "hz", "euc_kr", "cp949", "koi8-r", "koi8-u", "cp866", "mac-roman", "cp874", "tis-620",
     "ascii",
     *(f"cp125{number}" for number in range(9)),
     *(f"iso8859-{number}" for number in range(1, 17) if number != 12),
 }  # fmt: skip
-_READ_AS = {
+_SUPERSET_OF = {
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "gb2312": "gb18030",
     "gbk": "gb18030", "euc_kr": "cp949", "shift_jis": "cp932", "utf-16": "utf-16-le",
     "iso2022_jp": "iso2022_jp_ext",
 }  # fmt: skip
-"""For the name of a smaller charset, the larger charset that the web uses instead."""
-_HALVES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
+"""Maps the name of a smaller charset to the larger charset that the web uses instead."""
+_SURROGATES = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
 """The two surrogates of a character, encoded separately: invalid in UTF-8, but written by some programs."""
-_TOLD_APART = {
+_DETECTABLE = {
     "gb18030", "big5", "euc_jp", "cp932", "iso2022_jp", "cp949", "koi8_r", "cp866",
     "cp1251", "cp1253", "cp1255", "cp1256", "cp874", "iso8859_5", "iso8859_7",
 }  # fmt: skip
@@ -55,19 +55,19 @@ _SIGNATURES = (
     b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"\xfd7zXZ", b"7z\xbc\xaf", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd",
     b"\x89PNG", b"\xff\xd8\xff", b"\x7fELF", b"\xd0\xcf\x11\xe0",
 )  # fmt: skip
-"""First bytes of archives, images, programs and documents, with which no text starts."""
+"""First bytes of archives, images, programs and documents. No text starts with them."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _CONTROLS_SHARE_MAX = 0.05
 
 
 def is_binary(raw: bytes, content_type: str = "") -> bool:
-    """Return whether a body is not text, whatever its type says: from its first bytes, or its control characters."""
+    """Return whether a body is not text, regardless of its type: by its first bytes or its control characters."""
     sample = text_of(raw[:_DETECTED_BYTES], content_type)
     return raw.startswith(_SIGNATURES) or len(_CONTROLS.findall(sample)) > _CONTROLS_SHARE_MAX * len(sample)
 
 
 def text_of(raw: bytes, content_type: str = "") -> str:
-    """Return the text of a body; undecodable bytes become replacement characters."""
+    """Return the text of a body. Bytes that cannot be decoded become replacement characters."""
     for mark, name in _MARKS:
         if raw.startswith(mark):
             return raw[len(mark) :].decode(name, "replace")
@@ -77,7 +77,7 @@ def text_of(raw: bytes, content_type: str = "") -> str:
         return raw.decode()
     except UnicodeDecodeError as exc:
         first = exc.start
-    paired = _HALVES.sub(_paired, raw) if b"\xed" in raw else raw
+    paired = _SURROGATES.sub(_paired, raw) if b"\xed" in raw else raw
     if len(paired) < len(raw):
         try:
             return paired.decode()
@@ -88,7 +88,7 @@ def text_of(raw: bytes, content_type: str = "") -> str:
 
 def _written_in(raw: bytes, content_type: str) -> str | None:
     """Return the codec of a body whose bytes show that it is not UTF-8, although they may be well-formed UTF-8."""
-    if b"\0" in raw[:_WIDE_WITHIN]:
+    if b"\0" in raw[:_UTF16_WITHIN]:
         codec = "utf-16-le" if raw[:1] + raw[1:4:2] == b"<\0\0" else "utf-16-be" if raw[:3] == b"\0<\0" else None
         if codec or (codec := _declared(raw, content_type)):
             return codec
@@ -108,31 +108,31 @@ def _declared(raw: bytes, content_type: str) -> str | None:
 
 
 def _codec(label: str, raw: bytes) -> str | None:
-    """Return Python's codec for a charset name; None if it is unknown or impossible."""
+    """Return Python's codec for a charset name; None if the name is unknown or cannot be right."""
     try:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):
         return None
-    if name not in _WEB or name == "utf-8":
+    if name not in _WEB_CHARSETS or name == "utf-8":
         return None
     if name.startswith("utf-16") and b"\0" not in raw[:_DECLARED_WITHIN]:
         return None
-    return _READ_AS.get(name, name)
+    return _SUPERSET_OF.get(name, name)
 
 
 def _detected(raw: bytes, first: int) -> str:
-    """Return the most likely codec from the bytes around the first non-ASCII byte. UTF-8 with errors stays UTF-8."""
+    """Return the most likely codec for the bytes around the first non-ASCII byte. UTF-8 with errors is still UTF-8."""
     if _is_utf8(raw, first):
         return "utf-8"
     sample = _around(raw, first)
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - few bodies need it, and no start
+    from charset_normalizer import from_bytes  # noqa: PLC0415 - few bodies need it, and startup does not
 
-    found = from_bytes(sample, cp_isolation=sorted(_TOLD_APART)).best()
-    return found.encoding if found is not None and found.encoding in _TOLD_APART else "cp1252"
+    found = from_bytes(sample, cp_isolation=sorted(_DETECTABLE)).best()
+    return found.encoding if found is not None and found.encoding in _DETECTABLE else "cp1252"
 
 
 def _is_utf8(raw: bytes, first: int) -> bool:
-    """Return whether nearly all letters around the first invalid byte are UTF-8."""
+    """Return whether nearly all non-ASCII characters around the first invalid byte are UTF-8."""
     sample = _around(raw, first)
     return 20 * _broken(sample) < len(sample.translate(None, _ASCII))
 
@@ -142,7 +142,7 @@ def _around(raw: bytes, first: int) -> bytes:
 
 
 def _paired(found: re.Match[bytes]) -> bytes:
-    """Return a character in four bytes, from its surrogates in three bytes each."""
+    """Return a character as four bytes, given its surrogates as three bytes each."""
     return found[0].decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()
 
 

@@ -1,6 +1,6 @@
 """Parses times in feeds: ISO 8601, the dates of e-mail (RFC 822), and common variations of both.
 
-A time with an unknown or ambiguous zone is None, because a wrong instant is worse than none.
+A time with an unknown or ambiguous zone is read as None, because a wrong time is worse than none.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from upstreams.model import values
 
 _YEAR_MIN: Final = 1_000
-"""Programs without a date write year 0 or 1."""
-_NO_DATE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - as it is written, in any zone
-"""Programs without a date write midnight of 0001-01-01, which a reader of two-digit years takes for 2001."""
+"""Programs that have no date write year 0 or 1."""
+_NO_DATE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - compared as written, in any zone
+"""Programs that have no date write midnight of 0001-01-01, which is read as 2001 if years have two digits."""
 _CENTURY_FROM: Final = 69
-"""Two-digit years from here on belong to the last century (RFC 5322, 4.3)."""
+"""Two-digit years from here on belong to the previous century (RFC 5322, 4.3)."""
 _TIME = (
     r"(?P<hour>\d{1,2})(?P<colon>[:.])(?P<minute>\d{1,2})"
     r"(?:(?P=colon)(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -36,7 +36,7 @@ _FORMS = tuple(
     )
 )
 _COMMENT = re.compile(r"\s*(?:\(([^()]*)\)|\[([^\[\]]*)\])$")
-"""A comment behind a time, which counts only if the time has no other zone."""
+"""A comment after a time. It is used as the zone only if the time has no other one."""
 _MONTH_NAMES = "january february march april may june july august september october november december"
 _MONTHS = {name[:letters]: at for at, name in enumerate(_MONTH_NAMES.split(), 1) for letters in (3, len(name))}
 _MONTHS["sept"] = 9
@@ -48,13 +48,14 @@ _ZONES = {
     "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5,
     "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10,
 }  # fmt: skip
-"""Names of time zones, in capitals, with their hours. Names that countries use for different zones are left out."""
+"""Names of time zones in capitals, with their offsets in hours. Names that several countries use for different zones
+are omitted."""
 
 
 def instant_of(words: str | None) -> str | None:
     """Return a time as ISO 8601 in UTC; None if it cannot be parsed or its zone is unknown.
 
-    A time without a zone is taken as UTC.
+    A time without a zone is read as UTC.
     """
     if words is None or len(words) > values.INSTANT_TEXT_MAX:
         return None

@@ -1,4 +1,4 @@
-"""Elements of feeds: their names, whatever prefix the document uses, and their text and markup."""
+"""Elements of feeds: their names, independent of the document's prefixes, and their text and markup."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PLAIN = (
     "http://backend.userland.com/rss2",
     "http://my.netscape.com/rdf/simple/0.9/",
 )
-"""The vocabularies of feeds themselves; their elements have no prefix here."""
+"""The vocabularies of feeds themselves. Their elements have no prefix here."""
 _PREFIXES = {
     "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes",
     "http://search.yahoo.com/mrss": "media",
@@ -36,10 +36,10 @@ _PREFIXES = {
     "https://github.com/podcastindex-org/podcast-namespace/blob/main/docs/1.0.md": "podcast",
 }
 _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
-"""A declaration that serialization adds to each piece."""
+"""A namespace declaration that serialization adds to each piece."""
 _EMPTY = re.compile(r"<(iframe|script|style|textarea|title)((?:\s[^<>]*)?)/>", re.IGNORECASE)
 _EMPTY_AS_HTML = r"<\1\2></\1>"
-"""Elements that, in HTML, contain everything after them unless they have an end tag."""
+"""Elements that contain everything after them in HTML if they have no end tag."""
 _TITLE_TAG = re.compile(
     r"""
       <!--.*?-->
@@ -50,17 +50,17 @@ _TITLE_TAG = re.compile(
 )
 """A tag, a comment, or any other `<`."""
 _UNCLOSED = frozenset(("br", "hr", "li", "p", "wbr"))
-"""Elements that HTML never closes, or does not require to be closed. A bare `<img>` is text."""
+"""Elements that HTML never closes, or does not require to be closed. A bare `<img>` is treated as text."""
 _IN_BRACKETS = re.compile(r"\s*\S+@\S+\s*\((.+)\)\s*|(.*)", re.DOTALL)
 
 Found = Mapping[str, list[Element]]
-"""Child elements by name."""
+"""The child elements of an element, by name."""
 
 
 def name_of(tag: str, prefix: str | None) -> str:
-    """Return the name of an element with the usual prefix of its vocabulary; elements of feeds have none."""
+    """Return the name of an element with the usual prefix of its vocabulary. Elements of feeds have no prefix."""
     if tag[:1] != "{":
-        return tag  # includes the prefix if the document did not declare it
+        return tag  # includes the prefix, because the document did not declare it
     address, _, own = tag[1:].partition("}")
     low = address.lower()
     if low in _PLAIN:
@@ -76,12 +76,12 @@ def words_of(element: Element) -> str | None:
 
 
 def first_text(found: Found, *names: str) -> str | None:
-    """Return the first text in elements of these names, in order of the names."""
+    """Return the first text in elements with these names, in the order of the names."""
     return next((words for name in names for element in found.get(name, ()) if (words := words_of(element))), None)
 
 
 def markup_of(found: Found, *names: str) -> str | None:
-    """Return the first non-empty content in elements of these names, as HTML."""
+    """Return the first non-empty content of elements with these names, as HTML."""
     elements: Iterable[Element] = (element for name in names for element in found.get(name, ()))
     return next((html for element in elements if (html := _html(element))), None)
 
@@ -99,7 +99,7 @@ def _html(element: Element) -> str | None:
 def title_of(html: str | None) -> str | None:
     """Return a title as plain text.
 
-    A tag is markup only if it is closed, or if HTML does not close it. Any other tag is a word in angle brackets, as in
+    A tag is markup only if it is closed, or if HTML does not close it. Any other tag is text in angle brackets, as in
     "Why <K> is hard".
     """
     if html is None or "<" not in html:
@@ -124,6 +124,6 @@ def title_of(html: str | None) -> str | None:
 
 
 def person_of(words: str | None) -> str | None:
-    """Return the name in "mail@example.com (Name)", or the whole text."""
+    """Return the name in "mail@example.com (Name)"; the whole text if it has another form."""
     found = _IN_BRACKETS.fullmatch(words or "")
     return (found[1] or found[2]).strip() or None if found else None

@@ -1,4 +1,4 @@
-"""Feeds as JSON-like values: RSS of every version, Atom and JSON Feed give the same members.
+"""Feeds as JSON-like values. RSS of every version, Atom and JSON Feed have the same members.
 
     {"title", "url", "feed_url", "next_url", "description", "language", "author", "image_url", "copyright",
     "published_at", "updated_at", "categories": [...], "total", "extra": {...}, "items": [
@@ -9,9 +9,9 @@
 Times are ISO 8601 in UTC, titles are plain text, `summary` and `html` are markup. A member that the feed does not have
 is None or an empty list.
 
-`extra` contains the elements of other vocabularies under their usual prefixes, the first one of each name:
-`extra.itunes.season`, `extra.media.group.community.statistics.views`. An element with attributes or child elements is
-an object, with its own text under `text`; any other element is its text.
+`extra` contains elements of other vocabularies under their usual prefixes. Only the first element of each name is kept:
+`extra.itunes.season`, `extra.media.group.community.statistics.views`. An element with attributes or child elements
+becomes an object, with its own text under `text`; any other element becomes its text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MEMBERS: Final = frozenset(("title", "link", "guid", "id", "description", "summary", "content", "enclosure"))
 _RANKS: Final = {"text/html": 0, "application/xhtml+xml": 0, "": 1}
-"""The types of a web page, best first; any other type ranks after them."""
+"""The types of a web page, most preferred first. Any other type ranks after them."""
 
 
 def read_feed(raw: bytes, content_type: str = "") -> fields.Json:
@@ -90,7 +90,7 @@ class _FeedReader:
         }
 
     def _entries(self) -> list[Element]:
-        """Return the items in order, wherever they are; a nested item counts if it has members of an item."""
+        """Return the items in order, at any position. A nested item counts if it has members of an item."""
         named = [(self._name(one), one) for one in self._root.iter("{*}item", "{*}entry")]
         own = next((name for name, _ in named if name in ("item", "entry")), "")
         found = [one for name, one in named if name == own]
@@ -121,7 +121,7 @@ class _FeedReader:
         first = authors[0] if authors else {}
         html = markup_of(found, "content:encoded", "content")
         enclosures = list(self._enclosures(found))
-        told = (first_text(found, "itunes:duration"), *(one["duration_seconds"] for one in enclosures))
+        durations = (first_text(found, "itunes:duration"), *(one["duration_seconds"] for one in enclosures))
         return {
             "id": first_text(found, "id", "guid", "dc:identifier") or entry.get(_ABOUT),
             "url": self._item_url(found),
@@ -139,7 +139,7 @@ class _FeedReader:
             "categories": self._categories(found),
             "comments": values.count(first_text(found, "slash:comments", "thr:total")),
             "comments_url": self._absolute(first_text(found, "comments")),
-            "duration_seconds": next((seconds for one in told if (seconds := duration(one)) is not None), None),
+            "duration_seconds": next((seconds for one in durations if (seconds := duration(one)) is not None), None),
             "enclosures": enclosures,
             "extra": self._extra(found),
         }
@@ -161,9 +161,9 @@ class _FeedReader:
         return title_of(markup_of(found, "title", "media:title", "itunes:title", "dc:title"))
 
     def _link(self, found: Found, rel: str) -> str | None:
-        """Return the URL of a link with this relation; if several types exist for the same page, the web page itself.
+        """Return the URL of a link with this relation. If the page exists in several types, the web page is preferred.
 
-        RSS's own link, a text, leads to the page.
+        The link element of RSS, which is a text, leads to the page.
         """
         links: list[tuple[int, str | None]] = []
         for link in found.get("link", ()):
@@ -183,13 +183,13 @@ class _FeedReader:
         return address
 
     def _absolute(self, address: str | None, element: Element | None = None) -> str | None:
-        """Return an absolute URL, resolved for its element."""
+        """Return an absolute URL, resolved against the base of its element."""
         if not address or "://" in address[:12]:
             return address
         return _joined(self._base if element is None else self._base_of(element), address)
 
     def _base_of(self, element: Element) -> str:
-        """Return the base of relative URLs in an element."""
+        """Return the base for relative URLs in an element."""
         own = element.get(_BASE)
         return _joined(self._base, own.strip()) if own else self._base
 

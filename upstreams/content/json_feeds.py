@@ -81,5 +81,5 @@ def _enclosure(one: fields.Json) -> fields.Json:
 
 
 def _extra(value: fields.Json) -> dict[str, Any]:
-    """Return the extensions, whose names start with an underscore."""
+    """Return the extensions, which are the members whose names start with an underscore."""
     return {name[1:]: told for name, told in value.items() if name.startswith("_")}

@@ -1,4 +1,4 @@
-"""Trees of XML and HTML, by lxml: nothing is fetched, entities are not expanded, and the size of a tree is limited.
+"""Parses XML and HTML to trees with lxml. Nothing is fetched, entities are not expanded, and tree size is limited.
 
 A document with more elements than any page of a platform is refused before it is parsed, because a tree is freed in one
 step, which blocks other tasks.
@@ -28,19 +28,19 @@ REFERENCES_MAX: Final = 500_000
 DECLARATIONS_MAX: Final = 100
 ATTRIBUTES_MAX: Final = 1_000
 _BEFORE_MAX = 4_096
-"""Characters before a document that are skipped, because programs print warnings there."""
+"""The number of characters before a document that are skipped, because programs print warnings there."""
 _COUNTED_FROM = 64 * 1024
-"""On a shorter page, the attributes of one element are never slow to parse."""
+"""On a page shorter than this, the attributes of an element are never slow to parse."""
 UNFINISHED_MAX: Final = 20_000
-"""Maximum words in an unfinished element or comment. An image in a URL is one word."""
+"""The maximum words in an unfinished element or comment. An image inside a URL counts as one word."""
 _PIECE = 32 * 1024
 _ROOT = re.compile(r"<(?:rss|feed|rdf:rdf|channel|opml|urlset|sitemapindex)[\s>]", re.IGNORECASE)
-"""The root of a document that begins without a declaration; one further on is a part of its text."""
+"""The root of a document without a declaration. Anything further on is part of its text."""
 _OF_WINDOWS = re.compile(r"&#(?:0{0,3}(12[89]|1[345]\d)|[xX]0{0,3}([89][0-9A-Fa-f]));", re.ASCII)
 
 
 def xml_root(raw: bytes, content_type: str = "") -> Element:
-    """Return the root of an XML document, tolerating errors.
+    """Return the root of an XML document. Errors in the document are tolerated.
 
     Raises:
         UnexpectedBody: The body is not XML, or is too large.
@@ -57,12 +57,15 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
         try:
             return _parsed(words, partial(etree.fromstring, parser=_xml_parser(recover=False)), "XML")
         except UnexpectedBody:
-            pass  # it has an error
+            pass  # the document has an error
     return _parsed(mended(words), partial(etree.fromstring, parser=_xml_parser(recover=True)), "XML")
 
 
 def _meant(found: re.Match[str]) -> str:
-    """The character that a reference to a control character means: programs write bytes of Windows as numbers."""
+    """Return the character that a reference to a control character means.
+
+    Programs write Windows-1252 bytes as numbers.
+    """
     code = int(found[1]) if found[1] else int(found[2], 16)
     return bytes((code,)).decode("cp1252", "replace")
 
@@ -75,7 +78,7 @@ def _xml_parser(*, recover: bool) -> Any:
 
 
 def html_root(raw: bytes, content_type: str = "") -> Element:
-    """Return the root of an HTML page, parsed like in browsers.
+    """Return the root of an HTML page, parsed as in browsers.
 
     Raises:
         UnexpectedBody: The page is empty or too large.
@@ -108,31 +111,31 @@ def _parsed(words: str, parse: Callable[[bytes], Element], kind: str) -> Element
 
 
 class _Attributes:
-    """A parser target that counts the attributes of each element, and keeps nothing."""
+    """A parser target that counts the attributes of each element and stores nothing."""
 
     def __init__(self) -> None:
         self.moved = False
-        """Whether the parser has found anything since this was reset."""
+        """Whether the parser has found anything since this flag was reset."""
 
     def start(self, tag: str, attributes: Any) -> None:
         self.moved = True
         if len(attributes) > ATTRIBUTES_MAX:
             raise UnexpectedBody(f"an element <{tag[:40]}> has more than {ATTRIBUTES_MAX} attributes")
 
-    def data(self, words: str) -> None:  # noqa: ARG002 - that there are some is enough
+    def data(self, words: str) -> None:  # noqa: ARG002 - it is enough that there are some
         self.moved = True
 
     def close(self) -> None:
-        """End without a result."""
+        """End the parsing, without a result."""
 
 
 def _check_attributes(words: str) -> None:
-    """Refuse an element with very many attributes, because building a tree takes time in the square of their number.
+    """Refuse an element with very many attributes. Building a tree takes time in the square of their number.
 
-    They are counted by a first pass, which takes a millisecond for a long page, in a thread. It uses the same parser,
-    so attributes cannot be hidden from it. The page is parsed in pieces: the parser would create objects for all
-    attributes of an element in one step, blocking other tasks, so an element that is still unfinished after too many is
-    refused first.
+    The attributes are counted in a first pass in a thread, which takes a millisecond for a long page. It uses the same
+    parser, so attributes cannot be hidden from it. The page is parsed in pieces, because the parser creates objects for
+    all attributes of an element in one step, which blocks other tasks. An element that is still unfinished after too
+    many words is therefore refused first.
     """
     target, waiting = _Attributes(), 0
     parser = etree.HTMLParser(target=target, encoding="utf-8", recover=True)
@@ -150,6 +153,8 @@ def _check_attributes(words: str) -> None:
 
 
 def _attributes_at_most(piece: str) -> int:
-    """Return an upper bound of the attributes in a piece of an element: whitespace, a slash or a quote separates any
-    two."""
+    """Return an upper bound of the attributes in a piece of an element.
+
+    They are separated by whitespace, slashes or quotes.
+    """
     return len(piece.split()) + piece.count("/") + (piece.count('"') + piece.count("'")) // 2

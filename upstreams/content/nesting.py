@@ -1,7 +1,7 @@
 """Trees of HTML at any nesting depth: elements too deep for the parser become siblings, as in browsers.
 
-libxml2 stops building a tree at 256 open elements, and drops the rest of the page. Old pages open more, because their
-tags are not closed. Only such pages are parsed a second time.
+libxml2 stops building a tree at 256 open elements, and drops the rest of the page. Old pages have more open elements,
+because their tags are not closed. Only such pages are parsed a second time.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from lxml import etree
 from upstreams.model.errors import UnexpectedBody
 
 DEPTH_MAX: Final = 100
-"""The time to find the main text grows with the square of this depth."""
+"""The maximum depth of a tree. The time to find the main text grows with the square of this depth."""
 OPEN_MAX: Final = 5_000
-"""Pages with deeper nesting are refused, because an unmatched end tag is searched in all open elements."""
+"""Pages with deeper nesting are refused, because each unmatched end tag is searched for in all open elements."""
 
 _PIECE: Final = 32 * 1024
 
 
 def html_tree(page: bytes, parser: Any) -> Any:
-    """Return the root of a UTF-8 page, None if it is empty; `parser` is an unused HTML parser.
+    """Return the root of a UTF-8 page; None if it is empty. `parser` must be an unused HTML parser.
 
     Raises:
         LxmlError: The page cannot be parsed.
@@ -32,19 +32,19 @@ def html_tree(page: bytes, parser: Any) -> Any:
     if all(one.type != etree.ErrorTypes.ERR_RESOURCE_LIMIT for one in parser.error_log):
         return root
     whole = etree.HTMLParser(target=_Flattening(parser.makeelement), encoding="utf-8", recover=True)
-    for start in range(0, len(page), _PIECE):  # a refusal is detected after each piece
+    for start in range(0, len(page), _PIECE):  # refusals are detected after each piece
         whole.feed(page[start : start + _PIECE])
     return whole.close()
 
 
 class _Flattening:
-    """A parser target that builds a tree of at most `DEPTH_MAX` nested elements, plus one level in the last."""
+    """A parser target that builds a tree of at most `DEPTH_MAX` nested elements, plus one more level."""
 
     def __init__(self, make_element: Callable[..., Any]) -> None:
         self._tree = etree.TreeBuilder(element_factory=make_element)
         self._depth = 0
         self._lowest = ""
-        """The tag of the element that is open in the last level; the next one that starts there ends it."""
+        """The tag of the open element in the last level. It ends when the next element starts there."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Start an element."""
@@ -69,7 +69,7 @@ class _Flattening:
         self._tree.data(words)
 
     def close(self) -> Any:
-        """Return the root of the tree; None after a refusal."""
+        """Return the root of the tree; None if the page was refused."""
         return None if self._depth else self._tree.close()
 
     def _end_lowest(self) -> None:

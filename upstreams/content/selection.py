@@ -1,4 +1,4 @@
-"""Extraction of values from an HTML page, declared as a table of names and the places to read from.
+"""Extraction of values from an HTML page, declared as a table of names and of places in the page.
 
     CHANNEL = page(
         title=words(".tgme_channel_info_header_title"),
@@ -12,9 +12,9 @@
 
     Call("/s/durov", accepts=CHANNEL)
 
-A place is a CSS selector, matched inside the row in document order; without a selector it is the row itself. A field
-map then reads the values like JSON. A row inside another row is part of that row, so no element is read for more than
-one row, however they are nested.
+A place is a CSS selector, matched inside the row in document order. Without a selector, it is the row itself. A field
+map then reads the values like JSON. A row inside another row is part of the outer row, so no element is read for more
+than one row.
 """
 
 from __future__ import annotations
@@ -45,39 +45,39 @@ def page(**members: Selected) -> Form:
 
 
 def words(css: str = "") -> Selected:
-    """Select the plain text of the first such element; None if it is empty."""
+    """Select the plain text of the first matching element; None if it is empty."""
     return partial(_read_first, _found(css), _words)
 
 
 def markup(css: str = "") -> Selected:
-    """Select the inner HTML of the first such element, for `html()` of a field map."""
+    """Select the inner HTML of the first matching element, to be read by `html()` in a field map."""
     return partial(_read_first, _found(css), _inside)
 
 
 def attribute(name: str, css: str = "") -> Selected:
-    """Select an attribute of the first such element that has it."""
+    """Select an attribute of the first matching element that has it."""
     return partial(_read_first, _found(css), lambda element: element.get(name) or None)
 
 
 def meta(name: str) -> Selected:
-    """Select the content of the page's `<meta>` with this name or property: `og:title`."""
+    """Select the content of the page's `<meta>` element with this name or property: `og:title`."""
     return partial(
         _read_first, _found(f'meta[property="{name}"], meta[name="{name}"]'), lambda one: one.get("content") or None
     )
 
 
 def every(one: Selected, css: str) -> Selected:
-    """Select the list of what `one` extracts from each such element, without Nones."""
+    """Select a list with the result of `one` for each matching element, without Nones."""
     return partial(_read_every, _found(css), one)
 
 
 def rows(css: str, **members: Selected) -> Selected:
-    """Select the list of objects in such elements."""
+    """Select a list with an object for each matching element."""
     return partial(_read_rows, _found(css), members)
 
 
 def embedded(css: str = 'script[type="application/ld+json"]', *, after: str = "") -> Selected:
-    """Select the first JSON in such an element, starting after a given text: `after="ytInitialData ="`."""
+    """Select the first JSON value in a matching element, starting after a given text: `after="ytInitialData ="`."""
     return partial(_read_first, _found(css), partial(_json_in, after=after))
 
 
@@ -91,11 +91,14 @@ def _object(members: Mapping[str, Selected], element: Element) -> fields.Json:
 
 @lru_cache(maxsize=1_024)
 def _found(css: str) -> Callable[[Element], list[Element]]:
-    """Return a search for a selector's elements inside an element; compiled once, when platforms are declared."""
+    """Return a function that finds the elements of a selector inside an element.
+
+    Selectors are compiled once, when platforms are declared.
+    """
     if not css:
         return _itself
     selected = HTMLTranslator().css_to_xpath(css, prefix="descendant::")
-    # objects for all of them at once would block other tasks
+    # creating objects for all of them in one step would block other tasks
     xpath = etree.XPath(f"({selected})[position() <= {ROWS_MAX + 1}]")
     found: Callable[[Element], list[Element]] = xpath
     return found
@@ -120,7 +123,7 @@ def _read_rows(
 
 
 def _outermost(elements: list[Element]) -> Iterator[Element]:
-    """Yield the elements, given in document order, that are not inside another of them."""
+    """Yield elements that are not inside another one of them. They must be given in document order."""
     if len(elements) > ROWS_MAX:
         raise UnexpectedBody(f"expected at most {ROWS_MAX} elements, got more")
     last: Element = None

@@ -6,8 +6,8 @@ siblings. `mended` rewrites a document in one pass, in linear time:
 - Named references and stray ampersands become numeric references. Control characters are removed.
 - A `<` that does not start a tag becomes a reference. Attributes in tags are quoted, separated and made unique.
 - An end tag without an open element is removed. An element without an end tag ends before the next tag that is not
-  HTML, or with its parent element; an HTML element ends before any tag. A container such as `<item>` ends before the
-  next one of its name. Elements that are open where a document is truncated end there.
+  HTML, or with its parent element; if it is an HTML element, it ends before any tag. A container such as `<item>` ends
+  before the next container of the same name. Elements that are open where a document is truncated end there.
 
 CDATA sections keep their text. Comments, processing instructions and the DOCTYPE are removed; references to short
 entities that the DOCTYPE declares are replaced by their text.
@@ -47,7 +47,8 @@ _DOCTYPE = re.compile(r"<!DOCTYPE[^\[>]*(?:\[(?P<declared>.*?)\]\s*)?>", re.DOTA
 _ROOT = re.compile(r"<[A-Za-z_:]")
 _ENTITY = re.compile(r"""<!ENTITY\s+([A-Za-z_][\w.-]{0,63})\s+(?:"([^"<%]{0,100})"|'([^'<%]{0,100})')\s*>""", re.ASCII)
 _EXPANSION_MAX: Final = 100_000
-"""Maximum characters that declared entities may add to a document; further references are left unchanged."""
+"""The maximum number of characters that declared entities may add to a document. Further references are left unchanged.
+"""
 _NO_XML = re.compile("[\0-\x08\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _XML_REFERENCE = re.compile(r"&#\d+;", re.ASCII)
 _UNICODE_END: Final = 0x110000
@@ -65,15 +66,15 @@ _HTML = frozenset(_HTML_NAMES.split())
 _OF_TEXT = _HTML | {
     "title", "description", "summary", "content", "encoded", "subtitle", "tagline", "rights", "copyright",
 }  # fmt: skip
-"""Elements in which an unclosed tag is a word in angle brackets, unless it is an HTML tag."""
+"""Elements in which an unclosed tag is text in angle brackets, unless it is an HTML tag."""
 
 
 def mended(words: str) -> str:
-    """Return a document without its errors, as described in the module."""
+    """Return a document without its errors, as described at the top of this module."""
     words = _NO_XML.sub("", words.replace("\x0b", " ").replace("\x0c", " "))
-    mending = _Mending(words)
-    whole = mending.whole()
-    if _SURROGATE.search(whole) is not None:  # references to the halves of a surrogate pair
+    repair = _Repair(words)
+    whole = repair.whole()
+    if _SURROGATE.search(whole) is not None:  # references to halves of a surrogate pair
         whole = whole.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole
 
@@ -85,18 +86,18 @@ class _Open:
     name: str
     low: str
     place: int
-    """The index of its tag."""
+    """The index of the element's tag."""
     is_container: bool
     follower: int = 0
-    """The index of the inner tag before which it ends if its end tag is missing; 0 if there is none."""
+    """The index of the inner tag before which the element ends if its end tag is missing; 0 if there is none."""
     between: list[_Open] = field(default_factory=list)
-    """The elements of a container that were open at that tag. If one of them has an end tag, the follower is inside the
-    container."""
+    """The elements of a container that were open at that inner tag. If one of them has an end tag, the inner tag is
+    inside the container."""
     is_unclosed: bool = False
 
 
-class _Mending:
-    """Writes the tags of a document and the text after each, and keeps track of open elements."""
+class _Repair:
+    """Writes the tags of a document and the text after each tag, and keeps track of open elements."""
 
     def __init__(self, words: str) -> None:
         before_root = _ROOT.search(words)
@@ -108,8 +109,8 @@ class _Mending:
         self._expansion_left = _EXPANSION_MAX
         self._tags = [""]
         self._texts = [""]
-        self._ends_behind: dict[int, list[str]] = {}
-        """The missing end tags after each text."""
+        self._missing_ends: dict[int, list[str]] = {}
+        """The missing end tags to write after each text."""
         self._parts: list[str] = []
         self._open: list[_Open] = []
         self._open_by_name: dict[str, list[int]] = {}
@@ -125,7 +126,7 @@ class _Mending:
         """Return the document."""
         words, place = self._words, self._begin
         while (found := _TOKEN.search(words, place)) is not None:
-            self._say(words[place : found.start()])
+            self._add_words(words[place : found.start()])
             place = found.end()
             if (name := found["start"]) is not None:
                 self._start(name, found["inside"])
@@ -135,14 +136,14 @@ class _Mending:
                 place = self._section(found["section"], place)
             elif found[0] == "<":
                 self._parts.append("&#60;")
-        self._say(words[place:])
+        self._add_words(words[place:])
         self._close_text()
         self._end_all()
-        for place, ends in self._ends_behind.items():
+        for place, ends in self._missing_ends.items():
             self._texts[place] += "".join(ends)
         return "".join(one for pair in zip(self._tags, self._texts, strict=True) for one in pair)
 
-    def _say(self, words: str) -> None:
+    def _add_words(self, words: str) -> None:
         if "&" in words:
             words = _REFERENCE.sub(self._character, words)
         self._parts.append(words.replace("]]>", "]]&#62;") if "]]>" in words else words)
@@ -173,28 +174,28 @@ class _Mending:
         if inside and not _is_regular(inside):
             inside = self._attributes(inside.removesuffix("/")) + ("/" if is_empty else "")
         if len(self._tags) == 1:
-            self._parts.clear()  # text before the root is not part of it
+            self._parts.clear()  # text before the root is not part of the document
         self._tag(f"<{name}{inside}>")
         if is_empty:
             return
         low, depth = name.lower(), len(self._open)
         is_container = not depth or low.rpartition(":")[2] in _CONTAINERS
-        begun = _Open(name, low, len(self._tags) - 1, is_container=is_container)
+        opened = _Open(name, low, len(self._tags) - 1, is_container=is_container)
         if is_container or low not in _HTML:
-            self._follow(begun)
+            self._register_follower(opened)
             (self._containers if is_container else self._holders).append(depth)
-        self._open.append(begun)
+        self._open.append(opened)
         self._open_by_name.setdefault(low, []).append(depth)
 
-    def _follow(self, begun: _Open) -> None:
-        """Store the position of this element in the elements that end before it if their end tags are missing."""
+    def _register_follower(self, opened: _Open) -> None:
+        """Register this element with the elements that would end before it if their end tags are missing."""
         if self._holders and not (around := self._open[self._holders[-1]]).follower:
-            around.follower = begun.place
-        if not begun.is_container or not self._containers:
+            around.follower = opened.place
+        if not opened.is_container or not self._containers:
             return
         around = self._open[self._containers[-1]]
-        if around.low == begun.low and not around.follower:
-            around.follower = begun.place
+        if around.low == opened.low and not around.follower:
+            around.follower = opened.place
             around.between = self._open[self._containers[-1] + 1 :]
 
     def _attributes(self, inside: str) -> str:
@@ -207,7 +208,7 @@ class _Mending:
         return "".join(f' {name}="{value}"' for name, value in values.items())
 
     def _end(self, low: str) -> None:
-        """End the most recent element of this name; elements outside the open container are not considered."""
+        """End the most recent element of this name. Elements outside the open container are ignored."""
         depths = self._open_by_name.get(low)
         within = self._containers[-1] if self._containers else -1
         if not depths or depths[-1] < within:
@@ -215,7 +216,7 @@ class _Mending:
         self._close_text()
         depth = depths[-1]
         while len(self._open) > depth + 1:
-            self._leave_unclosed(self._pop())
+            self._close_missing(self._pop())
         ended = self._pop()
         self._tag(f"</{ended.name}>")
 
@@ -228,39 +229,39 @@ class _Mending:
             self._holders.pop()
         return ended
 
-    def _leave_unclosed(self, one: _Open) -> None:
-        """Write the end of an element whose end tag is missing; elements inside it have ended."""
+    def _close_missing(self, one: _Open) -> None:
+        """Write the end of an element whose end tag is missing. Elements inside it have already ended."""
         one.is_unclosed = True
         if self._is_word(one):
             self._tags[one.place] = f"&#60;{self._tags[one.place][1:-1]}&#62;"
         elif not one.is_container and one.low in _HTML:
-            self._end_behind(one.place, one)
+            self._add_end_tag(one.place, one)
         else:
             is_followed = one.follower and all(other.is_unclosed for other in one.between)
-            self._end_behind((one.follower if is_followed else len(self._texts)) - 1, one)
+            self._add_end_tag((one.follower if is_followed else len(self._texts)) - 1, one)
 
-    def _end_behind(self, place: int, one: _Open) -> None:
-        self._ends_behind.setdefault(place, []).append(f"</{one.name}>")
+    def _add_end_tag(self, place: int, one: _Open) -> None:
+        self._missing_ends.setdefault(place, []).append(f"</{one.name}>")
 
     def _is_word(self, one: _Open) -> bool:
-        """Return whether an unclosed tag is a word of a text: `Why <K> is hard`."""
+        """Return whether an unclosed tag is text in angle brackets: `Why <K> is hard`."""
         around = self._open[-1].low.rpartition(":")[2] if self._open else ""
         is_plain = not one.is_container and one.low not in _HTML and self._tags[one.place] == f"<{one.name}>"
         return is_plain and around in _OF_TEXT and ":" not in one.low
 
     def _end_all(self) -> None:
-        """End all elements that are open at the end: the last ones are truncated, the others were never closed."""
+        """End all elements that are still open. The last ones were truncated, the others were never closed."""
         is_cut_off = True
         while self._open:
             one = self._pop()
             is_cut_off = is_cut_off and not one.is_container
             if is_cut_off:
-                self._end_behind(len(self._texts) - 1, one)
+                self._add_end_tag(len(self._texts) - 1, one)
             else:
-                self._leave_unclosed(one)
+                self._close_missing(one)
 
     def _section(self, begin: str, place: int) -> int:
-        """Write a CDATA section or skip a comment; return the position where the text continues."""
+        """Write a CDATA section or skip a comment. Return the position at which the text continues."""
         mark = "-->" if begin == "<!--" else "]]>"
         end = self._next_end(mark, place)
         if begin == "<!--":
@@ -278,8 +279,10 @@ class _Mending:
         return known
 
     def _cut(self, place: int, end: int) -> int:
-        """Return the end of an unclosed section: the end of its element, if another section starts before the next
-        section end."""
+        """Return the end of an unclosed section.
+
+        It is the end of its element if another section starts before the next section end.
+        """
         another = self._words.find("<![CDATA[", place, None if end < 0 else end)
         if (another < 0 and end >= 0) or not self._open:
             return -1
@@ -292,7 +295,10 @@ def _is_regular(inside: str) -> bool:
 
 
 def _entities(declared: str) -> Mapping[str, str]:
-    """Return the short texts that a DOCTYPE declares, by name, without those that refer to others."""
+    """Return the short texts that a DOCTYPE declares, by entity name.
+
+    Texts that refer to other entities are omitted.
+    """
     found: dict[str, str] = {}
     for name, double, single in _ENTITY.findall(declared):
         value = _REFERENCE.sub(_plain_character, double or single)
@@ -302,14 +308,16 @@ def _entities(declared: str) -> Mapping[str, str]:
 
 
 def _plain_character(found: re.Match[str]) -> str:
-    """Return a reference in the value of an entity; a reference to another entity is left unchanged."""
+    """Return the replacement for a reference in an entity's value. References to other entities are left unchanged."""
     decimal, hexadecimal, name = found.groups()
     return _numbered(decimal, hexadecimal) if name is None else _XML_NAMES.get(name, found[0])
 
 
 def _numbered(decimal: str | None, hexadecimal: str | None) -> str:
-    """Return a numeric reference, or a stray ampersand; half of a pair is kept, and characters invalid in XML are
-    removed."""
+    """Return the replacement for a numeric reference or a stray ampersand.
+
+    Half of a surrogate pair is kept, and characters that are invalid in XML are removed.
+    """
     if decimal is None and hexadecimal is None:
         return "&#38;"
     digits = decimal or hexadecimal or ""

@@ -1,4 +1,4 @@
-"""Turns the response of a source into an `Answer`, or into the refusal that it means."""
+"""Turns the response of a source into an `Answer`, or raises the refusal that it means."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _NOTHING = frozenset((b"", b"null"))
 _NOTHING_BYTES_MAX = 16
 """Longer bodies are not checked for surrounding whitespace."""
 VALUES_MAX = 150_000
-"""Maximum number of values in the JSON of an answer. A real page has some ten thousand; commas in texts are counted
+"""Maximum number of values in the JSON of an answer. A real page has about ten thousand. Commas in texts are counted
 too."""
 _MANY_VALUES_BYTES = 2 * VALUES_MAX
-"""Only a longer body can contain more values, because a value takes at least two bytes."""
+"""Shorter bodies cannot exceed that number, because a value takes at least two bytes."""
 _NEARLY_JSON_BYTES_MAX = 256 * 1024
-"""Longer bodies must be strict JSON, because a second attempt to parse them would block other requests."""
+"""Longer bodies must be strict JSON. A second attempt to parse them would block other requests."""
 _INTEGER_DIGITS_MAX = 20
 _NO_TEXT = frozenset(("application/json", "text/html"))
-"""Content types that are never a text file: truncated JSON, or the page of a proxy."""
+"""Content types that are never a text file: the body is truncated JSON, or the page of a proxy."""
 _LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
-"""Failures that another attempt would only repeat."""
+"""Failures that would only repeat on another attempt."""
 
 
 def read_answer(
     raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge, hidden: bytes = b""
 ) -> Answer:
-    """Return the answer of the source with this name, its body parsed.
+    """Return the answer of the source with this name, with its body parsed.
 
     An answer with a success status whose body contains `hidden` is treated as an error.
 
@@ -59,8 +59,8 @@ def read_answer(
     """
     status = raw.status
     if accepts.__class__ is Form and not accepts.follows and status < 400:
-        return _as_it_came(raw, source, took_s, accepts)
-    if status == 202:  # still being computed, such as GitHub's statistics
+        return _unjudged_answer(raw, source, took_s, accepts)
+    if status == 202:  # the result is still being computed, as GitHub does for statistics
         raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
@@ -68,20 +68,20 @@ def read_answer(
     if not is_error and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
         raise judge(Answer(status, raw.headers, None, source)) or NotFound("The upstream answered without data.")
     body = _body(raw, source, "json" if is_error else accepts)
-    # Like `Answer(...)`, at half the cost.
+    # Equivalent to `Answer(...)`, at half the cost.
     answer = tuple.__new__(Answer, (status, raw.headers, body, source, took_s, len(raw.body), raw.body))
     if is_error:
         raise refusal_of(answer, judge)
     return answer
 
 
-def _as_it_came(raw: HttpAnswer, source: str, took_s: float, form: Form) -> Answer:
+def _unjudged_answer(raw: HttpAnswer, source: str, took_s: float, form: Form) -> Answer:
     """Return an answer that the read itself classifies, including redirects and status 202."""
     return Answer(raw.status, raw.headers, _read(raw, source, form), source, took_s, len(raw.body), raw.body)
 
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
-    """Return the refusal in an error answer: from the platform's rules, or else from its status."""
+    """Return the refusal that an error answer means, from the platform's rules or otherwise from its status."""
     if (refusal := judge(answer)) is not None:
         if isinstance(refusal, NotFound):
             refusal.spoke_json = isinstance(answer.body, dict | list)
@@ -94,7 +94,7 @@ def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
 def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Blame = "request") -> UpstreamFailed:
     """Return the failure of a call without an answer: a TransportError, or a body that cannot be decoded.
 
-    A malformed response is not retried, but a truncated one is.
+    A truncated response may be retried, but a malformed one is not.
     """
     if isinstance(exc, httpx.TimeoutException):
         return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True, blame=blame)
@@ -103,9 +103,9 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Bl
 
 
 def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:
-    """Return the cause of a call without an answer, after an attempt that was given `had_s` seconds.
+    """Return who caused a call to remain without an answer, after an attempt that had `had_s` seconds.
 
-    `is_first` is False after the source has redirected, because another host may then have failed.
+    `is_first` is False after a redirect, because another host may have failed then.
     """
     is_own_wait = isinstance(exc, httpx.PoolTimeout) or getattr(exc, "is_late", False)
     if is_own_wait or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
@@ -144,7 +144,7 @@ def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
 
 
 def _has_member(body: bytes, written: bytes) -> bool:
-    """Return whether a body is an object with a member of this name, not only a text that contains the name."""
+    """Return whether a body is an object with a member of this name. The name inside a text does not count."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -153,12 +153,12 @@ def _has_member(body: bytes, written: bytes) -> bool:
 
 
 def _values_at_most(body: bytes) -> int:
-    """Return an upper bound of the number of values without parsing: each follows a comma or an opening bracket."""
+    """Return an upper bound of the number of values without parsing: each one follows a comma or an opening bracket."""
     return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 def _nearly_json(words: str) -> Any:
-    """Return the values of a text that is JSON except for harmless deviations; None if it is not JSON.
+    """Return the value of a text that is JSON except for harmless deviations; None if it is not JSON.
 
     The deviations are a byte order mark, numbers out of range, NaN, and half of a surrogate pair at the end of a
     truncated text.

@@ -1,7 +1,7 @@
-"""Long answers are parsed in a thread, one at a time, so that other requests continue in the meantime.
+"""Parses long answers in a thread, one at a time, so that other requests continue in the meantime.
 
 A thread cannot be cancelled, so each step is limited in advance: the bytes of an answer, its values, the rows of a
-list. Accounts take turns fairly.
+list. The thread is shared fairly between accounts.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from upstreams.transport.threads import run_in_thread
 T = TypeVar("T")
 
 LONG_BYTES = 128 * 1024
-"""Longer answers are parsed in a thread. They are rare, and for shorter ones a thread costs more than the parsing."""
+"""Longer answers are parsed in a thread. They are rare, and a thread costs more than parsing a shorter answer."""
 
 
 LONG_FORM_BYTES = 8 * 1024
-"""The same limit for a body that is not JSON, which takes up to thirty times as long to parse."""
+"""The same limit for bodies that are not JSON, which take up to thirty times as long to parse."""
 BODY_BYTES_END = 2**40
-"""An unreachable length of a body."""
+"""A length that no body reaches."""
 
 
 def long_bytes(accepts: Accepts) -> int:
-    """Return the maximum body length that the event loop parses itself; unlimited if the body is used unparsed."""
+    """Return the maximum length of a body that is parsed on the event loop; unlimited if the body is used unparsed."""
     if accepts.__class__ is not Form:
         return LONG_BYTES
     return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END
 
 
 class Aside:
-    """A single thread in which a node parses long answers."""
+    """The single thread in which a node parses long answers."""
 
     def __init__(self) -> None:
         self._turns = FairTurns(1)
         self._thread = trio.CapacityLimiter(1)
 
     async def run(self, work: Callable[[], T], deadline_at: float, *, source: str, account_id: str) -> T:
-        """Return the result of `work`, run when it is the account's turn. It must be pure, and is not interrupted.
+        """Run `work` when it is the account's turn, and return its result. It must be pure, and is not interrupted.
 
         Raises:
-            UpstreamFailed: The turn did not come by `deadline_at` on Trio's clock.
+            UpstreamFailed: It was not the account's turn by `deadline_at` on Trio's clock.
         """
         with trio.move_on_at(deadline_at):
             async with self._turns.turn(account_id):

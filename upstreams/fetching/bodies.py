@@ -1,6 +1,6 @@
 """The original bodies of a read's calls, for callers that request them (spec 2.7).
 
-Reads that do not keep bodies do not use this module.
+Other reads do not use this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Body = tuple[str, bytes]
 
 
 class KeptBodies:
-    """Collects the bodies of one read in the order of its calls; failed calls have none."""
+    """Collects the bodies of one read in the order of its calls. Failed calls have no body."""
 
     __slots__ = ("_bodies",)
 
@@ -26,7 +26,7 @@ class KeptBodies:
         self._bodies: list[Body | None] = []
 
     async def keep(self, path: str, answering: Awaitable[Answer | Missing]) -> Answer | Missing:
-        """Return the answer to the call of this path, and keep its body."""
+        """Return the answer to the call of this path, and record its body."""
         place = len(self._bodies)
         self._bodies.append(None)
         answer = await answering
@@ -40,7 +40,7 @@ class KeptBodies:
 
 
 def joined_bodies(bodies: tuple[Body, ...]) -> Any:
-    """Return the answer as the source sent it: its body, or `{calls: [{path, body}]}` if the read made several calls.
+    """Return the original response of a read: its body, or `{calls: [{path, body}]}` if the read made several calls.
 
     A body that is not JSON is returned as text.
     """

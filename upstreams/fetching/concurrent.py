@@ -1,4 +1,4 @@
-"""Runs the calls that a read yields together concurrently."""
+"""Runs calls that a read yields together concurrently."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import trio
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Part
 
-_SIDE_BY_SIDE_MAX = 32
+_CONCURRENT_MAX = 32
 """Maximum concurrent calls and parts of one read: enough for all searchable platforms."""
 
 Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
-async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
-    """Return the results of `ask` for each of these, in order.
+async def run_concurrently(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
+    """Return the results of `ask` for each of these items, in order.
 
     Raises:
         UpstreamFailed: The total length of the bodies exceeds `body_bytes_max`.
-        The first error that `ask` raises; the other calls are cancelled.
+        Exception: The first error that `ask` raises; the other calls are cancelled.
     """
     answers: dict[int, Got] = {}
     waiting = list(enumerate(wanted))[::-1]
@@ -36,22 +36,22 @@ async def side_by_side(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max
     failures: list[BaseException] = []
     try:
         async with trio.open_nursery() as nursery:
-            for _ in range(min(len(wanted), _SIDE_BY_SIDE_MAX)):
+            for _ in range(min(len(wanted), _CONCURRENT_MAX)):
                 nursery.start_soon(work)
     except BaseExceptionGroup as group:
         failures.append(_first_of(group))
-    if failures:  # raised outside the except block, so that it does not refer to its group, nor this frame to it
+    if failures:  # raised outside the except block, so that the exception and its group do not form a reference cycle
         raise failures.pop()
     return tuple(answers[place] for place in range(len(wanted)))
 
 
 def _body_bytes(got: Got) -> int:
-    """Return the length of a call's body. Parts of a composite have their own limit, and are already rows."""
+    """Return the length of a call's body. Parts of a composite have a limit of their own, and are already parsed."""
     return got.body_bytes if isinstance(got, Answer) else 0
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error to report: the first one that is not a cancellation, if there is one."""
+    """Return the error to report: the first one that is not a cancellation, or the first one if all are."""
     flat = [leaf for error in group.exceptions for leaf in _leaves(error)]
     return next((leaf for leaf in flat if not isinstance(leaf, trio.Cancelled)), flat[0])
 

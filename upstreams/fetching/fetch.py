@@ -14,7 +14,7 @@ import trio
 from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import KeptBodies
-from upstreams.fetching.concurrent import Got, side_by_side
+from upstreams.fetching.concurrent import Got, run_concurrently
 from upstreams.fetching.parts import answer_part, check_parts
 from upstreams.fetching.planned import Conduct, GoOn, OnLeg, PartReader, Plan, never
 from upstreams.fetching.site import Site
@@ -31,21 +31,22 @@ from upstreams.model.errors import (
     unreadable,
 )
 from upstreams.model.params import Args, State
-from upstreams.model.paths import climbs, detours, leads_straight
+from upstreams.model.paths import count_detours, has_dot_segment, leads_straight
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
-_SHAPING_SHARE = 0.1
-"""The share of a composite's time that is reserved for its own processing after its parts."""
+_PROCESSING_SHARE = 0.1
+"""The share of a composite's time that is reserved for processing after all parts are read."""
 _TIMEOUT = "timeout"
 """The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
 _FALLBACK = "rung"
-"""The key in a cursor's state with the source name of the fallback that the cursor belongs to."""
-_KNOWN = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
-"""Results that a read may determine before its first call, from what the node remembers. Others concern the values."""
+"""The key in a cursor's state under which the source name of its fallback is stored."""
+_KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
+"""Failures that a read may raise before its first call, from what the node has cached. Other errors are about the
+values."""
 Sent = Got | tuple[Got, ...] | int
-"""The answer to a yielded value."""
-_RESULTS = (Page, Single)  # written as a union, it would be rebuilt on every use
+"""The answer that the generator receives for a yielded value."""
+_RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
 class PlainRead(Plan):
@@ -64,19 +65,19 @@ class PlainRead(Plan):
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """See `fetch`. Applies the time limit of the request; all other arguments are for composites."""
+        """See `fetch`. The time limit in the request is applied; all other arguments are for composites."""
         if _TIMEOUT in self.args.values:
             deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
             self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
-            deadline_at -= (deadline_at - trio.current_time()) * _SHAPING_SHARE
+            deadline_at -= (deadline_at - trio.current_time()) * _PROCESSING_SHARE
         return fetch(self, deadline_at)
 
 
 def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> PlainRead:
     """Run a read up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
 
-    A result that is known without any call is the plan's `refusal`.
+    If the read fails before any call, the failure is stored in the plan's `refusal`.
 
     Raises:
         InvalidArgument: No call could use this value. The request is free, because nothing was charged yet.
@@ -110,26 +111,26 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
             raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
         if isinstance(first, tuple):
             check_parts(site, endpoint, args, first, planning=plan)
-    except _KNOWN as refusal:
+    except _KNOWN_FAILURES as refusal:
         steps.close()
         return PlainRead(site, endpoint, args, rung_index, steps, (), refusal=refusal)
     return PlainRead(site, endpoint, args, rung_index, steps, first)
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value misleads the path: with its example instead, the path has fewer detours.
+    """Return the parameter whose value leads to another path: replacing it by its example removes such segments.
 
-    None if no parameter does: some paths end with a slash.
+    Return None if no parameter is responsible, because some paths end with a slash.
     """
-    worst = detours(wanted)
-    if args.cursor and detours(next(read(replace(args, cursor=None)))) < worst:
+    worst = count_detours(wanted)
+    if args.cursor and count_detours(next(read(replace(args, cursor=None)))) < worst:
         return "cursor"
     values = dict(args.values)
     for param in endpoint.params:
         if isinstance(values.get(param.name), str):
             values[param.name] = param.example_value
             with suppress(InvalidArgument):
-                if detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
+                if count_detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
                     return param.name
     return None
 
@@ -147,10 +148,10 @@ def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
         CircuitOpen, Throttled: The source must not be called now.
     """
     below = _fallbacks_of(planned)
-    return _by_fallbacks(planned, below, deadline_at) if below else _by(planned, deadline_at)
+    return _fetch_with_fallbacks(planned, below, deadline_at) if below else _run(planned, deadline_at)
 
 
-async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
+async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
     started = trio.current_time()
     refusals: list[UpstreamError | LimitError] = []
     plans = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
@@ -159,7 +160,7 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
             continue
         now = trio.current_time()
         try:
-            fetched = await _by(plan, now + (deadline_at - now) / (left + 1), waits=not left)
+            fetched = await _run(plan, now + (deadline_at - now) / (left + 1), waits=not left)
             fetched.took_s = trio.current_time() - started
             return fetched
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
@@ -168,24 +169,24 @@ async def _by_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> 
             if not (plan.rung_index and absence.by_status):
                 raise
     if isinstance(refusals[0], Throttled):
-        with suppress(Throttled):  # the source is not available in time
-            fetched = await _by(_again(planned, planned.rung_index), deadline_at)
+        with suppress(Throttled):  # the source is not available before the deadline
+            fetched = await _run(_replan(planned, planned.rung_index), deadline_at)
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
         raise most_useful(refusals)
     finally:
-        refusals.clear()  # otherwise the frames of each, with their bodies, would live until garbage collection
+        refusals.clear()  # otherwise the frames of each failure, and their bodies, stay until garbage collection
 
 
 def sources_of(planned: Plan) -> list[str]:
-    """Return the sources of an endpoint in the order of the calls, without those that lack credentials."""
+    """Return the sources of an endpoint in the order of calls, without sources that lack credentials."""
     below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
     return [source_of(planned.first, planned.site), *below]
 
 
 def _fallbacks_of(planned: Plan) -> list[int]:
-    """Return the fallbacks after the plan's own source; none if the cursor is valid only for one source."""
+    """Return the fallbacks that may follow the plan's own source; only mirrors if the request has a cursor."""
     offered = planned.site.fallbacks.get(planned.endpoint.resource)
     if not offered or planned.rung_index:
         return []
@@ -196,18 +197,18 @@ def _fallbacks_of(planned: Plan) -> list[int]:
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
     """Return the plan of a fallback; None if it cannot serve these values."""
     with suppress(InvalidArgument):
-        return _again(planned, rung_index)
+        return _replan(planned, rung_index)
     return None
 
 
-def _again(planned: Plan, rung_index: int) -> Plan:
+def _replan(planned: Plan, rung_index: int) -> Plan:
     again = _plan(planned.site, planned.endpoint, planned.args, rung_index)
     again.kept = None if planned.kept is None else KeptBodies()
     return again
 
 
-async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
-    """Run the read of one plan to its end: answer each yielded value, tuples concurrently."""
+async def _run(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
+    """Run the read of one plan to its end. Each yielded value is answered, and calls in a tuple run concurrently."""
     if plan.refusal is not None:
         raise plan.refusal
     wanted, took_s, body_bytes = plan.first, 0.0, 0
@@ -215,7 +216,7 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
         if isinstance(wanted, tuple):
             started = trio.current_time()
             answer_one = partial(_answer_one, plan, deadline_at, waits)
-            several = await side_by_side(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
+            several = await run_concurrently(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Sent = several
@@ -240,7 +241,7 @@ async def _by(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
 
 
 def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
-    """Resume the read with its answers; return the next wanted value, or the result."""
+    """Resume the read with its answers. Return the next yielded value, or the result."""
     try:
         wanted = plan.steps.send(answers)
     except StopIteration as done:
@@ -248,7 +249,7 @@ def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
         return result
     except UNREADABLE as exc:
         raise unreadable(plan.site.platform.slug, exc) from exc
-    if climbs(wanted):
+    if has_dot_segment(wanted):
         raise UpstreamFailed(plan.site.platform.slug, "a value in the answer leads to another path")
     return wanted
 
@@ -262,7 +263,7 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
             fetched.pages_used = plan.reach.pages_needed if result.credits_used is None else result.credits_used
     else:
         if isinstance(result, Page) and result.next is not None:
-            result = replace(result, next={**result.next, **_stays(plan.endpoint, rung_index)})
+            result = replace(result, next={**result.next, **_fallback_entry(plan.endpoint, rung_index)})
         source = plan.endpoint.fallbacks[rung_index - 1].source
         fetched = Fetched(result, took_s, source, rung_index, body_bytes=body_bytes)
     if isinstance(result, Page):
@@ -279,18 +280,18 @@ def source_of(wanted: Wanted, site: Site) -> str:
     return site.source_name(first.source if isinstance(first, Call) else "")
 
 
-def _stays(endpoint: Endpoint, rung_index: int) -> State:
-    """Return the entry for the cursor's state: cursors of a fallback's own read lead back to that fallback."""
+def _fallback_entry(endpoint: Endpoint, rung_index: int) -> State:
+    """Return what to add to a cursor's state so that it leads back to the fallback that issued it."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
 
 
 def state_of(planned: Plan, fetched: Fetched) -> State:
     """Return the cursor state that leads to the same page again, at the same source."""
-    return {**(planned.args.cursor or {}), **_stays(planned.endpoint, fetched.rung_index)}
+    return {**(planned.args.cursor or {}), **_fallback_entry(planned.endpoint, fetched.rung_index)}
 
 
-def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - for `partial`
+def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - used with `partial`
     site = planned.site
     if isinstance(wanted, Part):
         return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)

@@ -1,8 +1,9 @@
-"""A source of a platform at the hosts that callers name. Each host has its own breaker, pace and retries.
+"""Sources whose hosts are named by callers. Each host has its own breaker, rate limit and retries.
 
 The table of hosts is bounded: the least recently called host is evicted. The operator's credentials are never sent to
-any of them, whatever a read puts into a call. If a host's own answer shows that it does not run the platform's
-software, this is remembered for a while, and further calls of the same account are refused before they are charged.
+any of these hosts, regardless of what a read puts into a call. If a host's own answer shows that it does not run the
+platform's software, this is remembered for a while, and further calls of the same account are refused before they are
+charged.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ OTHERS_MAX: Final = 1_000
 OTHER_FOR_S: Final = 600.0
 
 MakeSource = Callable[[str], Source]
-"""Creates the source for a base address."""
+"""Creates the source for the base address of a host."""
 
 
 @dataclass(slots=True)
 class _Known:
     source: Source
     is_proven: bool = False
-    """Whether the host has answered like the platform's software."""
+    """Whether the host has answered as the platform's software does."""
 
 
 class NamedSource:
@@ -76,15 +77,15 @@ class NamedSource:
         self._now = now
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
-        self._others: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Expiry times of hosts without the platform's software, by the account that found out. Other accounts are
-        unaffected."""
-        self._before = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
+        self._other_until: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """Hosts without the platform's software, with the time until which they are refused, for the account that
+        called them. Other accounts are not affected."""
+        self._evicted_statistics = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
-        """The rules from the last change, for sources that are created later."""
+        """The most recent rules, for sources that are created later."""
         self.opened_before = self.refused_before = 0
-        """Counters of forgotten circuits."""
+        """Counters of circuits whose hosts were evicted."""
         self.is_isolated = False
 
     def host(self, value: str) -> str:
@@ -92,7 +93,7 @@ class NamedSource:
         return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str, account_id: str = "") -> str:
-        """Return the normalized host, after checking its name and what this account's calls found there.
+        """Return the normalized host, after checking its name and the results of this account's earlier calls to it.
 
         Raises:
             TargetRefused: The host is refused; the message is for the caller.
@@ -100,14 +101,14 @@ class NamedSource:
         try:
             target = check_url(f"{urlsplit(self._template).scheme}://{host}/", rules=self._target_rules)
         except TargetRefused as exc:
-            raise _of_a_host(exc) from exc
+            raise _reworded(exc) from exc
         if target.path != "/":
             raise TargetRefused("host", "must be a host name without a path")
         named = target.origin_at("").authority
         if self._default is not None and not self._are_ours and owner_of(target.host) is not None:
-            raise self._other(named)
-        if self._others.get((named, account_id), 0.0) > self._now():
-            raise self._other(named)
+            raise self._other_refusal(named)
+        if self._other_until.get((named, account_id), 0.0) > self._now():
+            raise self._other_refusal(named)
         return named
 
     def source_at(self, host: str) -> Source:
@@ -136,20 +137,20 @@ class NamedSource:
                 account_id=account_id,
             )
         except TargetRefused as exc:
-            raise _of_a_host(exc) from exc
+            raise _reworded(exc) from exc
         except UpstreamError as failure:
             if isinstance(failure.__cause__, NameUnknown) and failure.__cause__.is_certain:
                 raise TargetRefused("host", f"must name a host that has an address; {host} does not") from failure
-            if known.is_proven or not _tells_other_software(failure, call):
+            if known.is_proven or not _shows_other_software(failure, call):
                 raise
             self._remember_other(host, account_id)
-            raise self._other(host) from failure
+            raise self._other_refusal(host) from failure
         known.is_proven = known.is_proven or call.accepts.__class__ is not Form
         return answer
 
     def statistics(self) -> SourceStatistics:
         """Return the current statistics, summed over all hosts."""
-        records = [self._before, *(one.source.statistics() for one in self._known.values())]
+        records = [self._evicted_statistics, *(one.source.statistics() for one in self._known.values())]
         return SourceStatistics(**{name: sum(getattr(one, name) for one in records) for name in _COUNTS})
 
     def sources(self) -> dict[str, Source]:
@@ -168,7 +169,7 @@ class NamedSource:
 
     @property
     def default_state(self) -> State:
-        """The state of the default host's circuit. Other hosts say nothing about the platform."""
+        """The state of the default host's circuit. Other hosts do not represent the platform."""
         if self.is_isolated:
             return "open"
         known = self._known.get(self._default or "")
@@ -178,11 +179,13 @@ class NamedSource:
         known = self._known.get(host)
         if known is None:
             self._make_room()
-            known = self._known[host] = _Known(self._made(host), is_proven=self._are_ours or host == self._default)
+            known = self._known[host] = _Known(
+                self._new_source(host), is_proven=self._are_ours or host == self._default
+            )
         self._known.move_to_end(host)
         return known
 
-    def _made(self, host: str) -> Source:
+    def _new_source(self, host: str) -> Source:
         source = self._make(self._template.replace(self._host, host))
         if self._rules is not None:
             source.change(self._rules)
@@ -201,21 +204,21 @@ class NamedSource:
             gone, circuit = forgotten.statistics(), forgotten.breaker.statistics()
             self.opened_before += circuit.opened_total
             self.refused_before += circuit.refused_total
-            counts = {name: getattr(self._before, name) for name in _COUNTS}
+            counts = {name: getattr(self._evicted_statistics, name) for name in _COUNTS}
             counts |= {name: counts[name] + getattr(gone, name) for name in _COUNTS if name.endswith("_total")}
-            self._before = SourceStatistics(**counts)
+            self._evicted_statistics = SourceStatistics(**counts)
 
     def _remember_other(self, host: str, account_id: str) -> None:
-        self._others[host, account_id] = self._now() + OTHER_FOR_S
-        while len(self._others) > OTHERS_MAX:
-            self._others.popitem(last=False)
+        self._other_until[host, account_id] = self._now() + OTHER_FOR_S
+        while len(self._other_until) > OTHERS_MAX:
+            self._other_until.popitem(last=False)
 
-    def _other(self, host: str) -> TargetRefused:
+    def _other_refusal(self, host: str) -> TargetRefused:
         return TargetRefused("software", f"must be a {self._title} server; {host} is not")
 
 
 class HostBreakers:
-    """The circuits of a `NamedSource` as one, with the state of the default host."""
+    """The circuits of a `NamedSource` as one circuit, with the state of the default host."""
 
     def __init__(self, named: NamedSource) -> None:
         self._named = named
@@ -226,7 +229,7 @@ class HostBreakers:
         return self._named.default_state
 
     def isolate(self) -> None:
-        """Block every host, including hosts that are named later."""
+        """Block every host, including hosts that callers name later."""
         self._named.is_isolated = True
         for source in self._named.sources().values():
             source.breaker.isolate()
@@ -244,7 +247,7 @@ class HostBreakers:
             source.breaker.change(rules)
 
     def statistics(self) -> BreakerStatistics:
-        """Return the current statistics: counters summed over all known hosts, and the state of the default host."""
+        """Return the current statistics: counters over all known hosts, and the state of the default host."""
         records = [source.breaker.statistics() for source in self._named.sources().values()]
         return BreakerStatistics(
             state=self.state,
@@ -261,14 +264,13 @@ _COUNTS = tuple(one.name for one in fields(SourceStatistics))
 _URL = re.compile(r"\bthe URL's host\b|\bthe URL\b")
 
 
-def _of_a_host(refusal: TargetRefused) -> TargetRefused:
-    """Return the guard's refusal of a URL, reworded for a host."""
+def _reworded(refusal: TargetRefused) -> TargetRefused:
+    """Return the guard's refusal of a URL, reworded for a host name."""
     return TargetRefused(refusal.reason, "must name a public host: " + _URL.sub("it", str(refusal)))
 
 
-def _tells_other_software(failure: UpstreamError, call: Call) -> bool:
-    """Return whether an answer shows that the host does not run the platform's software: it is not JSON, where JSON is
-    expected."""
+def _shows_other_software(failure: UpstreamError, call: Call) -> bool:
+    """Return whether an answer is not the expected JSON, so that the host does not run the platform's software."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
     return is_no_json and call.accepts.__class__ is not Form
 

@@ -1,4 +1,4 @@
-"""The parts of a composite: each is another endpoint with its own arguments, time limit and reported failure."""
+"""The parts of a composite. Each is another endpoint, with its own arguments, time limit and failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_parts(
 ) -> None:
     """Raise the refusals of required parts, and refuse arguments that select only platforms which are not served here.
 
-    Called before anything is charged.
+    This runs before anything is charged.
 
     Raises:
         InvalidArgument: Names the parameter of the composite.
@@ -32,9 +32,9 @@ def check_parts(
     for one in parts:
         if not one.optional:
             try:
-                part = planning(*_of(one, site, args))
+                part = planning(*_resolved(one, site, args))
             except (InvalidArgument, PartUnavailable) as exc:
-                raise _of_composite(endpoint, args, exc) from exc
+                raise _in_composite_terms(endpoint, args, exc) from exc
             part.dismiss()
             if part.refusal is not None:
                 raise part.refusal
@@ -58,7 +58,7 @@ def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[P
         if param.name in args.values and any(param.asks_for(args.values[param.name], slug) for slug in refusals)
     )
     if (culprit := next(asking, None)) is not None:
-        raise _incapable(culprit, *refusals.values())
+        raise _unsupported(culprit, *refusals.values())
 
 
 async def answer_part(
@@ -69,14 +69,16 @@ async def answer_part(
     planning: Planning,
     fetch: Callable[[Plan, float], Awaitable[Fetched]],
 ) -> Fetched | Missing:
-    """Return the answer of another endpoint, including its fallbacks, within its time; `Missing` if an optional part
-    fails."""
+    """Return the answer of another endpoint, including its fallbacks, within its time limit.
+
+    If an optional part fails, the answer is a `Missing`.
+    """
     started, site, conduct = trio.current_time(), composite.site, composite.conduct
     end_at = min(deadline_at, started + part.within_s) if part.within_s else deadline_at
     slug = source = part.platform or site.platform.slug
     answer: Fetched | Missing
     try:
-        there, endpoint, args = _of(part, site, composite.args)
+        there, endpoint, args = _resolved(part, site, composite.args)
         planned = planning(there, endpoint, args)
         planned.conduct, source = conduct.of_parts, there.source_name(getattr(planned.first, "source", ""))
         reading = fetch(planned, end_at) if conduct.parts is None else conduct.parts.read(planned, args, end_at)
@@ -84,7 +86,7 @@ async def answer_part(
     except (UpstreamError, LimitError) as failure:
         if not part.optional:
             if isinstance(failure, InvalidArgument | PartUnavailable):
-                raise _of_composite(composite.endpoint, composite.args, failure) from failure
+                raise _in_composite_terms(composite.endpoint, composite.args, failure) from failure
             raise
         answer = _missing(failure, source, started, end_at)
     if conduct.on_leg is not None:
@@ -92,31 +94,31 @@ async def answer_part(
     return answer
 
 
-def _of(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
+def _resolved(part: Part, site: Site, args: Args) -> tuple[Site, Endpoint, Args]:
     """Return the site, the endpoint and the arguments of a part. Raises InvalidArgument, PartUnavailable."""
     there, endpoint = site.offering(part)
     values = endpoint.canonical(part.values)
     return there, endpoint, Args(values, part.cursor, there.credentials, args.now_at, args.account_id)
 
 
-def _of_composite(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
-    """Return a part's refusal of a value, under the value's name in the composite."""
+def _in_composite_terms(endpoint: Endpoint, args: Args, refusal: InvalidArgument | PartUnavailable) -> InvalidArgument:
+    """Return a part's refusal of a value, reworded for the composite's parameter."""
     culprit = next((name for name in endpoint.named_by if name in args.values), None)
     if isinstance(refusal, PartUnavailable):
-        return _incapable(culprit or endpoint.resource, refusal)
+        return _unsupported(culprit or endpoint.resource, refusal)
     if any(param.name == refusal.param for param in endpoint.params):
         return refusal
     return InvalidArgument(culprit or refusal.param, refusal.problem)
 
 
-def _incapable(param: str, *refusals: PartUnavailable) -> InvalidArgument:
-    """Return the refusal of a valid value whose platforms are not served here."""
+def _unsupported(param: str, *refusals: PartUnavailable) -> InvalidArgument:
+    """Return the refusal of a value that is valid but selects platforms that are not served here."""
     why = "; ".join(map(str, refusals))
     return InvalidArgument(param, f"this node cannot serve it: {why}", reason="capability_missing")
 
 
 def _missing(failure: UpstreamError | LimitError, source: str, started: float, end_at: float) -> Missing:
-    """Return the answer for an optional part that failed; it is late if its time is over."""
+    """Return the answer for an optional part that failed. It is marked as late if its time was over."""
     now = trio.current_time()
     is_late = now >= end_at and not isinstance(failure, NotFound | InvalidArgument)
     source = getattr(failure, "source", "") or source

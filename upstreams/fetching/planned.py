@@ -1,4 +1,4 @@
-"""Reads that have run up to their first call: their page limits, how they are run, and their progress callbacks."""
+"""Reads that have run up to their first call: their page limits, how to run them, and progress callbacks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from upstreams.model.steps import Fetched, Leg, Part, Round, Steps, Wanted
 
 
 class Reach(NamedTuple):
-    """The extent of a read: the pages that it needs if all are full, and the maximum number of pages."""
+    """The size of a read: the pages that it needs if all are full, and the maximum number of pages."""
 
     pages_needed: int
     pages_max: int
 
 
 ONE_PAGE = Reach(1, 1)
-"""The extent of a read of a single page."""
+"""The size of a read of one page."""
 
 
 class Walked(NamedTuple):
@@ -37,11 +37,11 @@ class Walked(NamedTuple):
 
 
 GoOn = Callable[[Walked], Awaitable[bool]]
-"""Called after each page; returning False ends the walk."""
+"""Called after each page; the walk ends if it returns False."""
 
 
 def never() -> bool:
-    """Return False: never stop."""
+    """Return False, so that a walk is never stopped."""
     return False
 
 
@@ -50,7 +50,7 @@ OnLeg = Callable[[Leg, Part], Awaitable[None]]
 
 
 class PartReader(Protocol):
-    """Reads the parts of composites with more than a fetch: from a cache, or shared with concurrent requests."""
+    """Reads the parts of composites in another way than `fetch`: from a cache, or shared with concurrent requests."""
 
     def read(self, planned: Plan, args: Args, deadline_at: float) -> Awaitable[Fetched]:
         """See `fetch`; `args` are the part's own arguments before planning."""
@@ -64,16 +64,16 @@ class Conduct(NamedTuple):
     go_on: GoOn | None = None
     stopping: Callable[[], bool] = never
     parts: PartReader | None = None
-    """If None, each part is simply fetched."""
+    """If None, each part is read by `fetch`."""
     on_leg: OnLeg | None = None
 
     @property
     def of_parts(self) -> Conduct:
-        """The same for the parts, without the callbacks."""
+        """The same settings for the parts, without the callbacks."""
         return self._replace(go_on=None, on_leg=None)
 
     async def pages_left(self, done: Round, deadline_at: float) -> int:
-        """Return how many more pages a composite's walk may read; 0 if no more are wanted, or the time is over."""
+        """Return how many more pages a composite's walk may read; 0 if it should stop or its time is over."""
         is_wanted = self.go_on is None or await self.go_on(Walked(done.pages, done.items, done.limit))
         if not is_wanted or self.stopping() or trio.current_time() >= deadline_at:
             return 0
@@ -83,7 +83,7 @@ class Conduct(NamedTuple):
 _PAGES_MAX: Final = 200
 """Maximum pages of a walk that is a part of another composite."""
 ALONE: Final = Conduct()
-"""A read without callbacks, whose parts are not shared."""
+"""The settings of a read without callbacks, whose parts are not shared."""
 
 
 @dataclass(slots=True)
@@ -97,19 +97,19 @@ class Plan:
     steps: Steps
     first: Wanted
     kept: KeptBodies | None = None
-    """Keeps the bodies of the calls; None if they are not wanted."""
+    """Records the bodies of the calls; None if they are not wanted."""
     conduct: Conduct = ALONE
     refusal: UpstreamError | LimitError | None = None
-    """The error that is known without any call, which running the plan raises; None if there is none."""
+    """An error that is known without any call, raised when the plan runs; None if there is none."""
 
     @property
     def reach(self) -> Reach:
-        """The extent of the read: one page, or credits if the endpoint has its own price."""
+        """The size of the read: one page; or an amount in credits, if the endpoint has its own price."""
         price = self.endpoint.price
         return ONE_PAGE if price is None else Reach(*price.span(self.args.values))
 
     def dismiss(self) -> None:
-        """Close the read without a call."""
+        """Close the read without sending anything."""
         self.steps.close()
 
 
@@ -121,13 +121,15 @@ class Planned(Protocol):
 
     @property
     def reach(self) -> Reach:
-        """The pages that the read may use."""
+        """The number of pages that the read needs and may use."""
         ...
 
     @property
     def refusal(self) -> UpstreamError | LimitError | None:
-        """The error that `run` raises without any call, for example for a page known to be forbidden; None if there is
-        none."""
+        """An error that `run` raises without any call; None if there is none.
+
+        An example is a page that is known to be forbidden.
+        """
         ...
 
     @property
@@ -145,7 +147,7 @@ class Planned(Protocol):
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """Read up to `pages_max` pages by `deadline_at` on Trio's clock; while `stopping`, do not start further pages.
+        """Read up to `pages_max` pages by `deadline_at` on Trio's clock. No page is started once `stopping` is true.
 
         `parts` reads the parts of a composite, and `on_leg` is called for each of them.
 
@@ -155,5 +157,5 @@ class Planned(Protocol):
         ...
 
     def dismiss(self) -> None:
-        """Close a read that was only planned to check its arguments."""
+        """Close a read that was planned only to check its arguments."""
         ...

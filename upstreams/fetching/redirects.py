@@ -23,14 +23,16 @@ async def follow(
     source: str,
     goes_anywhere: bool = False,
 ) -> HttpAnswer:
-    """Return the answer after following the redirects that start with `answer`, the answer to `call`. Only a GET is
-    redirected.
+    """Follow redirects, starting with `answer`, the answer to `call`, and return the last answer.
 
-    With `goes_anywhere`, redirects may lead to another host. The exchange must then be a guard, and the call contain no
-    secret.
+    Only GETs are redirected.
+
+    With `goes_anywhere`, redirects may lead to another host. The exchange must then be a guard, and the call must not
+    contain secrets.
 
     Raises:
-        UpstreamFailed: The redirects lead to another host, to an invalid URL, or on too long; the error names `source`.
+        UpstreamFailed: A redirect leads to another host or an invalid URL, or there are too many. The error names
+            `source`.
         httpx.RequestError: Raised by the exchange.
     """
     for hop in range(_REDIRECTS_MAX + 1):

@@ -1,4 +1,4 @@
-"""The signed-in session of a platform, shared by all calls, and renewed before it expires or when it is refused."""
+"""The signed-in session of a platform, shared by all calls. It is renewed before it expires, or when it is refused."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from upstreams.model.steps import Answer, Call, Session
 
 MARGIN_S: Final = 30.0
 RENEWED_APART_S: Final = 30.0
-"""A session that is refused this soon after another one is not renewed, because the refusal has another reason."""
+"""A session that is refused this soon after the previous refusal is not renewed, because the cause must be another one.
+"""
 
 SIGNING_IN_MS: Final = 30_000
-"""A node that takes longer to sign in is considered dead."""
+"""If a node takes longer to sign in, it is considered dead."""
 LOOK_AGAIN_S: Final = 0.1
 
 MakeCall = Callable[[Call, float], Awaitable[Answer]]
@@ -29,7 +30,7 @@ MakeCall = Callable[[Call, float], Awaitable[Answer]]
 class SharedSession:
     """A session shared by all nodes through shared state, for platforms that limit sign-ins.
 
-    One node signs in while the others wait. The caller seals the session and binds it to the credentials that it was
+    One node signs in while the others wait. The caller encrypts the session and binds it to the credentials that it was
     opened with. It is removed automatically when it expires. While the shared state is unavailable, each node signs in
     separately.
     """
@@ -37,7 +38,7 @@ class SharedSession:
     def __init__(
         self, state: State, slug: str, *, seal: Callable[[str], str], unseal: Callable[[str], str | None]
     ) -> None:
-        """`unseal` returns None for a text that `seal` did not create."""
+        """`unseal` returns None for a text that `seal` of this caller did not create."""
         self._state = state
         self._slug = slug
         self._seal = seal
@@ -98,7 +99,7 @@ class Sessions:
 
     def __init__(self, platform: Platform, credentials: Credentials, call: MakeCall) -> None:
         self.shared: SharedSession | None = None
-        """Set before the first call if the nodes share the session."""
+        """The store of the session if all nodes share it. Must be set before the first call."""
         self._platform = platform
         self._credentials = credentials
         self._call = call
@@ -113,7 +114,7 @@ class Sessions:
         Raises:
             UpstreamError, LimitError: Signing in failed or took too long.
         """
-        with trio.move_on_at(deadline_at) as waiting:  # the task that signs in may have more time than the waiting one
+        with trio.move_on_at(deadline_at) as waiting:  # the signing-in task may have more time than this task
             await self._signing_in.acquire()
         if waiting.cancelled_caught:
             raise UpstreamFailed(self._platform.slug, "signing in took too long", passing=True)
@@ -126,7 +127,7 @@ class Sessions:
             self._signing_in.release()
 
     def refuse(self, signed: Signed) -> bool:
-        """Drop a session that the upstream refused; return whether the call should be retried with another one."""
+        """Drop a session that the upstream refused. Return whether to retry the call with another session."""
         if self._signed is not signed:
             return True
         self._signed, self._refused = None, signed.session

@@ -64,7 +64,7 @@ class Site:
         self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
 
     def configured_sources(self) -> Mapping[str, Source | NamedSource]:
-        """Return the sources that can be called with the configured credentials."""
+        """Return the sources that can be called with the configured credentials, by name."""
         needs = self.platform.source_needs
         return {name: source for name, source in self.sources.items() if needs.get(name) in (None, *self.credentials)}
 
@@ -94,14 +94,15 @@ class Site:
         return tuple(one for one in enumerate(endpoint.fallbacks, 1) if self.offers(one[1]))
 
     def source_name(self, name: str) -> str:
-        """Return the name of the source for a call's `source`."""
+        """Return the full name of the source that a call names; an empty name means the first source."""
         return name or self._first_name
 
     def named(self, wanted: Wanted, args: Args) -> Wanted:
-        """Return the same calls with the hosts that their request names, after checking each host.
+        """Return the same calls with the hosts that the request names, after checking each host.
 
         Raises:
-            InvalidArgument: A host cannot be called; for an optional call, only because it is not clearly public.
+            InvalidArgument: A host cannot be called. For an optional call, it is raised only if the host is not clearly
+                public.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
@@ -120,7 +121,7 @@ class Site:
             return replace(wanted, host=source.checked(host, args.account_id))
         except TargetRefused as exc:
             if is_first and wanted.optional and exc.reason == "software":
-                return wanted  # the answer to this call will report it
+                return wanted  # the answer to this call will report the problem
             begins = "cursor" if args.cursor else source.param
             culprit = _culprit(source, host, args) or (begins if is_first else None)
             raise _refused(source, culprit, exc) from exc
@@ -154,14 +155,14 @@ class Site:
     def call(
         self, call: Call, deadline_at: float, *, waits: bool = True, account_id: str = ""
     ) -> Awaitable[Answer | Missing]:
-        """Return the answer to one call by `deadline_at` on Trio's clock; errors of an optional call become a
-        `Missing`.
+        """Return the answer to one call by `deadline_at` on Trio's clock.
 
-        `waits` decides whether to wait for a source that asked for a pause. A long answer is parsed when it is the
-        account's turn.
+        An optional call that fails returns a `Missing`.
+
+        With `waits`, wait for a source that requested a pause. A long answer is parsed when it is the account's turn.
         """
         if call.optional:
-            return self._or_missing(call, deadline_at, waits=waits, account_id=account_id)
+            return self._ask_optional(call, deadline_at, waits=waits, account_id=account_id)
         if call.needs_session:
             return self._answer_signed(call, deadline_at, waits=waits, account_id=account_id)
         return self._ask(call, deadline_at, waits, account_id)
@@ -170,7 +171,7 @@ class Site:
         """Run a task of a read in a worker process, like `ProcessPool.run`; its source is the platform."""
         return self.workers.run(task, deadline_at, source=self.platform.slug, account_id=account_id)
 
-    async def _or_missing(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
+    async def _ask_optional(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
         source = self.source_name(call.source)
         started = trio.current_time()
         try:
@@ -184,7 +185,7 @@ class Site:
         self,
         call: Call,
         deadline_at: float,
-        waits: bool,  # noqa: FBT001 - by position it costs less
+        waits: bool,  # noqa: FBT001 - positional, because it costs less
         account_id: str = "",
         signature: Headers = (),
     ) -> Awaitable[Answer]:
@@ -198,7 +199,7 @@ class Site:
             headers = (*headers, *call.headers, *signature)
         if call.method == "POST":
             headers, body = _with_body(call, headers)
-        # Like `HttpCall(...)`, at half the cost.
+        # Equivalent to `HttpCall(...)`, at half the cost.
         request = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
         if found is not source:
             assert isinstance(found, NamedSource)
@@ -208,7 +209,7 @@ class Site:
         )
 
     async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer:
-        """Return the answer to a call in the session. A refused session is renewed once within the call."""
+        """Return the answer to a call that uses the session. A refused session is renewed once within the call."""
         started = trio.current_time()
         signed = await self.sessions.signed_in(deadline_at)
         try:
@@ -222,8 +223,10 @@ class Site:
 
 
 def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
-    """Return the parameter that names a host: a URL at the host, the source's own, or one that contains it; None if an
-    answer named it."""
+    """Return the parameter that names a host; None if an answer named it.
+
+    It is the parameter with a URL at the host, the source's own parameter, or one that contains the host.
+    """
     texts = {name: value for name, value in args.values.items() if isinstance(value, str)}
     at_it = (name for name, text in texts.items() if text.startswith(f"{host}/"))
     is_own = source.host(texts.get(source.param, "")) == host
@@ -232,14 +235,14 @@ def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
 
 
 def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -> UpstreamError:
-    """Return the refusal of a host. If an answer named it, the caller's values are valid."""
+    """Return the refusal of a host. If an answer named the host, the caller's values are valid."""
     if culprit is None:
         return UpstreamFailed(source.name, f"an answer leads to a host that cannot be called: {refusal}")
     return (OtherSoftware if refusal.reason == "software" else InvalidArgument)(culprit, str(refusal))
 
 
 def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
-    """Return the headers and the body of a call."""
+    """Return the headers and the body for a call."""
     if call.form is not None:
         form = urlencode(pairs_of(call.form)).encode()
         return (*headers, ("content-type", "application/x-www-form-urlencoded")), form
@@ -249,9 +252,9 @@ def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
 
 
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
-    """Return the headers for one source. The platform's own headers, which contain secrets, go to one host only.
+    """Return the headers for one source. The platform's own headers contain secrets and are sent to only one host.
 
-    That is the host of the platform's first source with a fixed host.
+    This is the host of the platform's first source with a fixed host.
     """
     fixed_sources = (source for source in platform.sources if platform.host_of(source) is None)
     hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}

@@ -25,28 +25,28 @@ from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 _WHOLE = ""
-"""The governor's name for the source itself; its other names are methods."""
+"""The governor's key for the source as a whole. Its other keys are methods."""
 WHOLE_HOST_S: Final = 60.0
-"""The longest pause of a caller-named host for all accounts, before one call tries it again."""
-_ASKINGS_KEPT: Final = 20
+"""The longest time that a caller-named host is paused for all accounts. After that, one call tries the host again."""
+_PAUSE_REQUESTS_KEPT: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The governor's name for one page of a host, by the hash of its target."""
+    """The governor's key for one page of a host, which contains the hash of its target."""
 
     target: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The governor's name for the calls of one account."""
+    """The governor's key for the calls of one account."""
 
     id: str
 
 
-class _Asking(NamedTuple):
-    """A request to pause that a page of a caller-named host sent to an account."""
+class _PauseRequest(NamedTuple):
+    """A pause that one page of a caller-named host requested from an account."""
 
     until: float
     page: int
@@ -55,7 +55,7 @@ class _Asking(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of calls to a source: the time limit of an attempt, and the retries of a transient failure."""
+    """The rules for calls to a source: the time limit of an attempt, and the retries after a transient failure."""
 
     timeout_s: float = 20.0
     retries: int = 2
@@ -63,7 +63,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatistics:
-    """The statistics of one source: `*_total` since startup, the others current."""
+    """The statistics of one source. Fields named `*_total` count since startup; the others are current."""
 
     calls_total: int
     """Retries are not counted as calls."""
@@ -73,14 +73,14 @@ class SourceStatistics:
     queued_total: int
     queued: int
     throttled_total: int
-    """Calls that the governor refused."""
+    """Calls that the governor rejected."""
     in_flight: int
     """Attempts in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many more calls the upstream accepts from a source; None for each value that is unknown."""
+    """How many more calls the upstream accepts from a source. Unknown values are None."""
 
     held_s: float
     """Remaining seconds of the pause that the upstream requested; 0 without a pause."""
@@ -88,19 +88,19 @@ class Standing:
     """Calls left in the quota according to its latest successful answer, until the quota resets."""
     quota_reset_s: float | None
     pace_left: int | None
-    """Calls that can be made immediately under the platform's known pace. Each node counts separately."""
+    """Calls that can be made now under the platform's known rate limit. Each node counts separately."""
     pace_calls: float | None
     pace_per_s: float | None
 
 
 class Source:
-    """Calls one host of a platform; its errors are from `upstreams.model.errors` or `limits.errors`.
+    """Calls one host of a platform. Its errors come from `upstreams.model.errors` or `limits.errors`.
 
-    With `by_page`, for hosts that callers name, a failure or requested pause of one page says little about the other
-    pages. `now` is Trio's clock; the run's own, from `current_clock`, costs a third of `trio.current_time`.
+    With `by_page`, for hosts that callers name, a failure or requested pause of one page does not affect the other
+    pages. `now` is Trio's clock. Reading it with `current_clock` costs a third of `trio.current_time`.
     """
 
-    def __init__(  # noqa: PLR0913 - one argument each for what its platform declares
+    def __init__(  # noqa: PLR0913 - one argument per feature that the platform declares
         self,
         name: str,
         base_url: str,
@@ -139,10 +139,10 @@ class Source:
         self._governor = Governor()
         self._calls_total = self._retries_total = self._in_flight = 0
         self._latest: tuple[Mapping[str, str], float] = ({}, 0.0)
-        self._askings: deque[_Asking] = deque(maxlen=_ASKINGS_KEPT)
+        self._pause_requests: deque[_PauseRequest] = deque(maxlen=_PAUSE_REQUESTS_KEPT)
 
     def change(self, rules: Rules) -> None:
-        """Apply new rules to all attempts that start from now on."""
+        """Apply new rules to all attempts that start after this call."""
         self._rules = rules
 
     def statistics(self) -> SourceStatistics:
@@ -160,7 +160,7 @@ class Source:
         )
 
     def standing(self) -> Standing:
-        """Return how many more calls the upstream accepts now."""
+        """Return how many more calls the upstream currently accepts."""
         now, hold, bucket = self._now(), self._governor.held.get(_WHOLE), self._bucket
         left, reset_s = self._quota(now)
         held_s = 0.0 if hold is None else max(0.0, hold.until - now)
@@ -191,16 +191,19 @@ class Source:
     ) -> Answer:
         """Return the answer to one request, retried while that may help and the retry budget allows it (decisions 9).
 
-        - The circuit counts the request once, by its last attempt, for this account. A probe is not retried.
-        - A GET may be retried; with `again`, which says that the request changes nothing, any other method too.
-        - If the upstream asked for a pause, the call waits, at most for the time limit of an attempt; without `waits`,
-          because another source is available, it does not wait.
-        - `deadline_at` limits the whole call, on Trio's clock. An attempt ends with it, or after the time in the rules.
-        - Other calls are held back for `spacing_s` from the start of this one.
-        - A long answer is parsed when it is the account's turn.
+        - The circuit counts the request once, by the outcome of its last attempt, for this account. A probe is not
+          retried.
+        - A GET may be retried. With `again`, any other method may be too, because the caller states that it changes
+          nothing.
+        - If the upstream requested a pause, the call waits, at most for the time limit of an attempt. Without `waits`,
+          it does not wait, because another source is available.
+        - `deadline_at` limits the whole call, on Trio's clock. An attempt ends at that time, or after its own time
+          limit.
+        - Other calls must wait for `spacing_s` from the start of this one.
+        - Long answers are parsed in a thread, when it is the account's turn.
 
         Raises:
-            CircuitOpen, Throttled: Nothing was sent, or nothing more after a first failure.
+            CircuitOpen, Throttled: The call was not sent, or not sent again after a first failure.
             NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal of the upstream.
         """
         asked_at = now = self._now()
@@ -245,7 +248,7 @@ class Source:
             permit.fail(hash(call.target) if self._by_page else None, certain=blame == "source")
 
     async def _turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Turn | None:
-        """Wait for pauses that the upstream requested, and for the platform's known pace."""
+        """Wait for pauses that the upstream requested, and for the platform's known rate limit."""
         while True:
             turn = await self._wait_turn(call, give_up_at, account_id) if self._governor.held else None
             wait_s = 0.0 if self._bucket is None else self._bucket.wait_s(self._path(call), self._now())
@@ -270,7 +273,7 @@ class Source:
         return call.target.partition("?")[0].removeprefix(self.base_path)
 
     def _count(self, attempt: int, now: float, deadline_at: float) -> None:
-        if now >= deadline_at:  # it would fail, and count against the source
+        if now >= deadline_at:  # the attempt would fail and count against the source
             raise UpstreamFailed(self.name, "no time left to call the source")
         if attempt:
             self._retries_total += 1
@@ -291,7 +294,7 @@ class Source:
     async def _attempt(
         self, call: HttpCall, accepts: Accepts, permit: Permit, turn: Turn | None, *, started: float, deadline_at: float
     ) -> Answer:
-        """Send the request once. After an `UpstreamFailed`, the caller must report to the permit."""
+        """Send the request once. After an `UpstreamFailed`, the caller must report the failure to the permit."""
         self._in_flight += 1
         ends_at = min(started + self._rules.timeout_s, deadline_at)
         is_first = True
@@ -317,7 +320,7 @@ class Source:
         except UpstreamError as refusal:
             self._refused(refusal, call, permit, turn)
             raise
-        except BaseException:  # cancelled, or a bug: it says nothing about the source
+        except BaseException:  # cancelled, or a bug, neither of which says anything about the source
             permit.abandon()
             raise
         finally:
@@ -331,8 +334,8 @@ class Source:
         return answer
 
     def _refused(self, refusal: UpstreamError, call: HttpCall, permit: Permit, turn: Turn | None) -> None:
-        """Apply the effects of a refusal to the circuit and the governor; `ask` reports failures."""
-        if isinstance(refusal, WorkersBusy):  # the node is busy, not the source
+        """Apply the effects of a refusal to the circuit and the governor. Failures are reported by `ask`."""
+        if isinstance(refusal, WorkersBusy):  # the node is busy, but the source is not
             permit.abandon()
         elif isinstance(refusal, UpstreamThrottled):
             permit.abandon()
@@ -346,15 +349,15 @@ class Source:
         """Pause calls to a source, as requested by an answer to this account.
 
         On a caller-named host, the answer counts only for its page, because other pages may have other owners. A second
-        page that requests a pause also pauses the account. A page that another account read also pauses all accounts,
-        for a limited time, after which one call tries again.
+        page that requests a pause also pauses the account. If another account read that page, all accounts are paused
+        for a limited time. After that, one call tries again.
         """
         if not (self._by_page and account_id):
             self._governor.hold(name, for_s)
             return
         now, page = self._now(), hash(call.target)
-        others = [one for one in self._askings if one.until > now and one.page != page]
-        self._askings.append(_Asking(now + for_s, page, account_id))
+        others = [one for one in self._pause_requests if one.until > now and one.page != page]
+        self._pause_requests.append(_PauseRequest(now + for_s, page, account_id))
         self._governor.hold(_Page(page), for_s)
         if any(one.account_id == account_id for one in others):
             self._governor.hold(_Account(account_id), for_s)

@@ -1,7 +1,8 @@
 """Walks over the pages of an endpoint until `limit` items are collected (spec 4.3, rule 7).
 
-All pages of a walk have the same size, at most `Collect.per_page`, because upstreams with pages or offsets count in
-that size. Items of the last page beyond the limit are not lost: the cursor names that page and how much of it was used.
+All pages of a walk have the same size, at most `Collect.per_page`, because upstreams with page numbers count in units
+of that size. If the last page has more items than needed, the cursor names that page and how many of its items were
+used.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from upstreams.model.steps import Fetched, Page
 from upstreams.transport.http import BODY_BYTES_MAX
 
 _UNSIZED = Collect(per_page=10_000, spare_pages=19)
-"""The walk over a list whose endpoint has no `limit`: page sizes are unknown, and one page may have all items."""
+"""The walk settings for a list whose endpoint has no `limit`. Page sizes are unknown, and one page may have all items.
+"""
 
 _SKIP = "skip"
-"""The key in a cursor's state with the number of items of its page that were already returned."""
+"""The key in a cursor's state under which the number of already returned items of its page is stored."""
 
 
 class Walk(NamedTuple):
@@ -43,7 +45,7 @@ class Walk(NamedTuple):
         *,
         go_on: GoOn | None = None,
         stopping: Callable[[], bool] = never,
-        parts: PartReader | None = None,  # noqa: ARG002 - a list's pages have no parts
+        parts: PartReader | None = None,  # noqa: ARG002 - the pages of a list have no parts
         on_leg: OnLeg | None = None,  # noqa: ARG002 - as above
     ) -> Awaitable[Fetched]:
         """See `walk`."""
@@ -51,11 +53,11 @@ class Walk(NamedTuple):
 
     @property
     def refusal(self) -> UpstreamError | LimitError | None:
-        """The refusal of the first page."""
+        """The error that the first page would raise without any call."""
         return self.first.refusal
 
     def dismiss(self) -> None:
-        """Close the walk without a call."""
+        """Close the walk without sending anything."""
         self.first.dismiss()
 
 
@@ -69,7 +71,7 @@ def begin(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) ->
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
-    """Return a list endpoint as one that collects, with the largest pages that it offers."""
+    """Return a list endpoint as one that collects items, with the largest pages that it offers."""
     if endpoint.collect is not None:
         return endpoint
     largest = next((param.maximum for param in endpoint.params if param.name == "limit"), None)
@@ -103,48 +105,48 @@ async def walk(
     *,
     stopping: Callable[[], bool] = never,
 ) -> Fetched:
-    """Collect items until `limit` or the last page is reached, `pages_max` were read, or `go_on` or `stopping` ends it.
+    """Collect up to `limit` items from up to `pages_max` pages; `go_on` and `stopping` can end the walk earlier.
 
-    A page that fails ends the walk too. The items collected before are the answer, with a note about the failure, and
-    the cursor continues with that page.
+    A page that fails also ends the walk. The result then has the items collected so far and a note about the failure,
+    and its cursor continues with the failed page.
 
     Raises:
-        The errors of `fetch`, if nothing was collected yet.
+        UpstreamError, LimitError: As for `fetch`, if nothing was collected yet.
     """
-    basket, planned = _Basket(begun.limit, begun.skip), begun.first
+    collected, planned = _Collected(begun.limit, begun.skip), begun.first
     while True:
         try:
             fetched = await fetch(planned, deadline_at)
         except (UpstreamError, LimitError) as failure:
-            if not basket.records:
+            if not collected.records:
                 raise
-            why = f"page {basket.pages + 1} could not be read ({failure})"
-            return basket.answer(planned.args.cursor, why, failure=failure)
-        following = basket.take(fetched, state_of(planned, fetched))
-        is_wanted = go_on is None or await go_on(Walked(basket.pages, len(basket.records), begun.limit))
+            why = f"page {collected.pages + 1} could not be read ({failure})"
+            return collected.answer(planned.args.cursor, why, failure=failure)
+        following = collected.take(fetched, state_of(planned, fetched))
+        is_wanted = go_on is None or await go_on(Walked(collected.pages, len(collected.records), begun.limit))
         may_go_on = is_wanted and not stopping()
-        if following is None or len(basket.records) >= begun.limit:
-            return basket.answer(following)
+        if following is None or len(collected.records) >= begun.limit:
+            return collected.answer(following)
         if not may_go_on:
-            return basket.answer(following, "the walk was stopped early", whole=False)
-        if basket.body_bytes > BODY_BYTES_MAX:
-            return basket.answer(following, "the pages are too long for one answer")
-        if basket.pages >= pages_max:
-            return _at_the_end(basket, following, begun, pages_max)
+            return collected.answer(following, "the walk was stopped early", whole=False)
+        if collected.body_bytes > BODY_BYTES_MAX:
+            return collected.answer(following, "the pages are too long for one answer")
+        if collected.pages >= pages_max:
+            return _ended_by_limit(collected, following, begun, pages_max)
         args, keeps = replace(planned.args, cursor=following), planned.kept is not None
         planned = plan(planned.site, planned.endpoint, args, keeps=keeps)
 
 
-def _at_the_end(basket: _Basket, following: State, begun: Walk, pages_max: int) -> Fetched:
-    """Return the answer of a walk that used all its pages, possibly limited by the available credits."""
+def _ended_by_limit(collected: _Collected, following: State, begun: Walk, pages_max: int) -> Fetched:
+    """Return the result of a walk that read all pages it was allowed, which may be limited by the available credits."""
     if pages_max >= begun.reach.pages_max:
-        return basket.answer(following)
-    return basket.answer(following, f"there were only credits for {pages_max} pages", whole=False)
+        return collected.answer(following)
+    return collected.answer(following, f"there were only credits for {pages_max} pages", whole=False)
 
 
 @dataclass(slots=True)
-class _Basket:
-    """The rows that a walk has collected so far; modified only by `take`."""
+class _Collected:
+    """The rows that a walk has collected so far. Only `take` modifies them."""
 
     limit: int
     skip: int
@@ -155,8 +157,10 @@ class _Basket:
     _pages_used: int = 0
 
     def take(self, fetched: Fetched, state: State) -> State | None:
-        """Add the new rows of a page up to the limit; return the state to continue from, or None at the end of the
-        list."""
+        """Add the new rows of a page, up to the limit.
+
+        Return the state from which to continue, or None at the end of the list.
+        """
         page = fetched.result
         assert isinstance(page, Page), "a collect-until-N endpoint answers with pages"
         before = len(self.records)
@@ -170,8 +174,10 @@ class _Basket:
         return page.next if place == len(page.records) else {**state, _SKIP: place}
 
     def _take(self, record: Record) -> bool:
-        """Add a record, or skip one that was already collected, because lists shift while they are read. Return False
-        if full."""
+        """Add a record unless it was already collected, because lists shift while they are read.
+
+        Return False if full.
+        """
         id_ = record.get("id")
         if id_ is not None and id_ in self._seen:
             return True
@@ -194,7 +200,7 @@ class _Basket:
         whole: bool = True,
         failure: UpstreamError | LimitError | None = None,
     ) -> Fetched:
-        """Return the walk as one page; `ended` is the reason for fewer items than requested."""
+        """Return the walk as one page. If it has fewer items than requested, `ended` is the reason."""
         pages = [fetched.result for fetched in self._fetched if isinstance(fetched.result, Page)]
         warnings = [warning for page in pages for warning in page.warnings]
         first = self._fetched[0]

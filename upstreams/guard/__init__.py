@@ -1,1 +1,1 @@
-"""Guards for targets that callers name: no request goes to an address that is not public."""
+"""Guards for targets that callers name. No request is sent to an address that is not public."""

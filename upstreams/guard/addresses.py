@@ -1,4 +1,4 @@
-"""The guard for targets that a user names: only clearly public hosts are called, whatever the URL looks like.
+"""The guard for targets that a user names. Only clearly public hosts are called, regardless of how the URL is written.
 
 URLs are parsed strictly: a URL that two parsers could interpret differently is refused, not repaired. Code that calls a
 target must check twice, with `check_url` for the URL and then with `check_addresses` for all addresses of the name, and
@@ -30,16 +30,16 @@ _NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 
 
 class TargetRules(NamedTuple):
-    """The allowed schemes and ports of a kind of target."""
+    """The schemes and ports that are allowed for a kind of target."""
 
     schemes: tuple[str, ...]
     ports: tuple[int, ...]
     free_above: int
-    """Ports above this one are also allowed."""
+    """Ports above this number are also allowed."""
 
     @property
-    def said(self) -> str:
-        """The allowed ports as text."""
+    def described(self) -> str:
+        """The allowed ports, written as text."""
         *others, last = (*map(str, self.ports), *(f"above {port}" for port in (self.free_above,) if port < _PORTS_END))
         return f"{', '.join(others)} or {last}"
 
@@ -48,19 +48,19 @@ _PORTS_END = 65_536
 HTTPS: Final = TargetRules(("https",), (443, 8443), 1_024)
 """The rules of the specification (6.1)."""
 OPEN_WEB: Final = TargetRules(("https", "http"), (80, 443, 8080, 8443), _PORTS_END)
-"""The rules for web pages (decisions 21)."""
+"""The rules for web pages on any host (decisions 21)."""
 
 
 class Target(NamedTuple):
-    """A URL that may be called after its addresses are checked. `path` includes the query and starts with `/`."""
+    """A URL that may be called once its addresses are checked. `path` includes the query and starts with `/`."""
 
     scheme: str
     host: str
-    """A name in ASCII and lower case, or an address without brackets."""
+    """A host name in ASCII and lower case, or an address without brackets."""
     port: int
     path: str
     is_address: bool
-    """Whether the host is an address, which was checked and need not be resolved."""
+    """Whether the host is an address. It is then already checked and need not be resolved."""
 
     def origin_at(self, address: str) -> Origin:
         """Return the origin to connect to: this host, at one of its checked addresses."""
@@ -73,7 +73,7 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
     `allow_insecure`, for tests only, allows http, any port, private addresses and private names.
 
     Raises:
-        TargetRefused: The message contains the reason, for the user.
+        TargetRefused: The URL is refused. The message contains the reason and is shown to the user.
     """
     scheme, authority, path = _parts(url)
     if scheme not in rules.schemes and not (allow_insecure and scheme == "http"):
@@ -85,7 +85,7 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
         raise TargetRefused("malformed", "the URL's host and port cannot be read")
     port = int(found["port"] or DEFAULT_PORTS[scheme])
     if not (0 < port < _PORTS_END and (allow_insecure or port in rules.ports or port > rules.free_above)):
-        raise TargetRefused("port", f"the URL's port must be {rules.said}")
+        raise TargetRefused("port", f"the URL's port must be {rules.described}")
     host, is_address = _host(found["host"])
     if is_address:
         check_addresses((host,), allow_insecure=allow_insecure)
@@ -95,11 +95,11 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
 
 
 def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -> tuple[str, ...]:
-    """Return the addresses of a name without duplicates, in order; all are refused if ANY is not clearly public.
+    """Return the addresses of a name without duplicates, in order. If ANY is not clearly public, all are refused.
 
     Raises:
-        TargetRefused: There are none, one is not public, or one is invalid. The message does not contain the address,
-            so that it reveals nothing about names inside a network.
+        TargetRefused: The name has no address, or an address is invalid or not public. The message does not contain the
+            address, so that it reveals nothing about names inside a network.
     """
     checked = tuple(dict.fromkeys(addresses))
     if not checked:
@@ -115,7 +115,7 @@ def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -
 
 
 def _parts(url: str) -> tuple[str, str, str]:
-    """Return scheme in lower case, authority, and path with query."""
+    """Return the scheme in lower case, the authority, and the path with the query."""
     if len(url) > URL_CHARACTERS_MAX:
         raise TargetRefused("too_long", f"the URL is longer than {URL_CHARACTERS_MAX} characters")
     if "\\" in url or not url.isprintable() or any(map(str.isspace, url)):
@@ -130,7 +130,7 @@ def _parts(url: str) -> tuple[str, str, str]:
 
 
 def _host(text: str) -> tuple[str, bool]:
-    """Return a host as it is resolved and sent to the receiver, and whether it is an address."""
+    """Return a host as it is resolved and sent to the server, and whether it is an address."""
     if "%" in text:
         raise TargetRefused("host", "the URL's host must not have a percent sign or a zone")
     if text.startswith("["):
@@ -150,8 +150,10 @@ def _host(text: str) -> tuple[str, bool]:
 
 
 def _in_ascii(name: str) -> str:
-    """Return an international name in ASCII. Full-width or circled letters are refused, because they would become
-    others."""
+    """Return an international name in ASCII.
+
+    Full-width or circled letters are refused, because they would be converted.
+    """
     if name.isascii():
         return name
     try:

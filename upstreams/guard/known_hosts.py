@@ -1,4 +1,4 @@
-"""Hosts of known platforms, which do not run software with many instances, such as Mastodon or GitLab.
+"""Hosts of known platforms. They do not run software that has many instances, such as Mastodon or GitLab.
 
 Without this table, their URLs would be tried as instances: `x.com/@a` looks like an account on a Mastodon server. Hosts
 that a platform of this program declares are looked up before this table.
@@ -178,11 +178,11 @@ KNOWN_HOSTS: Final[Mapping[str, str]] = MappingProxyType(
 _SERVERS: Final = frozenset(
     ("devtalk.kakao.com", "discuss.dev.twitch.tv", "discuss.huggingface.co", "forum.figma.com", "support.last.fm")
 )
-"""Hosts below a known one that do run forum software."""
+"""Hosts below a known host that do run forum software."""
 
 
 def owner_of(host: str) -> str | None:
-    """Return the platform of a host in lower case; None if it is not in the table."""
+    """Return the platform of a host; None if it is not in the table. The host must be in lower case."""
     if host in _SERVERS:
         return None
     while host:

@@ -1,6 +1,6 @@
-"""The transport to a host that a caller named: its addresses are checked, and the connection goes to one of these.
+"""The transport to hosts that callers name. Addresses are checked, and the connection goes to a checked address.
 
-Each call is checked separately, and so is each redirect, because it is a call of its own. Addresses are cached for some
+Each call is checked separately. A redirect is a separate call, so it is checked too. Addresses are cached for some
 seconds. Connections only go to checked addresses, so a later change of the name has no effect.
 """
 
@@ -41,7 +41,7 @@ class NameUnknown(httpx.ConnectError):
 class PinnedExchange:
     """An exchange that checks hosts before it connects.
 
-    With `resolve` None, the target is passed on unchanged to an egress, which resolves the addresses. `allow_insecure`,
+    If `resolve` is None, the target is passed unchanged to an egress, which resolves the addresses. `allow_insecure`,
     for tests only, allows http and private addresses.
     """
 
@@ -78,7 +78,7 @@ class PinnedExchange:
         return await self.ask(target, call, deadline_at)
 
     async def ask(self, target: Target, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """Like calling the exchange, for a target that `check_url` has parsed."""
+        """Like calling the exchange, but for a target that `check_url` has already parsed."""
         if self._resolve is None:
             return await self._exchange(call, deadline_at)
         addresses = await self._addresses(target, self._resolve, deadline_at)
@@ -92,7 +92,7 @@ class PinnedExchange:
         return await self._exchange(call._replace(origin=target.origin_at(last)), deadline_at)
 
     async def _addresses(self, target: Target, resolve: Resolve, deadline_at: float) -> Sequence[str]:
-        """Return the target's addresses, all of them checked."""
+        """Return the addresses of the target. All of them were checked."""
         if target.is_address:
             return (target.host,)
         name = target.host, target.port
@@ -106,7 +106,7 @@ class PinnedExchange:
                 is_certain = isinstance(exc, socket.gaierror) and exc.errno in _NO_SUCH_NAME
                 problem = f"{target.host} has no address: {exc.strerror or exc}"
                 raise NameUnknown(problem, is_certain=is_certain) from exc
-            # All are checked, but only the ones that are tried are kept, because a name may have thousands.
+            # All are checked, but only those that may be tried are stored, because a name may have thousands.
             addresses = check_addresses(found, allow_insecure=self._allow_insecure)[:ADDRESSES_TRIED]
             if len(self._known) >= REMEMBERED_MAX:
                 self._known.clear()

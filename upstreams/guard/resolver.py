@@ -12,27 +12,27 @@ import trio
 
 _THREADS_PER_HOST = 2
 _THREADS = 1_000
-"""Maximum concurrent lookups of all hosts.
+"""Maximum concurrent lookups over all hosts.
 
-An abandoned lookup lasts up to half a minute. An account that keeps naming new hosts with silent name servers has some
-hundreds in progress.
+An abandoned lookup lasts up to half a minute. An account that keeps naming new hosts whose name servers do not answer
+can have several hundred lookups in progress.
 """
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns every address of an ASCII host, for a port; raises OSError if there is none."""
+"""Returns every address of an ASCII host for a port. Raises OSError if there is none."""
 Found = Sequence[tuple[Any, Any, Any, Any, Sequence[Any]]]
-"""The result of `socket.getaddrinfo`."""
+"""The result type of `socket.getaddrinfo`."""
 
 
 class SystemResolver:
     """Calls `getaddrinfo` in threads. An abandoned call ends only when the system gives up.
 
-    A host with silent name servers must not use up the threads that others need, including storage. Therefore each host
-    has its own limiter instead of Trio's shared one, which is kept while a thread for the host runs.
+    A host whose name servers do not answer must not use up threads that others need, including storage. Therefore each
+    host has its own limiter instead of Trio's shared one. The limiter is kept as long as a thread for the host runs.
     """
 
     def __init__(self, *, threads: int = _THREADS, lookup: Callable[..., Found] = socket.getaddrinfo) -> None:
-        """`threads` limits the threads for all hosts together; further calls wait."""
+        """`threads` limits the threads over all hosts. Further calls wait."""
         self._all = trio.CapacityLimiter(threads)
         self._lookup = lookup
         self._limiters: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
@@ -40,7 +40,7 @@ class SystemResolver:
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """See `Resolve`."""
         limiter = self._limiters.setdefault(host, trio.CapacityLimiter(_THREADS_PER_HOST))
-        # As bytes, because Python converts international labels of a text in its own way.
+        # Passed as bytes, because Python would convert an international name in its own way.
         ask = partial(self._lookup, host.encode("ascii"), port, type=socket.SOCK_STREAM)
         both = cast("trio.CapacityLimiter", _Both(limiter, self._all))
         found = await trio.to_thread.run_sync(ask, abandon_on_cancel=True, limiter=both)
@@ -48,7 +48,7 @@ class SystemResolver:
 
 
 class _Both:
-    """Two limiters as one, acquired in this order: a task that waits for the first holds nothing of the second."""
+    """Two limiters in one, acquired in this order. A task that waits for the first holds no token of the second."""
 
     def __init__(self, first: trio.CapacityLimiter, second: trio.CapacityLimiter) -> None:
         self._first = first

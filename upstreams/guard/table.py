@@ -1,7 +1,7 @@
-"""Tables of non-public networks, from the IANA special-purpose registries, and of names that no public host has.
+"""Tables of non-public networks (from the IANA special-purpose registries) and of names that no public host has.
 
-The networks are our own table, because `ipaddress.is_global` accepts tunnels, translations and anycast relays, each of
-which can carry a packet to a private address.
+The table of networks is our own, because `ipaddress.is_global` accepts tunnels, translations and anycast relays. Each
+of these can carry a packet to a private address.
 """
 
 from __future__ import annotations
@@ -65,11 +65,11 @@ _V6_IN_USE = IPv6Network("2000::/3")
 _RESERVED_NAMES = frozenset({"alt", "arpa", "example", "internal", "invalid", "local", "localhost", "onion", "test"})
 """Last labels that no public host has (RFC 6761, RFC 6762, RFC 7686, RFC 9476, ICANN)."""
 _NETWORKS_NAMES = frozenset({"corp", "home", "intranet", "lan", "localdomain", "private"})
-"""Last labels that are not delegated, and that private networks use."""
+"""Last labels that are not delegated and that private networks use."""
 
 
 def why_not_public(address: str) -> str | None:
-    """Return why an address is not public, in words for the user; None if it is clearly public.
+    """Return a text for the user that says why an address is not public; None if it is clearly public.
 
     Raises:
         ValueError: The text is not an address in its canonical notation.
@@ -88,5 +88,5 @@ def _why_not_public_v6(address: IPv6Address) -> str | None:
 
 
 def is_private_name(host: str) -> bool:
-    """Return whether a host name in lower case is one that no public host has; a single label is a local name."""
+    """Return whether no public host has this name, which must be in lower case. A single label is a local name."""
     return "." not in host or host.rpartition(".")[2] in _RESERVED_NAMES | _NETWORKS_NAMES

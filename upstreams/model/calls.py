@@ -8,7 +8,7 @@
 
 The members of a call are parameters, constants, or values `made` from parameters. A member whose name occurs in the
 path is inserted there as one segment; `{+name}` allows a value with slashes. All other members go into the query, or
-into the body of a `Post`. A member with the value None is left out.
+into the body for a `Post`. Members with the value None are omitted.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _Make = Callable[[Args, Accepts, Mapping[str, Any], Mapping[str, Any]], Call]
 
 
 class Made(NamedTuple):
-    """A member of a call that a function computes from parameter values; a parameter that was not sent is None."""
+    """A call member that a function computes from parameter values; a parameter that was not sent is None."""
 
     function: Callable[..., Value | None]
     params: tuple[Param, ...]
 
 
 class Secret(NamedTuple):
-    """A member of a call that is a credential, if the credential is configured."""
+    """A call member that holds a credential; omitted if the credential is not configured."""
 
     name: str
 
@@ -75,7 +75,7 @@ class Get:
         accepts: Accepts = "json",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Get:
-        """Return the same call with another source, as optional, with a session, or with a body that is not JSON."""
+        """Return the same call with another source, as optional, with a session, or with a body other than JSON."""
         other = type(self)(self.path, **self._members)
         other._via = {
             "source": source, "optional": optional, "needs_session": signed, "accepts": accepts, "headers": headers,
@@ -84,17 +84,17 @@ class Get:
 
     @property
     def accepts(self) -> Accepts:
-        """The form of the response body, if no map reads it."""
+        """The form of the response body if no map reads it."""
         accepts: Accepts = self._via.get("accepts", "json")
         return accepts
 
     def form(self, usual: Accepts) -> Accepts:
-        """Return the call's own form of body if that is not JSON, else `usual`."""
+        """Return the body form of this call if it is not JSON, else `usual`."""
         return self.accepts if isinstance(self.accepts, Form) else usual
 
     @property
     def params(self) -> tuple[Param, ...]:
-        """The parameters of the call, in order."""
+        """The parameters that the call uses, in order."""
         found: dict[str, Param] = {}
         for member in self._members.values():
             for param in (member,) if isinstance(member, Param) else member.params if isinstance(member, Made) else ():
@@ -102,7 +102,7 @@ class Get:
         return tuple(found.values())
 
     def at(self, args: Args, pages: Pages | None = None, **given: Value | tuple[str, ...] | None) -> Call:
-        """Build the call for these arguments; with `pages`, for one page of a list. `given` adds further members."""
+        """Build the call for these arguments; with `pages`, for one page of a list. `given` adds members."""
         if pages is None:
             return self.make(args, self.accepts, _NOTHING, given)
         return self.make(args, self.form(pages.accepts), pages.paging.query(args), given)
@@ -113,7 +113,7 @@ class Get:
         return _compiled(self)
 
     def _display(self, written: Mapping[str, str]) -> str:
-        """Return the code of the arguments of `Call` that follow the path."""
+        """Return the code for the arguments of `Call` after the path."""
         return f"{{{_members(written)}**more, **page}}, {self._rest('None')}"
 
     def _rest(self, body: str) -> str:
@@ -125,7 +125,7 @@ class Get:
 
 
 class Post(Get):
-    """A POST request that only reads, with its members as a JSON object; it is retried like a GET."""
+    """A POST request that only reads and is retried like a GET; its members are sent as a JSON object."""
 
     method = "POST"
 
@@ -134,7 +134,7 @@ class Post(Get):
 
 
 class PostForm(Get):
-    """A POST request that only reads, with its members as a form; it is retried like a GET."""
+    """A POST request that only reads and is retried like a GET; its members are sent as a form."""
 
     method = "POST"
 
@@ -151,7 +151,7 @@ def _sent(members: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _compiled(get: Get) -> _Make:
-    """Generate the function without loops: most requests make one call, and this function is most of its cost."""
+    """Generate the function without loops. Most requests make one call, and this function is most of its cost."""
     names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "sent": _sent}
     codes = {name: _code(member, names) for name, member in get._members.items()}
     in_path = {found[2] for found in _PLACE.finditer(get.path)}
@@ -164,7 +164,7 @@ def _compiled(get: Get) -> _Make:
     path = _PLACE.sub(_segment_code, get.path.replace("'", "%27"))
     query = {name: code for name, code in codes.items() if name not in in_path}
     lines.append(f"    return Call({'f' if in_path else ''}'{path}', {get._display(query)})")
-    exec("\n".join(lines), names)  # noqa: S102 - written above, from names that a platform declares
+    exec("\n".join(lines), names)  # noqa: S102 - generated above, from names that a platform declares
     function: _Make = names["make"]
     return function
 
@@ -249,8 +249,7 @@ def listing(
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
-    """Return an endpoint for a list with one call per page; `collect` is the maximum number of rows that a walk
-    collects."""
+    """Return an endpoint for a list with one call per page; `collect` limits the rows that a walk collects."""
     read = partial(_read_page, call, pages, call.form(pages.accepts))
     return listing_by(resource, summary, archetype, read, pages, collect=collect, **_with_params(options, call.params))
 
@@ -265,8 +264,10 @@ def listing_by(
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
-    """Return an endpoint for a list whose `read` makes further calls and returns `pages.page`; `params` belong to its
-    calls."""
+    """Return an endpoint for a list whose `read` makes further calls and returns `pages.page`.
+
+    `params` belong to its calls.
+    """
     params = (*options.get("params", ()), *pages.paging.params(collect))
     fields = _completed({**options, "params": ()}, params, pages.record, archetype)
     if not pages.paging.total:
@@ -285,7 +286,7 @@ def _read_page(call: Get, pages: Pages, accepts: Accepts, args: Args) -> Steps:
 
 
 def _completed(options: Options, params: tuple[Param, ...], record: MakeRecord, archetype: Archetype) -> dict[str, Any]:
-    """Return the fields of an endpoint, completed from its call and its map."""
+    """Return the fields of an endpoint, with defaults taken from its call and its map."""
     more = tuple(param for param in options.pop("params", ()) if param not in params)
     is_map = isinstance(record, RecordMap) and record.make is archetype.make
     return {**options, "params": (*params, *more), "record": record if is_map else None}

@@ -30,7 +30,7 @@ class CursorSigner:
         return digest.digest()
 
     def seal(self, binding: bytes, state: State) -> str:
-        """Return a token for `state`; `binding` identifies the endpoint and parameters that the token is valid for.
+        """Return a token for `state`; `binding` identifies the endpoint and parameters it is valid for.
 
         Raises:
             UpstreamFailed: The token would be too long to be sent back.
@@ -46,7 +46,7 @@ class CursorSigner:
         """Return the state in a token.
 
         Raises:
-            InvalidCursor: The token is malformed, was changed, or belongs to another request.
+            InvalidCursor: The token is malformed, was modified, or belongs to another request.
         """
         raw = _decoded(token)
         mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]

@@ -7,15 +7,15 @@ from typing import Literal
 from limits.errors import CircuitOpen, LimitError, Throttled
 
 Blame = Literal["source", "request", "node"]
-"""The cause of a failure: the source is unreachable, the source failed on this request, or this node or the caller left
+"""The cause of a failure. Either the source is unreachable, it failed on this request, or this node or the caller left
 too little time."""
 
 HELD_MAX_S = 86_400.0
-"""The longest accepted wait. Quotas reset within a day, so a longer value from an upstream is an error and is ignored.
-"""
+"""The longest accepted wait. Quotas reset at least daily, so a longer value from an upstream is an error and is
+ignored."""
 
 THROTTLED_S = 30.0
-"""Seconds to pause a throttled source that does not name a wait (spec 7.2)."""
+"""Seconds to pause a source that throttles without naming a wait (spec 7.2)."""
 
 BUSY_MAX_S = 60.0
 """The maximum Retry-After of `WorkersBusy`, in seconds."""
@@ -25,19 +25,19 @@ _TEXT_MAX = 500
 
 
 def _quoted(text: str) -> str:
-    """Return a text shortened to a readable length, without NUL. An upstream may send megabytes."""
+    """Return a text shortened to a readable length, with NUL replaced. An upstream may send megabytes."""
     return text[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 class UpstreamError(Exception):
-    """The base class of all refusals in this package."""
+    """The base class of all upstream errors in this package."""
 
 
 class NotFound(UpstreamError):
     """The upstream reports that the item does not exist, or answered without usable data (spec 7.2, 7.3).
 
     `reason` is one of the specification's reasons (`account_private`, `account_gone`, ...) or None. `by_status` is true
-    if only the status says so. A server also answers with that status if it does not know the path.
+    if the status is the only evidence. A server also answers with that status if it does not have the path.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class NotFound(UpstreamError):
         self.reason = reason
         self.by_status = by_status
         self.spoke_json = True
-        """Set to False by the reader of an answer that contained no JSON."""
+        """False if the answer contained no JSON; set by the reader of the answer."""
 
 
 class PageTooCostly(NotFound):
-    """A page exceeded the time or memory limit of a page, so its work was stopped. The caller pays for it.
+    """A page exceeded its time or memory limit and processing was stopped. The caller is charged.
 
     Raise this only if the page itself caused the cost, never for work of this node or of another page. All other
     failures are refunded (`billing.charges.refunds`).
@@ -81,7 +81,7 @@ class UpstreamFailed(UpstreamError):
 
 
 class PartUnavailable(UpstreamFailed):
-    """A part of a composite belongs to a platform that this node does not serve, or has no credential for."""
+    """A part of a composite needs a platform that this node does not serve, or a credential that it does not have."""
 
 
 class SourceUnusable(UpstreamError):
@@ -93,7 +93,7 @@ class SourceUnusable(UpstreamError):
 
 
 class NoJson(UpstreamFailed):
-    """The upstream sent something other than JSON with a success status, such as a proxy's page."""
+    """The upstream answered with a success status but without JSON, for example with a proxy's page."""
 
 
 class UpstreamThrottled(UpstreamError):
@@ -131,7 +131,7 @@ class InvalidArgument(UpstreamError):
 
 
 class OtherSoftware(InvalidArgument):
-    """The host that a caller named runs software other than its source requires, as its own answer shows."""
+    """According to its own answer, a host that a caller named runs different software than its source requires."""
 
 
 class InvalidCursor(UpstreamError):
@@ -143,11 +143,11 @@ class InvalidCursor(UpstreamError):
 
 
 class StaleCursor(UpstreamError):
-    """A valid cursor of ours that the upstream no longer accepts (decisions 10)."""
+    """A valid cursor of ours, for a position that the upstream no longer accepts (decisions 10)."""
 
 
 class TargetRefused(UpstreamError):
-    """A user's URL leads, or may lead, to an address that is not clearly public. The text is for the user.
+    """A user's URL leads, or may lead, to an address that is not clearly public. The message is shown to the user.
 
     `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address; or software, if the host's answer
     shows that it does not run the expected software.
@@ -159,7 +159,7 @@ class TargetRefused(UpstreamError):
 
 
 class UnexpectedBody(UpstreamError):
-    """A body without the documented structure; the fetch turns it into `UpstreamFailed`."""
+    """A body without the documented structure; the fetch converts it to `UpstreamFailed`."""
 
 
 class TooLarge(UnexpectedBody):
@@ -167,17 +167,17 @@ class TooLarge(UnexpectedBody):
 
 
 UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""The exceptions that a platform's reader raises for a body with an unexpected structure."""
+"""The exceptions that a platform's reader raises if a body has an unexpected structure."""
 
 
 def unreadable(source: str, exc: Exception) -> UpstreamFailed:
-    """Return the failure for one of the `UNREADABLE` exceptions."""
-    told = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # for other exceptions, only the log has details
-    return UpstreamFailed(source, f"the body does not have the documented structure{told}")
+    """Return the failure that one of the `UNREADABLE` exceptions means."""
+    detail = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of other exceptions, only the log has the details
+    return UpstreamFailed(source, f"the body does not have the documented structure{detail}")
 
 
 def most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
-    """Return the failure to report: the endpoint's own, or the one with the shortest wait if that only asks to wait."""
+    """Return the failure to report: the first one, or the one with the shortest wait if the first only asks to wait."""
     return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
 
 

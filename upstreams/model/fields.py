@@ -19,9 +19,9 @@ from upstreams.model.errors import TooLarge, UnexpectedBody
 Json = dict[str, Any]
 T = TypeVar("T")
 ROWS_MAX = 1_000
-"""Maximum number of rows on a page. No request to a platform asks for more than 100."""
+"""Maximum number of rows on a page. No request to a platform asks for more than 100 rows."""
 WHOLE_MAX = 20_000
-"""Maximum number of rows in a list that is sent as a whole and of which a page is a part."""
+"""Maximum number of rows in a list that is sent as a whole and split into pages here."""
 HTML_MAX = 1024 * 1024
 """Maximum characters of a text with markup. Reading more in one piece would block other requests."""
 
@@ -91,7 +91,7 @@ def count(value: Json, name: str, *others: str) -> int | None:
 
 
 def total_of(counts: Iterable[int | None]) -> int | None:
-    """Return the sum of the counts that are not None; None if all are None or the sum exceeds 64 bits."""
+    """Return the sum of the counts that are not None. None if all are None or if the sum exceeds 64 bits."""
     total: int | None = None
     for one in counts:
         if one is not None:
@@ -136,8 +136,8 @@ _MARKUP = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-"""A tag or a comment. Every branch also matches at the end of the text if the markup is not closed, as browsers do. No
-start is tried in vain, so the time is linear in the length for any input."""
+"""A tag or a comment. Every branch also matches at the end of the text if the markup is not closed, as browsers do.
+Every match attempt succeeds, so the time is linear in the length for any input."""
 _BLOCKS = """
     address article aside blockquote dd details div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li
     main nav ol p pre section summary table tr ul
@@ -155,15 +155,15 @@ _REMEMBERED_MAX = 2_000
 _FREQUENT_REFERENCES = (
     ("&quot;", '"'), ("&#x27;", "'"), ("&#39;", "'"), ("&#x2F;", "/"), ("&lt;", "<"), ("&gt;", ">"), ("&nbsp;", "\xa0"),
 )  # fmt: skip
-"""Replaced before all other references, at a tenth of the cost of `unescape`. None of these characters can complete
-another reference, which would need an ampersand, a letter, a digit or a semicolon."""
+"""Replaced before all other references, at a tenth of the cost of `unescape`. This is safe: another reference could
+only be completed by an ampersand, a letter, a digit or a semicolon, and none of these characters is one."""
 _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
-"""A numeric reference beyond any character; int() rejects the longest ones."""
+"""A numeric reference beyond any character. It is removed first, because int() rejects very long numbers."""
 
 _SURROGATES = re.compile(
     r"&#(?:x(d[89ab][0-9a-f]{2})|(5[56]\d{3}));&#(?:x(d[c-f][0-9a-f]{2})|(5[67]\d{3}));", re.IGNORECASE | re.ASCII
 )
-"""References to the two surrogates of one character, as JavaScript programs write them."""
+"""References to the two surrogates of one character, as JavaScript programs encode it."""
 
 
 def plain(html: str | None) -> str | None:
@@ -196,7 +196,7 @@ def _plain(html: str) -> str | None:
 
 
 _remembered = lru_cache(maxsize=2_048)(_plain)
-"""Cached, because the same bios and posts return with every refresh."""
+"""The plain form is cached, because the same bios and posts return with every refresh."""
 
 
 def _with_references_read(text_left: str) -> str:
@@ -218,7 +218,7 @@ def _paired(found: re.Match[str]) -> str:
 
 
 def _without_usual_tags(html: str) -> str:
-    """Like `_without_markup` at a third of the cost; return "" if there are unusual tags or attributes."""
+    """Like `_without_markup`, at a third of the cost. Return "" if the text has unusual tags or attributes."""
     first, *others = html.split("<")
     pieces = [first]
     for other in others:
@@ -238,7 +238,7 @@ def _without_usual_tags(html: str) -> str:
 def _without_markup(html: str) -> str:
     """Return the text between tags, with each tag replaced by its text."""
     pieces = _MARKUP.split(html)
-    del pieces[1::3]  # now text and tag alternate
+    del pieces[1::3]  # text and tag alternate from here
     pieces[1::2] = [_IN_PLACE_OF.get(tag.lower(), "") if tag else "" for tag in pieces[1::2]]
     return "".join(pieces)
 
@@ -251,8 +251,8 @@ def decoded(raw: bytes) -> str:
 
 def any_true(*marks: object) -> bool | None:
     """Return whether one of the marks is true; None if all are None."""
-    told = [mark for mark in marks if mark is not None]
-    return any(told) if told else None
+    known_marks = [mark for mark in marks if mark is not None]
+    return any(known_marks) if known_marks else None
 
 
 def joined(*pieces: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Records as field maps: a table of our fields and where each one is read from, compiled at first use.
+"""Field maps: tables of our fields and where each one is read from, compiled at first use.
 
     byline_of = record_map(byline, id=ident("id"), username=text("login"), url=text("html_url"))
     post_of = record_map(
@@ -35,7 +35,7 @@ from upstreams.model.readers import NEVER, Reader
 
 _NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Raised by a decoder for a body that must be read from its full JSON."""
+"""Raised by a decoder if a body must be read from its full JSON instead."""
 
 
 @dataclass(frozen=True)
@@ -57,31 +57,35 @@ class _Below(Reader):
 
 @dataclass(frozen=True, eq=False)
 class RecordMap:
-    """A record as a table: for each argument of its constructor, the reader of the upstream's value."""
+    """A record as a table that maps each argument of its constructor to the reader of the upstream's value."""
 
     make: Make
     readers: Mapping[str, Reader]
     ext: Mapping[str, Reader]
 
     def __call__(self, value: fields.Json, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
-        """Return the record of a fully parsed object; `given` are the values of the request."""
+        """Return the record of a fully parsed object; `given` holds the values of the request."""
         build, takes_given = self._from_json
         record: Record = build(value, given) if takes_given else build(value)
         return record
 
     def at(self, path: str, *, unless: Reader | None = None) -> Reader:
-        """Return a reader for such a record in the object under `path`.
+        """Return a reader for this map's record in the object under `path`.
 
-        The reader returns None if the object has no values, or if `unless`, which reads the containing object, is true.
+        The reader returns None if the object has no values, or if `unless`, a reader of the containing object, returns
+        true.
         """
         return _Below(self, path, unless)
 
     def here(self, *, unless: Reader | None = None) -> Reader:
-        """Return a reader for such a record from members of the same object; None in the same cases as for `at`."""
+        """Return a reader for this map's record from members of the same object.
+
+        It returns None in the cases described at `at`.
+        """
         return _Below(self, "", unless)
 
     def inside(self, path: str) -> RecordMap:
-        """Return the map for objects that contain this map's object under a name."""
+        """Return the same map for objects that contain this map's object under `path`."""
         readers = {name: reader.inside(path) for name, reader in self.readers.items()}
         return replace(self, readers=readers, ext={name: reader.inside(path) for name, reader in self.ext.items()})
 
@@ -94,28 +98,31 @@ class RecordMap:
 
     @cached_property
     def unfilled(self) -> frozenset[str]:
-        """The fields that the records never fill, with dots; it does not cover members of lists and of `ext`."""
+        """The fields that the records never fill, with dots for nested fields.
+
+        Members of lists and of `ext` are not covered.
+        """
         return frozenset(_unfilled(self.make(**{name: _Filled(name) for name in self.readers}), self.readers))
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression of the record."""
+        """Return the expression that builds the record."""
         return self._display({name: to.once(reader) for name, reader in self.readers.items()}, to)
 
     def emit_or_none(self, to: Emitter) -> str:
-        """Return the expression of the record, or of None if all fields are None."""
+        """Return the expression that builds the record, or None if all fields are None."""
         found = {name: to.once(reader) for name, reader in self.readers.items()}
         nothing = " and ".join(f"{one} is None" for one in found.values())
         return f"(None if {nothing} else {self._display(found, to)})"
 
     def _display(self, found: Mapping[str, str], to: Emitter) -> str:
-        """Write the record as the constructor builds it from these expressions."""
+        """Return the record's source code, with these expressions as the arguments of its constructor."""
         ext = {name: _Expression(to.once(reader)) for name, reader in self.ext.items()}
         written = {name: _Expression(expression) for name, expression in found.items()}
         blank = self.make(**dict.fromkeys(found))
         return _literal(self.make(**written, **({"ext": ext} if ext else {})), blank)
 
     def decode(self, raw: bytes) -> Any:
-        """Decode a body that is one such object. Raises one of `UNDECODED`."""
+        """Decode a body that is one object of this map. Raises one of `UNDECODED`."""
         return self._compiled[0](raw)
 
     def read(self, body: Any, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
@@ -139,7 +146,7 @@ class RecordMap:
 
 
 class _Filled(str):
-    """A placeholder in a record for the argument of this name."""
+    """A placeholder in a record for the argument with this name."""
 
     __slots__ = ()
 
@@ -156,13 +163,13 @@ def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
 
 
 class _Expression(str):
-    """Code in place of a value in a record."""
+    """Source code that takes the place of a value in a record."""
 
     __slots__ = ()
 
 
 def _literal(value: Any, blank: Any) -> str:
-    """Return the source code of a record whose values are code; `blank` is the record without values."""
+    """Return the source code of a record whose values are source code; `blank` is the record without values."""
     if isinstance(value, _Expression):
         return f"({value} or [])" if blank == [] else str(value)
     if isinstance(value, dict):
@@ -172,7 +179,7 @@ def _literal(value: Any, blank: Any) -> str:
 
 
 class Rows:
-    """Decodes the list of objects at the path `at` of a body, or a body that is the list, to records.
+    """Decodes the list of objects at the path `at` of a body to records. Without `at`, the body is the list.
 
     `also` names further members of the body to decode, such as a cursor or a total. Names may contain dots. If the row
     is a function instead of a map, it receives whole objects, and the body is plain JSON.
@@ -203,7 +210,7 @@ class Rows:
     def records(
         self, body: Any, start: int = 0, stop: int | None = None, given: Mapping[str, Any] = _NONE_GIVEN
     ) -> list[Record]:
-        """Return the records of a decoded body or of plain JSON; with `start` and `stop`, of a slice of a long list.
+        """Return the records of a decoded body or of plain JSON; with `start` and `stop`, only a slice of a long list.
 
         Raises:
             UnexpectedBody: The list is missing, or is longer than any page.
@@ -234,7 +241,7 @@ def _down(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
 
 
 def _below(body: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of a decoded body or of plain JSON; None if the path does not exist."""
+    """Return the value at a path of a decoded body or of plain JSON; None if nothing is there."""
     found = body if path == () or isinstance(body, msgspec.Struct) else fields.obj(body)
     for name in path:
         if isinstance(found, msgspec.Struct):
@@ -245,7 +252,7 @@ def _below(body: Any, path: Sequence[str]) -> Any:
 
 
 def record_map(make: Make, *, ext: Mapping[str, Reader] | None = None, **readers: Reader) -> RecordMap:
-    """Return the map of a record that `make` constructs, from its arguments by name.
+    """Return the map of a record that `make` constructs, given a reader for each of its arguments.
 
     Raises:
         TypeError: The constructor does not have such an argument, or a required argument is missing.

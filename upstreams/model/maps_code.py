@@ -1,4 +1,4 @@
-"""Generates the function that a field map is compiled to, and the types that its decoder creates."""
+"""Generates the function that a field map is compiled to, and the types for its decoder."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Only = Literal["", "text", "texts"]
 
 @dataclass(slots=True)
 class Shape:
-    """The members of an object that are read, and how they are read."""
+    """The members of an object that are read, and the form in which each one is read."""
 
     kind: Kind = "object"
     members: dict[str, Shape] = field(default_factory=dict)
     only: Only = ""
-    """The only form in which a value is read, if there is just one. The decoder then creates that form and rejects
+    """The only form in which a value is read, if there is just one. The decoder then decodes that form and rejects
     others."""
     takes_given: bool = False
     """Whether the function also takes the values of the request."""
     inner: dict[str, Shape] = field(default_factory=dict)
-    """Members that are objects with the same members and replace this object."""
+    """Members that are objects with the same members and, if present, replace this object."""
     type: type[msgspec.Struct] | None = None
-    """The type that a decoder creates for this shape, once it is defined."""
+    """The type that the decoder creates for this shape; None until it is defined."""
 
     def member(self, name: str, kind: Kind, only: Only = "") -> Shape:
         """Return the member of this name, read as this kind.
@@ -41,12 +41,12 @@ class Shape:
         return found
 
     def in_place(self, name: str) -> Shape:
-        """Return the member of this name that replaces the object if present, and is read in the same way."""
+        """Return the member of this name that replaces the object if present, and has the same members."""
         return self.inner.setdefault(name, Shape(members=self.members))
 
 
 OR_SELF = "?"
-"""The suffix of a name in a path that stands for the object under the name, or else for its parent object."""
+"""A suffix of a name in a path. It selects the object under the name, or the parent object if there is none."""
 _PLACE = "<value {}>"
 _READ: dict[tuple[Only, bool], str] = {
     ("text", True): "({x} or None)",
@@ -54,7 +54,8 @@ _READ: dict[tuple[Only, bool], str] = {
     ("texts", True): '(v if (v := {x}) is None or "" not in v else [e for e in v if e])',
     ("texts", False): "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)",
 }
-"""The code that reads a value in a form: if a decoder already created that form, and if the value may be anything."""
+"""The code that reads a value in a form. True if the decoder already created that form, False if the value may be
+anything."""
 _EMPTY: dict[str, Any] = {}
 
 
@@ -62,24 +63,24 @@ class Emits(Protocol):
     """Generates the code that reads one value."""
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression of the value; lines that it needs before it are added to `to`."""
+        """Return the expression of the value; statements that must precede it are added to `to`."""
 
 
 @dataclass(slots=True)
 class _Program:
-    """The function of one map while it is generated, and the objects that it refers to."""
+    """The function of one map during its generation, and the objects that it refers to."""
 
     from_json: bool
     names: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, Shape] = field(default_factory=dict)
-    """The names for a missing object of each shape."""
+    """The names of the empty objects that replace missing ones, with their shapes."""
     typed: list[tuple[Shape, str, Only]] = field(default_factory=list)
-    """The values that are read in one form; the index is the number of their placeholder in the code."""
+    """The values that are read in a single form. The index is the number of their placeholder in the code."""
     variables: int = 0
     takes_given: bool = False
 
     def bind(self, value: Any) -> str:
-        """Return a name for an object."""
+        """Return the name that the code uses for an object."""
         if value is None:
             return "None"
         for name, known in self.names.items():
@@ -90,7 +91,7 @@ class _Program:
         return name
 
     def variable(self) -> str:
-        """Return an unused name."""
+        """Return an unused variable name."""
         self.variables += 1
         return f"v{self.variables}"
 
@@ -103,8 +104,10 @@ class _Program:
         return name
 
     def only(self, shape: Shape, found: str, form: Only) -> str:
-        """Return a placeholder for a value. Whether the member is read only in this form is known once all readers are
-        done."""
+        """Return a placeholder for a value.
+
+        Whether the member is read in other forms too is known only after all readers were processed.
+        """
         self.typed.append((shape, found, form))
         return _PLACE.format(len(self.typed) - 1)
 
@@ -128,7 +131,7 @@ class Emitter:
         self.body: list[str] = []
 
     def bind(self, value: Any) -> str:
-        """Return a name for an object that the code uses."""
+        """Return the name that the code uses for an object."""
         return self._program.bind(value)
 
     def once(self, reader: Emits) -> str:
@@ -176,12 +179,12 @@ class Emitter:
         into = into or self.put("None" if first else "[]")
         below = Emitter(self._program, entry, shape.member(last, "list"))
         value = below.put(reader.emit(below))
-        told = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
+        store = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
         self.body += [
             f"for {entry} in {f'{self.bind(_objects)}({found})' if self._program.from_json else f'{found} or ()'}:",
             *(f"    {line}" for line in below.body),
             f"    if {value} is not None:",
-            *(f"        {line}" for line in told),
+            *(f"        {line}" for line in store),
         ]
         return into
 

@@ -13,7 +13,7 @@ from upstreams.model.errors import InvalidArgument
 
 Value = str | int | bool
 State = Mapping[str, str | int]
-"""The start of the next page, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
+"""The start of the next page, in the terms of the upstream: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
 Credentials = Mapping[str, str]
 _DROPPED = re.compile(r"[\t\r\n]")
 _QUERY = re.compile(r"[?#]")
@@ -21,7 +21,7 @@ _QUERY = re.compile(r"[?#]")
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One query parameter of an endpoint, as shown in the guide (spec 2.4), and the canonical form of its values.
+    """A query parameter of an endpoint, as shown in the guide (spec 2.4), and the canonical form of its values.
 
     Every spelling of a value is first converted to the same canonical text. That text is sent upstream, and identifies
     responses, cursors and charges (decisions 8).
@@ -38,32 +38,32 @@ class Param:
     maximum: int | None = None
     length_max: int = 500
     strip: str = ""
-    """Characters that may precede a value without being part of it, such as an at sign."""
+    """Characters that may precede a value without being part of it, such as `@`."""
     fold: bool = False
     """Whether the platform ignores case, so that values are converted to lower case."""
     blanks: str = ""
-    """The text with which the platform replaces each run of spaces."""
+    """The text by which the platform replaces each run of spaces."""
     pattern: str = ""
-    """The regular expression that a whole canonical value matches."""
+    """A regular expression that must match the whole canonical value."""
     forms: tuple[str, ...] = ()
-    """Regular expressions of other spellings, such as URLs. The value consists of the matched groups, joined by
-    slashes. A URL is matched without its scheme, `www.` and user, with the host in lower case; first without its query
-    and fragment, then with them."""
+    """Regular expressions for other spellings, such as URLs. The value consists of the matched groups, joined by
+    slashes. URLs are matched without scheme, `www.` and user, and with the host in lower case; first without query and
+    fragment, then with them."""
     problem: str = ""
-    """A description of valid values, for patterns that the example does not explain."""
+    """A description of valid values, for patterns that the example does not make clear."""
     is_host: bool = False
     is_address: bool = False
-    """Whether the value is a whole URL, which is called as given: host, path and query, without its scheme."""
+    """Whether the value is a whole URL, whose host, path and query are called as given."""
     platform: str = ""
-    """The slug of the platform that the values belong to, for composites with parts from several platforms."""
+    """The slug of the platform that the values belong to, for composites that combine several platforms."""
 
     @property
     def example_value(self) -> Value:
-        """The example as a value of a request."""
+        """The example, converted to a value of a request."""
         return self.example if self.type in ("integer", "boolean") else self.canonical(self.example)
 
-    def asks_for(self, value: Value, slug: str) -> bool:  # noqa: ARG002 - of names it depends on the value
-        """Return whether a value selects a platform of a composite; a URL selects all of them."""
+    def asks_for(self, value: Value, slug: str) -> bool:  # noqa: ARG002 - for names, it depends on the value
+        """Return whether a value selects a platform of a composite. A URL selects all of them."""
         return self.type == "url" or slug == self.platform
 
     def canonical(self, text: str) -> str:
@@ -75,7 +75,7 @@ class Param:
         value = text.strip()
         if self.is_address:
             return self._whole(value)
-        if self.forms and not value.isalnum():  # a URL never is
+        if self.forms and not value.isalnum():  # a URL is always a string
             value = self._read(value)
         if self.strip:
             while value.startswith(self.strip):
@@ -91,22 +91,27 @@ class Param:
         return value
 
     def _whole(self, value: str) -> str:
-        """Return the URL without scheme and fragment, its percent-encoding normalized; path and query are otherwise
-        unchanged."""
+        """Return the URL without scheme and fragment, with normalized percent-encoding.
+
+        Path and query are otherwise unchanged.
+        """
         found = _ADDRESS.fullmatch(value)
         if found is None:
             raise InvalidArgument(self.name, f"must be a complete URL, such as {self.example}")
         return found[1].lower() + _coded(found[2] or "/") + _coded(found[3] or "")
 
     def at_address(self, address: str) -> str | None:
-        """Return the canonical value in a URL; None if the URL has none of the parameter's forms."""
+        """Return the canonical value in a URL; None if none of the parameter's forms match the URL."""
         try:
             return None if match_form(self.forms, address) is None else self.canonical(address)
         except InvalidArgument:
             return None
 
     def _read(self, value: str) -> str:
-        """Return the value in a URL. It may again be a URL: a canonical value must be its own canonical form."""
+        """Return the value in a URL.
+
+        The forms are applied repeatedly, because the value may be a URL again and a canonical value must not change.
+        """
         while (found := _read_as(self.forms, value)) is not None and found != value:
             value = found.strip()
         return value
@@ -118,7 +123,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _UNRESERVED = re.compile(r"%(2[dDeE]|3\d|4[1-9a-fA-F]|5[\daAfF]|6[1-9a-fA-F]|7[\daAeE])")
-"""Percent-codes of letters, digits, hyphen, dot, underscore and tilde, which equal these characters (RFC 3986, 2.3)."""
+"""Percent-codes of letters, digits, hyphen, dot, underscore and tilde, which are equivalent to these characters (RFC
+3986, 2.3)."""
 _SCHEME = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE
 )
@@ -128,27 +134,27 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CODE = re.compile(r"%([0-9A-Fa-f]{2})?")
-_AS_THEY_ARE = "/?%:@!$&'()*+,;=[]~"
+_SAFE = "/?%:@!$&'()*+,;=[]~"
 
 
 def _coded(piece: str) -> str:
-    """Normalize the percent-encoding of a path or query: codes in capitals and only where needed."""
+    """Normalize the percent-encoding of a path or query: codes in upper case, and only where needed."""
 
     def one(code: re.Match[str]) -> str:
         letter = chr(int(code[1], 16)) if code[1] else ""
         return letter if _UNRESERVED.fullmatch(code[0]) else code[0].upper() if letter else "%25"
 
-    return _CODE.sub(one, quote(piece, safe=_AS_THEY_ARE, errors="replace"))
+    return _CODE.sub(one, quote(piece, safe=_SAFE, errors="replace"))
 
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:
-    """Return the value in one of these spellings; None if it has none of them."""
+    """Return the value in one of these spellings; None if none of them match."""
     matched = match_form(forms, value)
     return matched and "/".join(unquote(group) for group in matched.groups() if group is not None)
 
 
 def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
-    """Return the match of the first of these spellings that fits a value; its groups remain percent-encoded."""
+    """Return the match of the first of these spellings that matches a value; its groups remain percent-encoded."""
     found = _SCHEME.match(value)
     if found is None or _DROPPED.search(value):
         return None
@@ -165,7 +171,7 @@ def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
 
 
 class AddressForm(NamedTuple):
-    """A form of URLs that leads to an endpoint; its named groups are the values of parameters."""
+    """A form of URL that leads to an endpoint. Its named groups are parameter values."""
 
     resource: str
     form: str
@@ -175,9 +181,10 @@ _HOST = r"(?=.{4,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z][a-z0-
 """A host name. All labels except the last may contain underscores, as in `my_show.example.org`."""
 
 
-def Host(name: str, *, default: str | None = None, example: str = "", description: str = "") -> Param:  # noqa: N802 - reads as a declaration
-    """Return a parameter for a host that the caller names, in any spelling of its URL; it is part of the platform's
-    sources.
+def Host(name: str, *, default: str | None = None, example: str = "", description: str = "") -> Param:  # noqa: N802 - reads like a declaration
+    """Return a parameter for a host that the caller names, in any spelling of its URL.
+
+    It becomes part of source addresses.
 
     Credentials are never sent to this host, and it is called only if its address is clearly public (`upstreams.guard`).
     """
@@ -197,7 +204,7 @@ def Host(name: str, *, default: str | None = None, example: str = "", descriptio
     )
 
 
-def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 - reads as a declaration
+def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 - reads like a declaration
     """Return a parameter for a whole URL on any host; `upstreams.model.paths` turns it into a call."""
     return Param(name, description, example, type="url", length_max=2_000, is_address=True)
 
@@ -216,11 +223,11 @@ def forms_at_host(mark: str) -> tuple[str, ...]:
 
 
 AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
-"""The part of the name's pattern that follows the name itself."""
+"""The part of a name's pattern that follows the name itself and matches its host."""
 
 
 def at_host(name: str | None) -> str | None:
-    """Return such a name as `name@host`."""
+    """Return the canonical form of a name as `name@host`."""
     return name and name.replace("/", "@")
 
 
@@ -238,7 +245,7 @@ def limit(maximum: int, default: int = 20) -> Param:
 
 
 def collected(maximum: int, default: int) -> Param:
-    """Return the parameter for the number of items that an endpoint collects over several pages (spec 4.3, rule 7)."""
+    """Return the parameter for the number of items that an endpoint collects over all pages (spec 4.3, rule 7)."""
     return Param(
         "limit",
         f"Number of items to collect, 1 to {maximum}, over as many pages as needed. Each page is billed.",
@@ -252,10 +259,9 @@ def collected(maximum: int, default: int) -> Param:
 
 @dataclass(slots=True)
 class Args:
-    """The arguments of a `read`: validated parameters, the state of the cursor, the platform's credentials and the
-    time.
+    """The arguments of a `read`: validated parameters, the cursor's state, the platform's credentials and the time.
 
-    Never modify an instance. The class is not frozen only because every request creates one.
+    Never modify an instance. The class is not frozen, because every request creates one and frozen classes are slower.
     """
 
     values: Mapping[str, Value]
@@ -263,8 +269,7 @@ class Args:
     credentials: Credentials = field(default_factory=dict)
     now_at: float = 0.0
     account_id: str = ""
-    """The account of the request. It is used only to share capacity fairly, and is not part of a key, a cursor or a
-    response."""
+    """The account of the request, used only to share capacity fairly. It is not part of any key, cursor or response."""
 
     def text(self, name: str) -> str:
         """Return a string parameter that is always set: required, or with a default."""
@@ -283,11 +288,11 @@ class Args:
         return value
 
     def position(self, key: str, first: int) -> int:
-        """Return the page number or offset under `key` in the cursor, or `first` without a cursor."""
+        """Return the page number or offset under `key` in the cursor; without a cursor, `first`."""
         value = self.cursor.get(key, first) if self.cursor else first
         return value if isinstance(value, int) else first
 
     def token(self, key: str = "c") -> str | None:
-        """Return the upstream's cursor inside our cursor, or None on the first page."""
+        """Return the upstream's cursor inside our cursor; None on the first page."""
         value = self.cursor.get(key) if self.cursor else None
         return None if value is None else str(value)

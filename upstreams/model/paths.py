@@ -1,6 +1,6 @@
-"""Checks that a path leads where its adapter intended, so that a caller's value cannot redirect it to another path.
+"""Checks that a path leads where its adapter intended. A caller's value cannot redirect it to another path.
 
-Calls to whole URLs, named by callers or answers, use the host, path and query as given. Servers resolve `.` and `..`
+Calls to whole URLs, from callers or from answers, use the host, path and query as given. Servers resolve `.` and `..`
 even if they are percent-encoded once or twice, or next to an encoded slash. Some treat Unicode compatibility forms of
 these characters as the characters themselves.
 """
@@ -22,14 +22,14 @@ _DECODED_TIMES = 3
 _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 
 _HOST: Final = replace(Host("host"), forms=())
-"""A host exactly as given, including `www.`."""
-_TOLD: Final = Address("url", "A URL in an answer.", "https://example.org/x")
+"""A host name exactly as given, including `www.`."""
+_URL_IN_ANSWER: Final = Address("url", "A URL in an answer.", "https://example.org/x")
 
 
 class Located:
-    """The subject of endpoints, identified by its URL, which includes the host, or by a name on the `host`.
+    """The subject of an endpoint, identified by a URL that includes the host, or by a name on the host in `host`.
 
-    The canonical form of such a URL is its host, a slash and the name.
+    The canonical form of the URL is its host, a slash and the name.
     """
 
     __slots__ = ("_address", "_host", "groups", "name", "params")
@@ -39,16 +39,16 @@ class Located:
         self.groups = (tuple(one.name for one in params),)
         """The parameters of which exactly one must be sent."""
         self.name = next(one for one in params if one.type != "url")
-        """The parameter that a call receives, whichever one was sent."""
+        """The parameter that a call receives, regardless of the parameter that was sent."""
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values unchanged, because the URL has its own parameter."""
+        """Return the values unchanged, because the URL has a parameter of its own."""
         return values
 
     def placed(self, args: Args) -> Args:
-        """Return the arguments with the name and the host from the URL; unchanged if no URL was sent.
+        """Return the arguments with the name and the host from the URL, or unchanged if no URL was sent.
 
         Raises:
             InvalidArgument: The host is not clearly public.
@@ -62,10 +62,10 @@ class Located:
 
 
 class Within:
-    """The subject of endpoints, identified by its number, or in the same parameter by a URL that includes the place.
+    """The subject of an endpoint, identified by its number or by a URL that also names the place, in one parameter.
 
-    The canonical form of such a URL is the place, a slash and the number. The place is another parameter of the
-    platform, such as a site, a country or a host. A name may be used instead of a number.
+    The canonical form of the URL is the place, a slash and the number. The place is another parameter of the platform,
+    such as a site, a country or a host. A name may be used instead of a number.
     """
 
     __slots__ = ("_name", "groups", "params", "place")
@@ -78,7 +78,7 @@ class Within:
         self._name = subject.name
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values, with the number and the place extracted from a URL among them.
+        """Return the values. If they contain a URL, replace it by the number and the place in it.
 
         Raises:
             InvalidArgument: A different place was also sent, or the place does not exist.
@@ -92,10 +92,10 @@ class Within:
         return {**values, self._name: number, self.place.name: place}
 
     def placed(self, args: Args) -> Args:
-        """Return the arguments with number and place extracted; a place equal to the default counts as not sent.
+        """Return the arguments with number and place extracted. A place that equals the default counts as not sent.
 
         Raises:
-            InvalidArgument: In the same cases as `settled`.
+            InvalidArgument: The URL names a different place than the one sent, or its place does not exist.
         """
         if "/" not in str(args.values.get(self._name, "")):
             return args
@@ -106,10 +106,10 @@ class Within:
 
 @dataclass(slots=True)
 class AddressCall(Call):
-    """A call to a whole URL that a caller or an answer named; empty segments in its path are allowed."""
+    """A call to a whole URL from a caller or an answer. Empty segments in its path are allowed."""
 
     written: str = ""
-    """The query as given, which replaces the members."""
+    """The query as given, which is sent instead of the members."""
 
     def target(self, base_path: str) -> str:
         """See `Call`."""
@@ -129,19 +129,21 @@ def address_call(name: str, address: str, *, source: str, accepts: Accepts, opti
     return AddressCall(f"/{path}", source=source, accepts=accepts, optional=optional, host=host, written=written)
 
 
-def told_call(address: str | None, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall | None:
-    """Return the call to a URL in an answer; None if it is not a callable URL."""
+def call_from_answer(
+    address: str | None, *, source: str, accepts: Accepts, optional: bool = False
+) -> AddressCall | None:
+    """Return the call to a URL in an answer; None if the URL cannot be called."""
     try:
-        written = _TOLD.canonical(address or "")
+        written = _URL_IN_ANSWER.canonical(address or "")
         return address_call("url", written, source=source, accepts=accepts, optional=optional)
     except InvalidArgument:
         return None
 
 
 def leads_straight(wanted: Wanted) -> bool:
-    """Return whether no call has a path with an empty segment, or with one that is `.` or `..` in any encoding.
+    """Return whether no path of these calls has an empty segment, or a segment that is `.` or `..` in any encoding.
 
-    An empty segment is allowed in a URL that was given as a whole.
+    Empty segments are allowed in a URL that was given as a whole.
     """
     if not isinstance(wanted, Call):
         return not isinstance(wanted, tuple) or all(map(leads_straight, wanted))
@@ -153,19 +155,19 @@ def leads_straight(wanted: Wanted) -> bool:
     return is_plain or not has_dots(path)
 
 
-def detours(wanted: Wanted) -> int:
-    """Return the number of segments in the paths of these calls that are empty, or `.` or `..` in any encoding."""
+def count_detours(wanted: Wanted) -> int:
+    """Return how many segments in the paths of these calls are empty, or `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
-        return sum(map(detours, wanted))
+        return sum(map(count_detours, wanted))
     segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []
     is_whole = isinstance(wanted, AddressCall)
     return sum(1 for segment in segments if has_dots(segment) or not (segment or is_whole))
 
 
-def climbs(wanted: Wanted) -> bool:
-    """Return whether a call has a path with a segment that is `.` or `..` in any encoding."""
+def has_dot_segment(wanted: Wanted) -> bool:
+    """Return whether the path of a call has a segment that is `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
-        return any(map(climbs, wanted))
+        return any(map(has_dot_segment, wanted))
     return isinstance(wanted, Call) and has_dots(wanted.path)
 
 

@@ -1,4 +1,4 @@
-"""Readers, each for one field: from the members that a field map names to the plain value, or None (decisions 3).
+"""Readers. Each reads one field from the members that a field map names, as a plain value or None (decisions 3).
 
 A dot in a name leads into a nested object: `count("reactions.total_count")`. If a reader has several names, the first
 one with a value is used.
@@ -18,11 +18,11 @@ class Reader:
     """Reads one field of a record."""
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression of the value."""
+        """Return the expression that reads the value."""
         raise NotImplementedError
 
     def inside(self, path: str) -> Reader:
-        """Return the same reader for an object that contains this reader's object under `path`."""
+        """Return a reader of the same value for objects that contain this reader's object under `path`."""
         raise NotImplementedError
 
 
@@ -34,7 +34,7 @@ class _Value(Reader):
     template: str
     function: Callable[[Any], Any]
     usual: Callable[[Any], Any] | None = None
-    """A faster function for values in the usual form."""
+    """A faster function for values in their usual form."""
 
     def emit(self, to: Emitter) -> str:
         function, usual = to.bind(self.function), to.bind(self.usual)
@@ -62,7 +62,7 @@ _INSTANT = (
 )
 _HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
-"""Each reads the usual form of a value without a function call, with the same result as its function in `values`."""
+"""Templates that read the usual form of a value without a function call, but with the same result as `values`."""
 
 
 @dataclass(frozen=True)
@@ -91,47 +91,47 @@ class _Texts(Reader):
 
 
 def text(*names: str) -> Reader:
-    """Return a reader for a non-empty string."""
+    """Return a reader of a non-empty string."""
     return _Text(names)
 
 
 def html(*names: str) -> Reader:
-    """Return a reader for the text of HTML (decisions 3)."""
+    """Return a reader of HTML as plain text (decisions 3)."""
     return _Value(names, _HTML, fields.plain)
 
 
 def ident(*names: str) -> Reader:
-    """Return a reader for an id as a string, from a number or a text."""
+    """Return a reader of an id as a string, from a number or a text."""
     return _Value(names, _IDENT, values.ident)
 
 
 def number(*names: str) -> Reader:
-    """Return a reader for a whole number."""
+    """Return a reader of a whole number."""
     return _Value(names, _WITHIN % -values.INTEGER_MAX, values.number)
 
 
 def count(*names: str) -> Reader:
-    """Return a reader for a number that can be a count."""
+    """Return a reader of a number that can be a count."""
     return _Value(names, _WITHIN % 0, values.count)
 
 
 def fraction(*names: str) -> Reader:
-    """Return a reader for a number that may have a fraction."""
+    """Return a reader of a number that may have a fraction."""
     return _Value(names, _OTHER, values.fraction)
 
 
 def flag(*names: str) -> Reader:
-    """Return a reader for True or False."""
+    """Return a reader of True or False."""
     return _Value(names, _FLAG, values.flag)
 
 
 def instant(*names: str) -> Reader:
-    """Return a reader for a time as ISO 8601 UTC, from Unix seconds or ISO text."""
+    """Return a reader of a time as ISO 8601 UTC, from Unix seconds or ISO text."""
     return _Value(names, _INSTANT, values.instant, values.instant_of_text)
 
 
 def texts(name: str) -> Reader:
-    """Return a reader for the non-empty strings of a list."""
+    """Return a reader of the non-empty strings of a list."""
     return _Texts(name)
 
 
@@ -150,7 +150,7 @@ class _Of(Reader):
 
 
 def of(function: Callable[..., Any], *arguments: Reader | str) -> Reader:
-    """Return a reader for the result of a function of other readers, or of the plain JSON under a name."""
+    """Return a reader that calls a function with the results of other readers, or with the plain JSON under a name."""
     return _Of(function, arguments)
 
 
@@ -173,12 +173,12 @@ class _Gathered(Reader):
 
 
 def gathered(*readers: Reader) -> Reader:
-    """Return a reader for a list with the results of all readers: entries of lists, and texts."""
+    """Return a reader that collects the results of all readers in one list: entries of lists, and texts."""
     return _Gathered(readers)
 
 
 def choice(name: str, choices: Mapping[str, Any]) -> Reader:
-    """Return a reader for the value that a text maps to; None if the text is not among the choices."""
+    """Return a reader that looks up a text in `choices`; None if the text is not among them."""
     return of(dict(choices).get, text(name))
 
 
@@ -196,13 +196,13 @@ class _Each(Reader):
 
 
 def each(name: str, reader: Reader) -> Reader:
-    """Return a reader for a list with the result of `reader` for each object of a list, without Nones."""
+    """Return a reader that applies `reader` to each object of a list and collects the results that are not None."""
     return _Each(name, reader)
 
 
 @dataclass(frozen=True)
 class _Made(Reader):
-    """An expression of the results of readers."""
+    """An expression that uses the results of readers."""
 
     expression: str
     readers: tuple[Reader, ...]
@@ -215,37 +215,39 @@ class _Made(Reader):
 
 
 def written(expression: str, *readers: Reader) -> Reader:
-    """Return a reader for an expression of other readers, `{0}` and so on, which is faster than a function of them."""
+    """Return a reader that evaluates an expression in which `{0}` and so on are the results of other readers.
+
+    It is faster than a function of the same readers.
+    """
     return _Made(expression, readers)
 
 
 def first(name: str, reader: Reader | None = None) -> Reader:
-    """Return a reader for the first result of `reader` in the objects of a list; without `reader`, for its first
-    string."""
+    """Return a reader of the first result of `reader` in a list of objects, or without `reader` of its first string."""
     return _Made("{0}[0] if {0} else None", (texts(name),)) if reader is None else _Each(name, reader, first=True)
 
 
 def either(*readers: Reader) -> Reader:
-    """Return a reader for the result of the first reader that does not return None."""
+    """Return a reader of the first result that is not None."""
     *before, last = (f"{{{place}}}" for place in range(len(readers)))
     return _Made(" ".join((*(f"{one} if {one} is not None else" for one in before), last)), readers)
 
 
 def unless(mark: Reader, reader: Reader) -> Reader:
-    """Return a reader for the result of `reader`; None if `mark` is true."""
+    """Return a reader of the result of `reader`, or of None if `mark` is true."""
     return _Made("None if {0} else {1}", (mark, reader))
 
 
 def address(template: str, *readers: Reader) -> Reader:
-    """Return a reader for a text with results of readers in place of its `{}`; None if one of them is None."""
-    told = [f"{{{place}}}" for place in range(len(readers))]
-    nothing = " or ".join(f"{one} is None" for one in told)
-    written = repr(template.format(*("{{" + one + "}}" for one in told)))
+    """Return a reader that fills the `{}` of a text with results of readers; None if one of them is None."""
+    placeholders = [f"{{{place}}}" for place in range(len(readers))]
+    nothing = " or ".join(f"{one} is None" for one in placeholders)
+    written = repr(template.format(*("{{" + one + "}}" for one in placeholders)))
     return _Made(f"None if {nothing} else f{written}", readers)
 
 
 def total(one: Reader, other: Reader) -> Reader:
-    """Return a reader for the sum of two counts, or for the one that is set; None beyond 64 bits."""
+    """Return a reader of the sum of two counts. If only one is set, it is the sum. None beyond 64 bits."""
     both = f"{{0}} + {{1}} if {{0}} + {{1}} <= {values.INTEGER_MAX} else None"
     return _Made(f"{{1}} if {{0}} is None else {{0}} if {{1}} is None else {both}", (one, other))
 
@@ -257,16 +259,16 @@ class _Constant(Reader):
     def emit(self, to: Emitter) -> str:
         return to.bind(self.value)
 
-    def inside(self, path: str) -> Reader:  # noqa: ARG002 - it is the same everywhere
+    def inside(self, path: str) -> Reader:  # noqa: ARG002 - the value is the same everywhere
         return self
 
 
 NEVER: Final = _Constant(None)
-"""Null in every record."""
+"""A reader that returns None for every record."""
 
 
 def always(value: Any) -> Reader:
-    """Return a reader for the same value in every record. It must not be modified."""
+    """Return a reader that returns the same value for every record. The value must not be modified."""
     return NEVER if value is None else _Constant(value)
 
 
@@ -277,10 +279,10 @@ class _Given(Reader):
     def emit(self, to: Emitter) -> str:
         return to.given(self.name)
 
-    def inside(self, path: str) -> Reader:  # noqa: ARG002 - it is the same everywhere
+    def inside(self, path: str) -> Reader:  # noqa: ARG002 - the value is the same everywhere
         return self
 
 
 def given(name: str) -> Reader:
-    """Return a reader for a value of the record's request, such as the host that it names; None if it was not sent."""
+    """Return a reader of a value of the request, such as the host that it names; None if it was not sent."""
     return _Given(name)

@@ -1,4 +1,4 @@
-"""The behaviour of an upstream: the meaning of its errors, the remaining quota, and its rate limit.
+"""The behavior of an upstream: the meaning of its errors, the remaining quota, and its rate limit.
 
 Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"}) Remaining("x-ratelimit-remaining",
 reset="x-ratelimit-reset") Pace(300, per_s=300)
@@ -27,17 +27,17 @@ from upstreams.model.steps import Answer
 Headers = Mapping[str, str]
 Judge = Callable[[Answer], UpstreamError | None]
 Cases = Mapping[int | str, str | tuple[str, ...]] | tuple[int | str, ...]
-"""Statuses, or codes in the body, each with one or several words of which the message must contain one. An empty word
-matches every message."""
+"""Maps statuses, or codes in the body, to words. The message must contain one of the words. An empty word matches every
+message."""
 ABSENT: Final = (404, 410, 451)
 _UNIX_FROM_S = 1e9
-"""Smaller numbers in a reset header are seconds from now."""
+"""Smaller numbers in a reset header are a number of seconds from now, larger ones are Unix seconds."""
 _DAY_S = 86_400.0
 _LISTED = re.compile(r";\s*(r|t)=(\d{1,12})")
 
 
 class Backoff(NamedTuple):
-    """A request to pause for `for_s` seconds, for the answered method (`Platform.method_of`) or for all calls."""
+    """A request to pause for `for_s` seconds: for the answered method (`Platform.method_of`), or for all calls."""
 
     for_s: float
     scope: Literal["method", "source"]
@@ -53,8 +53,8 @@ class Refusals:
     """Classifies an error answer by its status, by the code in its body, and by words in its message.
 
     Words are matched only in JSON, because a proxy's page may contain them too. Plain text is quoted in the error, but
-    a page is not. Any other error is left to the fetch: throttled for 429, otherwise a failure. Codes are checked
-    first.
+    a page is not. Codes are checked first. If nothing matches, the fetch treats 429 as throttling and anything else as
+    a failure.
     """
 
     absent: Cases = ABSENT
@@ -64,52 +64,54 @@ class Refusals:
     private: Cases = ()
     """Only some users may see the item."""
     throttled: Cases = ()
-    """The upstream asks to slow down."""
+    """The upstream asks to slow down; treated as throttling."""
     stale: Cases = ()
-    """The upstream no longer accepts the cursor."""
+    """The upstream no longer accepts the cursor. The walk must start again."""
     passing: Cases = ()
-    """A failure that may not occur on another attempt."""
+    """A failure that may disappear on the next attempt."""
     bad: Mapping[int | str, str | Mapping[str, str]] = field(default_factory=dict)
-    """A value that the upstream rejects: the name of our parameter, or a map from words of the message to names."""
+    """A value that the upstream rejects. Given as the name of our parameter, or as a map from words of the message to
+    names."""
     code: str = ""
     """The member of the body with the error code."""
     message: str = ""
-    """The member of the body with the error message; of several names separated by bars, the first one present."""
+    """The member of the body with the error message. Of several names, separated by bars, the first one present is
+    used."""
     hidden: bool = False
     """Whether errors also occur with a success status; `code` is then in the body."""
     other: Judge | None = None
-    """A function for cases that do not fit a table. It is called first, also for a success status with an empty or null
-    body."""
+    """A function for cases that a table cannot express. It is called first, even for a success status if the body is
+    empty or null."""
 
     def __call__(self, answer: Answer) -> UpstreamError | None:
         """Return the refusal that an error answer means; None if no case matches."""
         if self.other is not None and (refusal := self.other(answer)) is not None:
             return refusal
-        code, message = self._said(answer)
+        code, message = self._code_and_message(answer)
         for key in (code, answer.status):
             if key is not None and (refusal := self._of(key, message, answer)) is not None:
                 return refusal
         return None
 
-    def _said(self, answer: Answer) -> tuple[str | int | None, str]:
+    def _code_and_message(self, answer: Answer) -> tuple[str | int | None, str]:
         body = answer.body
         if not isinstance(body, dict):
             kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
             return None, body.strip() if isinstance(body, str) and kind == "text/plain" else ""
         code = _member(body, self.code)
-        told = (_member(body, name) for name in self.message.split("|"))
-        message = next((one for one in told if isinstance(one, str)), "")
+        texts = (_member(body, name) for name in self.message.split("|"))
+        message = next((one for one in texts if isinstance(one, str)), "")
         return code if isinstance(code, str) else None if code is None else f"{code}", message
 
     def _of(self, key: int | str, message: str, answer: Answer) -> UpstreamError | None:
-        said = message.lower() if isinstance(answer.body, dict) else ""
+        lowered = message.lower() if isinstance(answer.body, dict) else ""
         for cases, refusal in self._table(key, message, answer):
             words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
-            if any(word in said for word in ((words,) if isinstance(words, str) else words)):
+            if any(word in lowered for word in ((words,) if isinstance(words, str) else words)):
                 return refusal
         param = self.bad.get(key)
         if isinstance(param, Mapping):
-            param = next((ours for word, ours in param.items() if word.lower() in said), None)
+            param = next((ours for word, ours in param.items() if word.lower() in lowered), None)
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
@@ -125,7 +127,7 @@ class Refusals:
 
 
 def _member(body: Mapping[str, Any], name: str) -> Any:
-    """Return the member at a dotted name; for a list, its first entry."""
+    """Return the member under a dotted name; if it is a list, its first entry."""
     found: Any = body if name else None
     for step in name.split("."):
         found = found.get(step) if isinstance(found, dict) else None
@@ -137,7 +139,7 @@ def _member(body: Mapping[str, Any], name: str) -> Any:
 class Remaining:
     """Reads how much of a quota is left, from headers or from members of the body.
 
-    A reset is given in seconds from now, as Unix seconds or as an ISO time. The structured form, `"api";r=0;t=57`, has
+    A reset is a number of seconds from now, Unix seconds, or an ISO time. The structured form, `"api";r=0;t=57`, has
     both values in the one header `left`.
     """
 
@@ -146,13 +148,13 @@ class Remaining:
     reset: str = ""
     """The header with the time at which the quota resets."""
     window_s: float = HELD_MAX_S
-    """The period of the quota: a later reset is an error of the upstream."""
+    """The period of the quota. A later reset is a mistake of the upstream."""
     member: str = field(default="", kw_only=True)
     """The member of the body with the number of calls left."""
     daily: bool = field(default=False, kw_only=True)
-    """Whether the quota resets at midnight UTC without the answers saying so."""
+    """Whether the quota resets at midnight UTC, for upstreams whose answers do not say so."""
     pause: str = field(default="", kw_only=True)
-    """The member of the body with the number of seconds to pause calls of this method."""
+    """The member of the body that says for how many seconds to pause calls of this method."""
 
     def __call__(self, answer: Answer) -> Backoff | None:
         """Return the pause that a successful answer requires."""
@@ -180,10 +182,10 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The number of calls that a platform accepts in `per_s` seconds, enforced by each node separately.
+    """The number of calls that a platform accepts in `per_s` seconds. Each node enforces it separately.
 
-    `costs` are the costs of methods that count as more than one call, by the start of their path below the source's
-    address. `sources` are the names of the sources that the pace applies to; empty for all.
+    `costs` maps path prefixes (below the source's address) to the cost of methods that count as more than one call.
+    `sources` names the sources that the limit applies to; empty means all of them.
     """
 
     calls: float
@@ -192,17 +194,20 @@ class Pace:
     sources: tuple[str, ...] = ()
 
     def of(self, source: str) -> Pace | None:
-        """Return the pace of a source; None if it does not have one."""
+        """Return the rate limit of a source; None if it has none."""
         return self if source in self.sources or not self.sources else None
 
     def cost(self, path: str) -> float:
-        """Return the cost of a call of a path; the longest matching start of a path applies."""
+        """Return the cost of a call of a path. The longest matching prefix applies."""
         begins = [begin for begin in self.costs if path.startswith(begin)]
         return self.costs[max(begins, key=len)] if begins else 1.0
 
 
 class Bucket:
-    """The remaining calls of a source under its pace: full at first, refilled evenly. Only its source modifies it."""
+    """A token bucket: the calls a source still accepts.
+
+    It starts full and refills evenly. Only its source modifies it.
+    """
 
     __slots__ = ("_at", "_left", "pace")
 
@@ -212,11 +217,11 @@ class Bucket:
         self._at = now
 
     def left(self, now: float) -> float:
-        """Return the number of calls that may be made immediately."""
+        """Return the number of calls that may be made now."""
         return min(self.pace.calls, self._left + (now - self._at) * self.pace.calls / self.pace.per_s)
 
     def wait_s(self, path: str, now: float) -> float:
-        """Return the seconds until a call of this path may be made; 0 also deducts its cost."""
+        """Return the seconds until a call of this path is allowed. If the result is 0, its cost is deducted."""
         pace, cost = self.pace, self.pace.cost(path)
         rate = pace.calls / pace.per_s
         self._left, self._at = self.left(now), now
@@ -227,7 +232,7 @@ class Bucket:
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """Return the seconds in `Retry-After`, from a number or a date; None if unreadable or in the past."""
+    """Return the seconds in `Retry-After`, from a number or a date; None if it is unreadable or in the past."""
     text = headers.get("retry-after", "")
     if text.isdecimal():
         return float(text) or None
@@ -235,12 +240,14 @@ def retry_after_s(headers: Headers) -> float | None:
 
 
 def until_reset_s(headers: Headers, name: str) -> float | None:
-    """Return the seconds until the time in the header `name`, given in seconds, as Unix time or as ISO text; None as
-    above."""
+    """Return the seconds until the time in the header `name`; None if it is unreadable or in the past.
+
+    The header has seconds from now, Unix seconds or ISO text.
+    """
     text = headers.get(name, "")
     if text.isdecimal():
-        told = float(text)
-        return _until_s(told, headers) if told >= _UNIX_FROM_S else told or None
+        number = float(text)
+        return _until_s(number, headers) if number >= _UNIX_FROM_S else number or None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -261,9 +268,9 @@ def _until_s(at: float | None, headers: Headers) -> float | None:
 
 
 def _http_date(date: str) -> float | None:
-    """Return an HTTP date as Unix seconds."""
+    """Return an HTTP date as Unix seconds; None if it is not one."""
     try:
         parts = parsedate_tz(date)
         return None if parts is None else float(mktime_tz(parts))
-    except (ValueError, OverflowError):  # an invalid day or year
+    except (ValueError, OverflowError):  # the day or year is invalid
         return None

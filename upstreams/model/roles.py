@@ -1,4 +1,4 @@
-"""The roles of endpoints, so that a composite names what it needs instead of a particular endpoint (decisions 18).
+"""The roles of endpoints. A composite names the role that it needs instead of a particular endpoint (decisions 18).
 
 Most roles follow from the archetype and the resource name of an endpoint. An endpoint with another name declares its
 role:
@@ -6,7 +6,7 @@ role:
     _videos("channel/videos", "A channel's videos.", ..., role="profile_posts")
 
 `Platform.playing(role)` returns the endpoint with a role. Values that identify an item in one role also identify it in
-the roles that are `of` that role: the URL of a post also leads to its comments.
+the roles that are `of` that role. For example, the URL of a post also leads to its comments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Contract(NamedTuple):
     archetype: str
     """The name of the archetype."""
     resource: str = ""
-    """The resource with this role if no endpoint declares it; `{post}` is the resource of that role. "" for any."""
+    """The resource that has this role if no endpoint declares it. `{post}` is the resource of the role `post`; "" is
+    any."""
     of: Role | None = None
     """The role whose parameters the endpoint also accepts."""
     takes: tuple[str, ...] = ()
@@ -68,11 +69,11 @@ CONTRACTS: Final[Mapping[Role, Contract]] = {
     "app_search": Contract("AppList", "search", takes=("query",)),
     "transcript": Contract("Transcript", of="post"),
 }
-"""All roles, each after the role that it is `of`."""
+"""All roles. If a role is `of` another one, it follows that role."""
 
 
 class Player(Protocol):
-    """The part of an endpoint that determines its role."""
+    """The attributes of an endpoint that determine its role."""
 
     @property
     def resource(self) -> str:
@@ -94,7 +95,7 @@ P = TypeVar("P", bound=Player)
 
 
 def casting(endpoints: Iterable[P]) -> dict[Role, P]:
-    """Return the endpoint with each role; if several qualify, the first one."""
+    """Return the endpoint for each role that the platform has; the first one if several match."""
     listed, parts = tuple(endpoints), dict[Role, P]()
     for role, contract in CONTRACTS.items():
         declared = [one for one in listed if one.role == role]

@@ -27,7 +27,7 @@ class Form(NamedTuple):
     """The value of the Accept header."""
     read: Callable[[bytes, str], Any]
     """Builds values from a body and its Content-Type. Raises one of `UNREADABLE`."""
-    follows: bool = True  # False: the read itself handles redirects, so a redirect is an answer
+    follows: bool = True  # False: the read handles redirects itself, and a redirect counts as an answer
 
 
 Accepts = Literal["json", "json or text"] | RecordMap | Rows | Form
@@ -36,15 +36,15 @@ Accepts = Literal["json", "json or text"] | RecordMap | Rows | Form
 
 @dataclass(slots=True)
 class Call:
-    """One upstream request of a `read`; the reader percent-encodes `path` (`segment`).
+    """One upstream request of a `read`. The reader must percent-encode `path` (`segment`).
 
-    Never modify an instance. `Call`, `Single` and `Page` are not frozen only because every request creates them, and
-    creation is twice as fast this way.
+    Never modify an instance. `Call`, `Single` and `Page` are not frozen, because every request creates them and
+    creation is twice as fast without freezing.
     """
 
     path: str
     query: Mapping[str, Value | Sequence[Value] | None] = field(default_factory=dict)
-    """Members with the value None are left out; a sequence is sent once for each of its values."""
+    """Members with the value None are omitted; a sequence is sent as one member for each of its values."""
     source: str = ""
     """A name in `Platform.sources`; empty means the first one."""
     headers: tuple[tuple[str, str], ...] = ()
@@ -52,15 +52,15 @@ class Call:
     method: Literal["GET", "POST"] = "GET"
     json: Any = None
     optional: bool = False
-    """Whether a failed call is answered with a `Missing`, so that the reader continues without it."""
+    """Whether a failed call yields a `Missing`, so that the reader can continue without it."""
     needs_session: bool = False
     form: Mapping[str, Value | Sequence[Value] | None] | None = None
-    """The members of a form, instead of `json`."""
+    """Members to send as a form, instead of `json`."""
     only_reads: bool = False
     """Whether a POST changes nothing, so that it is retried like a GET."""
     host: str = ""
-    """The host, for a source whose address contains a parameter; empty means the host from the request."""
-    spacing_s: float = 0.0  # seconds from the start of this call to the next call of its source
+    """The host, for a source whose address contains a parameter. If empty, the host from the request is used."""
+    spacing_s: float = 0.0  # seconds from the start of this call to the start of the next call to its source
 
     def target(self, base_path: str) -> str:
         """Return the request target: the base path, the path and the query, without members that are None."""
@@ -83,8 +83,8 @@ def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tupl
 
 
 def segment(text: str) -> str:
-    """Return `text` as one path segment. Calls with misleading segments, such as `..`, are rejected (`paths`)."""
-    if _PLAIN_SEGMENT(text):  # usually there is nothing to quote: a tenth of the cost
+    """Return `text` as one path segment. Misleading segments, such as `..`, are rejected later (`paths`)."""
+    if _PLAIN_SEGMENT(text):  # usually nothing needs quoting, and the check takes a tenth of the time
         return text
     return quote(text, safe="")
 
@@ -98,7 +98,7 @@ def _wire(value: object) -> str:
 class Answer(NamedTuple):
     """The answer to a call; header names are in lower case.
 
-    `body` is parsed JSON, text if the call accepts it, or the object decoded by its map.
+    `body` is parsed JSON, text if the call accepts text, or an object decoded by a map.
     """
 
     status: int
@@ -126,7 +126,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The answer to an optional call that failed. It is falsy, so that `if answer:` works."""
+    """The answer to an optional call that failed. It is falsy, so `if answer:` tests for success."""
 
     problem: str
     source: str = ""
@@ -144,24 +144,26 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """CPU-intensive work of a pure function, `module:function`, for a worker process; its result becomes a response
-    body."""
+    """CPU-intensive work for a worker process: a pure function, named as `module:function`.
+
+    Its result becomes a response body.
+    """
 
     function: str
     args: tuple[Any, ...]
-    sample: Any  # a result of this kind, for examples
+    sample: Any  # an example of a result, used in generated examples
     on_costly: Callable[[], None] | None = None
-    """Called when the task exceeded the limits of a page."""
+    """Called if the task exceeded the limits of a page."""
 
     def remember(self) -> None:
-        """Record that the task was too costly, if a callback is set."""
+        """Report that the task was too costly, if a callback is set."""
         if self.on_costly is not None:
             self.on_costly()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Another endpoint as one part of a composite, with `values` over its defaults, spelled as in a request."""
+    """Another endpoint as one part of a composite. `values` replace its defaults and are spelled as in a request."""
 
     resource: str
     values: Mapping[str, Value]
@@ -171,13 +173,12 @@ class Part:
     cursor: State | None = None
     """The page of a list, from the previous page; None for the first page."""
     within_s: float = 0.0
-    """Time limit in seconds, within the remaining time of the request; 0 for all of that."""
+    """Time limit in seconds, at most the remaining time of the request; 0 means all of the remaining time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The progress of a composite's walk. Yielded after some pages, it is answered with the number of further pages
-    allowed."""
+    """The progress of a composite's walk. Yield it after some pages to receive the number of further pages allowed."""
 
     pages: int
     items: int
@@ -200,9 +201,9 @@ class Single:
     warnings: tuple[str, ...] = ()
     legs: tuple[Leg, ...] = ()
     credits_used: int | None = None
-    """The amount of a variable price that was used; None for the least (`PriceRange`)."""
+    """The amount of a variable price that was used; None means the least (`PriceRange`)."""
     next: State | None = None
-    """The start of the next page, for a composite whose archetype has a field for it (`Archetype.cursor_at`)."""
+    """The start of the next page, for composites whose archetype has a field for it (`Archetype.cursor_at`)."""
 
 
 @dataclass(slots=True)
@@ -221,14 +222,14 @@ class Page:
 
 
 CACHE: Final = "cache"
-"""The source of a part that came from the cache."""
+"""The source name of a part that was read from the cache."""
 
 
 @dataclass(slots=True)
 class Fetched:
     """The result of a read, the seconds spent waiting for the upstream, and the position of the source that answered.
 
-    Only the ladder modifies an instance, while it returns it.
+    Only the ladder modifies an instance, before returning it.
     """
 
     result: Page | Single
@@ -237,19 +238,19 @@ class Fetched:
     rung_index: int = 0
     """0 for the endpoint's own read, 1 and above for its fallbacks in order."""
     pages_used: int = 1
-    """The number of pages with results, which are billed; credits, if the endpoint has its own price. 0 if nothing was
-    found."""
+    """The number of pages with results, which are billed. For endpoints with their own price, the number of credits. 0
+    if nothing was found."""
     whole: bool = True
-    """Whether a walk read everything that it was asked for; False if it ended early."""
+    """Whether a walk read everything it was asked for; False if it ended early."""
     shortfall: str = ""
-    """Says how many of the requested items a walk has, and why, if it ended before reaching them or the end of the
-    list."""
+    """Explains how many of the requested items a walk has, and why, if it ended before reaching their number or the end
+    of the list."""
     failure: UpstreamError | LimitError | None = None
-    """The failure of a page in a walk; another walk would not get further now."""
+    """The failure of a page in a walk. Another walk would currently not get further."""
     body_bytes: int = 0
     """The total length of all responses that were read, in bytes."""
     bodies: tuple[tuple[str, bytes], ...] = ()
-    """The path and body of each call, if the plan keeps them."""
+    """The path and body of each call, if the plan records them."""
 
 
 Wanted = Call | Part | Round | Task | tuple[Call | Part, ...]
@@ -259,20 +260,20 @@ Steps = Generator[Wanted, Any, Page | Single]
 class Many(NamedTuple):
     """A way to read several records of an endpoint at once: `read` takes up to `size` values that identify them.
 
-    It returns a `Single` whose record maps each value to its record; missing records are left out.
+    It returns a `Single` whose record maps each value to the record it identifies, without missing records.
     """
 
     param: str
-    """The parameter that the values belong to; all other parameters are the same for all of them."""
+    """The parameter that the values belong to. All other parameters must be the same for all records."""
     size: int
     read: Callable[[Sequence[str], Args], Steps]
     needs: tuple[str, ...] = ()
-    """Credentials that this requires. Without them, records are read one by one."""
+    """Credentials that this requires. If one is missing, records are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A signed-in session with an upstream: the headers to send and how long they are valid."""
+    """A signed-in session with an upstream: the headers to send, and how long they are valid."""
 
     headers: tuple[tuple[str, str], ...]
     ttl_s: float
@@ -293,7 +294,7 @@ def client_credentials(
 ) -> Callable[[Credentials], SessionSteps]:
     """Return the sign-in of an application (RFC 6749, 4.4): a POST to `path` that returns a token.
 
-    `names` are the names of the two credentials. They are sent in the header of Basic authentication, or in the form.
+    `names` are the names of the two credentials, which are sent as Basic authentication or in the form.
     """
 
     def open_session(credentials: Credentials) -> SessionSteps:

@@ -9,20 +9,20 @@ from time import gmtime, strftime
 from typing import Any, Final
 
 INTEGER_MAX: Final = 2**63 - 1
-"""Larger JSON numbers are not parsed consistently, nor written by every encoder."""
+"""Larger JSON numbers are not parsed consistently, and some encoders cannot write them."""
 _INTEGER_BITS = 63
 _IDENT_END = 2**64
-"""JSON parsers keep smaller numbers exact."""
+"""JSON parsers represent smaller numbers exactly."""
 _DIGITS_MAX = 20
 _FRACTION_TEXT_MAX = 64
 _YEAR_10000_S = 253_402_300_800
 INSTANT_TEXT_MAX = 64
 _INSTANTS: Final = 4_096
-"""The number of cached instants: the same rows return with every refresh."""
+"""The number of cached timestamps. Caching pays off, because the same rows return with every refresh."""
 
 
 def text(found: Any) -> str | None:
-    """Return a non-empty string; an empty one counts as missing."""
+    """Return a non-empty string. An empty string counts as missing."""
     return found if isinstance(found, str) and found else None
 
 
@@ -49,16 +49,16 @@ def fraction(found: Any) -> float | None:
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     try:
-        told = float(found)
+        parsed = float(found)
     except OverflowError:
         return None
-    return told if isfinite(told) and abs(told) <= INTEGER_MAX else None
+    return parsed if isfinite(parsed) and abs(parsed) <= INTEGER_MAX else None
 
 
 def count(found: Any) -> int | None:
     """Return a number that can be a count; None for negative numbers, which are placeholders."""
-    told = found if type(found) is int else number(found)
-    return told if told is not None and 0 <= told <= INTEGER_MAX else None
+    parsed = found if type(found) is int else number(found)
+    return parsed if parsed is not None and 0 <= parsed <= INTEGER_MAX else None
 
 
 def _whole(found: Any) -> int | None:
@@ -92,7 +92,7 @@ def instant(found: Any) -> str | None:
 def instant_of_text(found: str) -> str | None:
     """Like `instant`, for ISO text short enough to be cached.
 
-    Year 1 gives None, because programs write it when they have no date.
+    Year 1 returns None, because programs write it if they have no date.
     """
     if found[:4] == "0001":
         return None
@@ -100,8 +100,8 @@ def instant_of_text(found: str) -> str | None:
         moment = datetime.fromisoformat(found)
         if len(found) == 20 and found[4::3] == "--T::Z":  # 2020-01-31T12:00:00Z, the usual form
             return found
-        return _written_anew(found, moment)
-    except (ValueError, OverflowError):  # OverflowError: conversion to UTC left the years 1 to 9999
+        return _in_utc(found, moment)
+    except (ValueError, OverflowError):  # OverflowError: the year in UTC is before 1 or after 9999
         return None
 
 
@@ -110,9 +110,8 @@ def _from_unix(seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
-def _written_anew(found: str, moment: datetime) -> str:
-    """Return the moment in UTC, with milliseconds if there are any. Text in this form is only shortened to
-    milliseconds."""
+def _in_utc(found: str, moment: datetime) -> str:
+    """Return a time in UTC, with milliseconds if there are any. Text in this form is only shortened to milliseconds."""
     if found[4:20:3] == "--T::." and found[-1] == "Z":
         if not moment.microsecond:
             return f"{found[:19]}Z"

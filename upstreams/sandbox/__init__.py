@@ -1,1 +1,1 @@
-"""The built-in sandbox: it answers like the upstream platforms, with invented data, over real HTTP on loopback."""
+"""The built-in sandbox. It answers like the upstream platforms, with invented data, over real HTTP on loopback."""

@@ -1,4 +1,4 @@
-"""The sandbox as an ASGI app: `/{host}/{path}` is answered by the stand-in of that host, as `egress` requests it."""
+"""The sandbox as an ASGI app. The stand-in of a host answers `/{host}/{path}`, the form that `egress` requests."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _COUNTS = frozenset(
         "karma",
     }
 )
-"""The names of counters on the platforms with handwritten stand-ins."""
+"""The names of counters on platforms with handwritten stand-ins."""
 _COUNTED = frozenset({"followers", "stargazers", "watchers"})
-"""GraphQL connections whose total is such a counter."""
+"""GraphQL connections whose total is also a counter."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -45,7 +45,7 @@ class Behaviour:
     failure_rate: float = 0.0
     """Share of requests, 0 to 1, that are answered with a 503."""
     drifts: bool = False
-    """Whether counters grow over time, so that deltas, alerts and charts have something to show."""
+    """Whether counters grow over time, so that there is data for deltas, alerts and charts."""
 
 
 class Sandbox:
@@ -88,7 +88,7 @@ class Sandbox:
 
 
 def drifted(body: Any, steps: int, within: str = "") -> Any:
-    """Return the JSON value with every counter increased by half a percent plus one per step."""
+    """Return the JSON value with every counter increased by half a percent plus one, once per step."""
     if isinstance(body, dict):
         return {name: _grown(name, value, steps, within) for name, value in body.items()}
     return [drifted(value, steps, within) for value in body] if isinstance(body, list) else body

@@ -7,16 +7,18 @@ from typing import Any
 
 
 def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
-    """Return the members, with dots, that occur in the stand-in's bodies but nowhere in the upstream's.
+    """Return the members (dotted names) that occur in the stand-in's bodies but nowhere in the upstream's bodies.
 
     Nothing can be compared below a member that the upstream leaves empty. Some platforms omit members without a value.
     """
-    found = (name for ours, theirs in zip(invented, sent, strict=False) for name in _gone([ours], [theirs], ""))
+    found = (
+        name for ours, theirs in zip(invented, sent, strict=False) for name in _missing_members([ours], [theirs], "")
+    )
     return list(dict.fromkeys(found))
 
 
-def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
-    """Yield the missing members; `ours` and `theirs` are all values at a path."""
+def _missing_members(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
+    """Yield the missing members; `ours` and `theirs` are all values found at one path."""
     known, sent = _objects(_entries(ours)), _entries(theirs)
     come = _objects(sent)
     if not come:
@@ -27,13 +29,13 @@ def _gone(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
         here = f"{path}.{name}" if path else name
         values = [one[name] for one in come if name in one]
         if values:
-            yield from _gone([one[name] for one in known if name in one], values, here)
+            yield from _missing_members([one[name] for one in known if name in one], values, here)
         else:
             yield here
 
 
 def _entries(values: list[Any]) -> list[Any]:
-    """Return these values, with each list replaced by its entries."""
+    """Return these values, with each list replaced by its items."""
     return [entry for value in values for entry in (value if isinstance(value, list) else [value])]
 
 

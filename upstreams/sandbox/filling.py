@@ -1,10 +1,10 @@
-"""Fills a template with invented values in place of each `$kind`. The same subject always gets the same values.
+"""Fills templates: each `$kind` is replaced by an invented value. The same subject always gets the same values.
 
 A text that consists of one placeholder becomes a value of that kind (`"$count"` a number, `"$flag"` true or false). In
-a longer text, each placeholder is written as text. `${name}` is a value of the request, `${name:int}` the same as a
-number, and `$$` a dollar sign. The entries of a list are repeated one to three times, or used once if the first entry
-is `"$all"`. A member whose name ends in `?` is omitted from some objects. In rows, `$place` is the row number,
-`$serial` the same as text, and `$tick` and `$tick_iso` are an instant that identifies the row.
+a longer text, each value is inserted as text. `${name}` is a value of the request, `${name:int}` is that value as a
+number, and `$$` is a dollar sign. The entries of a list are repeated one to three times, or used once if the first
+entry is `"$all"`. A member whose name ends in `?` is omitted from some objects. In rows, `$place` is the row number,
+`$serial` is that number as text, and `$tick` and `$tick_iso` are a timestamp that identifies the row.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
-"""Member names that are invented too; other names may start with a literal dollar sign."""
+"""Member names that are invented too. Other names may start with a dollar sign, which is kept."""
 _ALL: Final = "$all"
-_IN_ADDRESS: Final = "/:@!$&'()*+,;=?%"
+_SAFE_IN_URL: Final = "/:@!$&'()*+,;=?%"
 """Characters that are not percent-encoded in a URL."""
 _OPTIONAL_IN = 4
-"""One object in this many lacks an optional member; the first object of a list always has it."""
+"""One of this many objects lacks an optional member. The first object of a list always has it."""
 _YEARS_S = 5 * 365 * 86_400
 _TICK_S = 3_600
 _SPREAD = 11_400_714_819_323_198_485
-"""An odd number, so that multiplication by it maps different numbers to different numbers."""
+"""An odd number. Multiplying by it maps different numbers to different numbers."""
 
 
 def number_of(*subject: object) -> int:
@@ -83,29 +83,29 @@ _KINDS: Mapping[str, Callable[[int], Any]] = {
     "flag": lambda number: number % 2 == 0,
     "language": lambda _number: "en",
 }
-"""The invented value of each kind, by name: a pure function of a 32-bit number."""
+"""The function of each kind, by name. It returns an invented value that depends only on a 32-bit number."""
 KINDS: Final = frozenset(_KINDS)
 PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
-"""Kinds whose value depends on the position of a row, and the rows of a text."""
+"""Kinds whose value depends on the position of a row, and the kind that inserts the rows of a text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The source of a template's values for one request."""
+    """The source of the values in a template for one request."""
 
     values: Mapping[str, str]
     """The values of the request, for `${name}`."""
     seed: str
     """The subject that invented values depend on."""
     steps: int = 0
-    """The number of times that counters have grown by half a percent plus one."""
+    """How often counters have grown by half a percent plus one."""
     page: Mapping[str, Any] = field(default_factory=dict)
-    """The available values of `PAGE_KINDS`."""
+    """The values of those `PAGE_KINDS` that are available."""
     escape: Callable[[str], str] = str
     """Escapes a value for insertion into a text."""
 
     def fill(self, template: Any, path: str = "") -> Any:
-        """Return the template with its values, which depend on the seed and on their position."""
+        """Return the template filled with values that depend on the seed and on their position."""
         if isinstance(template, dict):
             return dict(self._members(template, path))
         if isinstance(template, list):
@@ -147,7 +147,7 @@ class Filling:
     def _written(self, path: str, match: re.Match[str], *, is_address: bool) -> str:
         value = self._value(match, f"{path}/{match.start()}")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return text if match["kind"] == "rows" else self.escape(quote(text, safe=_IN_ADDRESS) if is_address else text)
+        return text if match["kind"] == "rows" else self.escape(quote(text, safe=_SAFE_IN_URL) if is_address else text)
 
     def _value(self, match: re.Match[str], path: str) -> Any:
         if match["name"] is not None:
@@ -168,7 +168,7 @@ def _page_at(place: int) -> dict[str, Any]:
 
 
 def place_of_tick(moment: str) -> int:
-    """Return the position of the row that an ISO instant identifies; later rows have earlier instants."""
+    """Return the position of the row that an ISO timestamp identifies. Later rows have earlier timestamps."""
     return (EPOCH_S + _YEARS_S - int(datetime.fromisoformat(moment).timestamp())) // _TICK_S
 
 

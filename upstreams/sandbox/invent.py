@@ -1,4 +1,4 @@
-"""Invented facts that are always the same for the same subject: counts, names, sentences, instants."""
+"""Invented facts that are always the same for the same subject: counts, names, sentences, timestamps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from random import Random
 from zlib import crc32
 
 EPOCH_S = 1_577_836_800
-"""The start of 2020. Invented times are in the five years after it."""
+"""The start of 2020. Invented times are in the five years after that."""
 
 _SUBJECTS = [
     "The maintainer",
@@ -51,5 +51,5 @@ def paragraph(rng: Random, sentences: int = 3) -> str:
 
 
 def unix_time(rng: Random) -> int:
-    """Return an instant from 2020 to 2024 in whole Unix seconds."""
+    """Return a time from 2020 to 2024 in whole Unix seconds."""
     return EPOCH_S + rng.randrange(5 * 365 * 86_400)

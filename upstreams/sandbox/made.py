@@ -1,17 +1,17 @@
-"""Answers from generated stand-ins: one template file per platform, which a tool writes from what the readers use.
+"""Answers from generated stand-ins: one template file per platform, generated from what the readers use.
 
-`made/<slug>.json` contains `calls`. Each has `call`, its method, host and path (`{name}` is one segment or a part of
-the host, `{name*}` the rest of a path), and `body`, a template (see `filling`). Further members are optional:
+`made/<slug>.json` contains `calls`. Each has `call`, with its method, host and path (`{name}` is one segment or a part
+of the host, `{name*}` is the rest of a path), and `body`, a template (see `filling`). Further members are optional:
 
-- `when`: values of the request that select this call, if several calls share its path; null for a value not sent.
-- `rows`: the path of the list in the body that is paged, "" if the body is that list; several paths, separated by
-  commas, for lists that are paged together. `of` is the total number of rows, and `paging` the endpoint's own
-  paging object: `{"ByPage": {"name": "page", "size": "per_page"}}`.
-- `each`: a value of the request that contains several ids. The list has one row for each id, `${each}` in the row.
-  Ids that contain `missing` or are 404 are left out. `parts` is a pattern of such an id, whose groups are also
+- `when`: values of the request that select this call if several calls share its path; null means that it is not sent.
+- `rows`: the path of the list in the body that is paged; "" if the body is that list. Lists that are paged together are
+  separated by commas. `of` is the total number of rows, and `paging` is the endpoint's own paging object:
+  `{"ByPage": {"name": "page", "size": "per_page"}}`.
+- `each`: a value of the request that contains several ids. The list has one row for each id, which is `${each}` in the
+  row. Ids that contain `missing` or are 404 are omitted. `parts` is a pattern for these ids, and its groups are also
   values: `at://{did}/{kind}/{key}`.
 - `text`: the lines of a body that is not JSON. `$rows` among them is replaced by the rows, each of which has the lines
-  `row`. A value of the paging object is available by the name of its member, such as `$next` for
+  `row`. Values of the paging object are available by the names of their members, such as `$next` for
   `ByToken("before", "next")`. The content type is `type`.
 - `headers`: the headers of the answer, also a template.
 - `missing`, `throttled`, `broken`: the answer if a value of the request contains that word or is 404, 429 or 500, with
@@ -42,13 +42,13 @@ from upstreams.sandbox.filling import Filling, number_of, place_of_tick
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, expression, route
 
 _ROWS = 45
-"""Rows of every list: three pages of the default size."""
+"""The number of rows of every list, which fill three pages of the default size."""
 _FAILURES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "missing": ("404", {"status": 404, "body": {}}),
     "throttled": ("429", {"status": 429, "headers": {"retry-after": "30"}, "body": {}}),
     "broken": ("500", {"status": 500, "body": {}}),
 }
-"""For each trigger word: the number with the same effect, and the answer for platforms that do not define their own."""
+"""For each trigger word: the number with the same effect, and the answer for platforms that do not define one."""
 _EMPTY = "empty"
 _PARTS = re.compile("[|;,]")
 """Separates several values of one member."""
@@ -72,7 +72,7 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
         method, _, place = template["call"].partition(" ")
         host, _, path = place.partition("/")
         when = template.get("when", {})
-        rest, rows = _parted(template)
+        rest, rows = _split_rows(template)
         call = _Call(f"{slug}/{place}", rest, made.get("failures", {}), paging_of(template), rows)
         takes = partial(_takes, method, when)
         own = replace(route(host, f"/{path}", call.answer, takes=takes), conditions=len(when))
@@ -83,21 +83,21 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
 
 
 def _answer_at(alias: str, host: str, call: _Call, request: SandboxRequest) -> SandboxReply:
-    """Return the answer at an alias host, which replaces the host in the calls if that is a parameter."""
+    """Return the answer at an alias host. The alias replaces the host in the calls if that is a parameter."""
     named = {host[1:-1]: alias} if host.startswith("{") else {}
     return call.answer(replace(request, found={**named, **request.found}))
 
 
 def paging_of(template: Template) -> Paging:
-    """Return the paging object of a call; a list without one has a single page."""
+    """Return the paging object of a call. A list without one has a single page."""
     for name, members in template.get("paging", {}).items():
         found: Paging = getattr(paging, name)(**members)
         return found
     return Once(size="", size_max=_ROWS)
 
 
-def _parted(template: Template) -> tuple[Template, list[list[Any]]]:
-    """Return the call without the rows of its body, and the rows of each list."""
+def _split_rows(template: Template) -> tuple[Template, list[list[Any]]]:
+    """Return the call without the rows in its body, and the rows of each list."""
     if "rows" not in template or "body" not in template:
         return template, []
     if not template["rows"]:
@@ -116,7 +116,7 @@ def _takes(method: str, when: Mapping[str, str | None], request: SandboxRequest)
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of a platform, and its answers."""
+    """One call of a platform, and how it is answered."""
 
     seed: str
     template: Template
@@ -129,7 +129,7 @@ class _Call:
         paged = {getattr(self.pages, name, "") for name in ("name", "other", "size")}
         subject = {name: values[name] for name in sorted(values.keys() - paged - (_NO_SUBJECT - request.found.keys()))}
         filling = Filling(values, f"{self.seed}/{'/'.join(subject.values())}", request.steps)
-        failure = self._failure(self._deciding(name, subject[name]) for name in subject if name not in self._fixed)
+        failure = self._failure(self._trigger_part(name, subject[name]) for name in subject if name not in self._fixed)
         if failure is not None and failure != _EMPTY:
             return _reply(failure, filling)
         served = self.pages.serve(self._requested(values), 0 if failure else self.template.get("of", _ROWS))
@@ -141,29 +141,32 @@ class _Call:
 
     @property
     def _fixed(self) -> Mapping[str, Any]:
-        """The values that only identify the call."""
+        """Values that only identify the call."""
         found: Mapping[str, Any] = self.template.get("when", {})
         return found
 
-    def _deciding(self, name: str, value: str) -> str:
-        """Return the part of a value that can trigger a failure of the whole call; of several ids, those that exist."""
+    def _trigger_part(self, name: str, value: str) -> str:
+        """Return the part of a value that can trigger a failure of the whole call.
+
+        If it lists ids, that is the ids that exist.
+        """
         ids = _ids_in(value) if name == self.template.get("each") else []
-        return ",".join(_there(ids)) or value
+        return ",".join(_existing(ids)) or value
 
     def _failure(self, subject: Iterable[str]) -> Any:
         """Return the answer that a trigger word in the request selects."""
-        told = tuple(subject)
+        texts = tuple(subject)
         for word, (number, usual) in _FAILURES.items():
-            if any(word in value or number in _PARTS.split(value) for value in told):
+            if any(word in value or number in _PARTS.split(value) for value in texts):
                 return self.template.get(word, self.failures.get(word, usual))
         return None
 
     def _requested(self, values: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the values of the request, with the instant of a row replaced by the row's position."""
+        """Return the values of the request. A timestamp that identifies a row is replaced by the row's position."""
         if not isinstance(self.pages, ByTime) or self.pages.name not in values:
             return values
-        asked = values[self.pages.name]
-        moment = instant(int(asked) if asked.isdecimal() else asked)
+        tick = values[self.pages.name]
+        moment = instant(int(tick) if tick.isdecimal() else tick)
         return {**values, self.pages.name: str(place_of_tick(moment))} if moment else values
 
     def _body(self, filling: Filling, served: StandInPage) -> SandboxReply:
@@ -187,7 +190,7 @@ class _Call:
         if several is None:
             rows = filling.rows(templates, range(served.start, served.stop))
             return rows[::-1] if getattr(self.pages, "newest_last", False) else rows
-        ids = _there(_ids_in(filling.values.get(several, "")))[: served.stop]
+        ids = _existing(_ids_in(filling.values.get(several, "")))[: served.stop]
         return [self._of_id(filling, one).rows(templates, range(1))[0] for one in ids]
 
     def _of_id(self, filling: Filling, one: str) -> Filling:
@@ -200,7 +203,7 @@ def _ids_in(value: str) -> list[str]:
     return [one for one in value.replace(";", ",").split(",") if one]
 
 
-def _there(ids: Iterable[str]) -> list[str]:
+def _existing(ids: Iterable[str]) -> list[str]:
     """Return the ids that are not marked as missing."""
     number = _FAILURES["missing"][0]
     return [one for one in ids if "missing" not in one and one != number]
@@ -232,8 +235,8 @@ def _document(template: Template, filling: Filling, served: StandInPage) -> Sand
     places = range(served.start, served.stop) if "row" in template else range(0)
     within = replace(filling, escape=escape)
     rows = [line for row in within.rows([["$all", *template.get("row", ())]], places) for line in row]
-    told = {name: "" if value is None else value for name, value in served.members.items()}
-    whole = replace(within, page={**told, "rows": "\n".join(rows)})
+    page_values = {name: "" if value is None else value for name, value in served.members.items()}
+    whole = replace(within, page={**page_values, "rows": "\n".join(rows)})
     lines = [whole.fill(line, str(number_of(line))) for line in template["text"]]
     headers = {"content-type": template.get("type", "text/html; charset=utf-8")}
     return SandboxReply("\n".join(lines), headers={**headers, **filling.fill(template.get("headers", {}), "headers")})

@@ -1,4 +1,4 @@
-"""Runs an endpoint's own read against the stand-in of the sandbox, without a socket, for the examples of the guide."""
+"""Runs an endpoint's read against the stand-in of the sandbox, without a socket, for the examples of the guide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_CREDENTIALS: Credentials = {}
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
-    """Return the example parameters: the own example of each required parameter, and defaults for the others."""
+    """Return the example parameters: the example of each required parameter, and defaults for the others."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)
@@ -34,13 +34,13 @@ def rehearse(
     others: Mapping[str, Platform] = _NONE,
     credentials: Credentials = _NO_CREDENTIALS,
 ) -> Page | Single:
-    """Return the endpoint's result for its example parameters; `others` are the platforms that it may have parts of.
+    """Return the endpoint's result for its example parameters; `others` are the platforms that its parts may belong to.
 
-    Some reads call another source if there are `credentials`; their values do not matter here. Reads of web pages are
-    rehearsed without credentials, because only one of the search engines has a stand-in.
+    Some reads call another source if there are `credentials`; their values do not matter here. Reads of web pages run
+    without credentials, because only one of the search engines has a stand-in.
 
     Raises:
-        UpstreamError: The stand-in does not know the example.
+        UpstreamError: The stand-in has no data for the example.
     """
     return rehearsed(platform, endpoint, now_at, others, credentials)[0]
 
@@ -58,12 +58,12 @@ def rehearsed(
 
 
 def sent_by(call: Call) -> Any:
-    """Return the body of a call as a stand-in reads it: its JSON, or the members of its form."""
+    """Return the body of a call as a stand-in receives it: its JSON, or the members of its form."""
     return query_of(urlencode(pairs_of(call.form))) if call.form is not None else call.json
 
 
 def _read(call: Call, reply: SandboxReply) -> Any:
-    """Return the parsed body in the form that the call accepts."""
+    """Return the body, parsed in the form that the call accepts."""
     if not isinstance(call.accepts, Form):
         return reply.body
     raw = reply.body.encode() if isinstance(reply.body, str) else orjson.dumps(reply.body)

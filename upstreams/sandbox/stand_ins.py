@@ -1,4 +1,4 @@
-"""Finds all stand-ins: the generated ones, and the handwritten modules of this package."""
+"""Collects all stand-ins: the generated ones, and the handwritten modules of this package."""
 
 from __future__ import annotations
 

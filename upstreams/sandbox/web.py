@@ -91,7 +91,7 @@ def _hello(request: SandboxRequest) -> SandboxReply:
     return _page("Hello", f"<h1>Hello, {name}</h1><p>{escape(paragraph(seeded('web', 'hello'), 4))}</p>")
 
 
-def _inward(_request: SandboxRequest) -> SandboxReply:
+def _reaching_inward(_request: SandboxRequest) -> SandboxReply:
     return _page("Inward", _INWARD)
 
 
@@ -146,5 +146,5 @@ ROUTES: tuple[SandboxRoute, ...] = (
     route(HOST, "/scripts/data.json", _data),
     route(HOST, "/scripts/form", _form),
     route(HOST, "/scripts/hello", _hello),
-    route(HOST, "/scripts/inward", _inward),
+    route(HOST, "/scripts/inward", _reaching_inward),
 )

@@ -19,7 +19,7 @@ _LINE_END: Final = b"\r\n"
 
 
 class AnswerChunks:
-    """The parser of one chunked body, whose bytes it appends to `body`. Mutable, owned by its answer parser.
+    """The parser of one chunked body. It appends the decoded bytes to `body`. Mutable, owned by its answer parser.
 
     Like common clients, it accepts whitespace after a size, and lines that end in a line feed alone. These and unusual
     trailers set `is_doubtful`, because another client may find a different end of the body.
@@ -32,7 +32,7 @@ class AnswerChunks:
         self._framing = b""
         """An incomplete size line, or incomplete trailers."""
         self._left_bytes = 0
-        """The missing bytes of the current chunk."""
+        """The number of bytes that are missing from the current chunk."""
         self._is_first = True
         self._is_last = self.ended = self.is_doubtful = self.has_surplus = False
 
@@ -67,14 +67,14 @@ class AnswerChunks:
         self._take_trailers(data[at:])
 
     def _odd_size(self, found: re.Match[bytes]) -> int:
-        """Return the size on a line with other content, and note whether all clients parse it in the same way."""
+        """Return the size on a line with other content, and note whether all clients would parse the line alike."""
         before, size, blanks, end = found.groups()
         if blanks or end != _LINE_END or not (self._is_first or before == _LINE_END):
             self.is_doubtful = True
         return int(size, 16)
 
     def _wait_for_size(self, framing: bytes) -> None:
-        """Keep an incomplete size line."""
+        """Store an incomplete size line."""
         if (_PARTIAL_FIRST if self._is_first else _PARTIAL_NEXT).fullmatch(framing) is None:
             raise MalformedAnswer("a chunk is malformed")
         self._framing = framing

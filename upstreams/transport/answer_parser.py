@@ -20,7 +20,7 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _STARTED = b"HTTP/"
 _LINE_BREAKS = b"\r\n"
 _LONG_BYTES = 128 * 1024
-"""A longer body, encoded or decoded, is decoded in a thread: 8 MB take up to 80 ms."""
+"""A longer body, encoded or decoded, is decoded in a thread, because 8 MB take up to 80 ms."""
 
 
 class AnswerBrokenOff(httpx.RemoteProtocolError):
@@ -28,20 +28,21 @@ class AnswerBrokenOff(httpx.RemoteProtocolError):
 
 
 class LongBody(Exception):
-    """A complete answer whose body takes long to decode: `decode` returns the answer, or raises like `answer`."""
+    """A complete answer whose body takes long to decode. `decode` returns the answer, or raises like `answer`."""
 
     def __init__(self, decode: Callable[[], HttpAnswer]) -> None:
         self.decode = decode
 
 
 class AnswerParser:
-    """Parses the answers on one connection, one at a time; `begin` must be called before each answer.
+    """Parses the answers on one connection, one at a time. Call `begin` before each answer.
 
     Mutable, owned by its connection.
     """
 
     __slots__ = (
         "_awaited_bytes",
+        "_bodiless_bytes",
         "_body_bytes_max",
         "_chunked",
         "_growing",
@@ -51,7 +52,6 @@ class AnswerParser:
         "_header_bytes_max",
         "_headers",
         "_pieces",
-        "_silent_bytes",
         "_spoiled",
         "_status",
         "complete",
@@ -64,24 +64,24 @@ class AnswerParser:
         self._body_bytes_max = body_bytes_max
         self._pieces: list[bytes] = []
         self._growing = bytearray()
-        """A body of unknown length. It may arrive byte by byte, and a list of pieces would then be forty times as
-        large."""
+        """The received part of a body of unknown length. It may arrive byte by byte, and a list of pieces would be
+        forty times as large."""
         self.begin("")
 
     def begin(self, method: str) -> None:
         """Expect the answer to a call with `method`."""
         self._head_only = method == "HEAD"
         self.complete = self.persistent = self._spoiled = False
-        self._silent_bytes = self._status = 0
+        self._bodiless_bytes = self._status = 0
         self._awaited_bytes = 0
-        """The missing bytes of a body of known length; `TO_THE_END` if the length is unknown."""
+        """The number of missing bytes of a body of known length; `TO_THE_END` if the length is unknown."""
         self._headers: dict[str, str] = {}
         self._head = b""
-        """An incomplete head."""
+        """The received part of an incomplete head."""
         self._chunked: AnswerChunks | None = None
 
     def feed(self, data: bytes) -> None:
-        """Process the bytes that arrived; `complete` is set when the answer is complete.
+        """Process received bytes; `complete` is set when the answer is complete.
 
         Raises:
             MalformedAnswer: The bytes are not an HTTP/1.1 response that can be parsed safely.
@@ -97,7 +97,7 @@ class AnswerParser:
             self._take_head(data)
 
     def end(self) -> None:
-        """Process the end of the connection, which completes an answer without another end.
+        """Process the end of the connection. It completes an answer that has neither a length nor chunks.
 
         Raises:
             AnswerBrokenOff: The answer is incomplete.
@@ -123,11 +123,11 @@ class AnswerParser:
         body = self._taken()
         if (coding := self._headers.get("content-encoding")) is not None:
             body = self._decoded(body, coding)
-        # NamedTuple's own constructor costs twice as much
+        # The constructor of a NamedTuple costs twice as much.
         return tuple.__new__(HttpAnswer, (self._status, self._headers, body))
 
     def _decoded(self, body: bytes, coding: str) -> bytes:
-        """Return the decoded body if it is short; its decoded length is not known in advance."""
+        """Return the decoded body if it is short. Its decoded length is not known in advance."""
         cap = self._body_bytes_max
         if cap <= _LONG_BYTES:
             return decode_body(body, coding, body_bytes_max=cap)
@@ -148,15 +148,15 @@ class AnswerParser:
         """Process a piece of an unusual head, or of one that arrives in pieces. Interim responses (100, 103) are
         dropped."""
         if not self._head:
-            self._silent_bytes += len(data)
+            self._bodiless_bytes += len(data)
             data = data.lstrip(_LINE_BREAKS)
-            self._silent_bytes -= len(data)
+            self._bodiless_bytes -= len(data)
         search_at = max(0, len(self._head) - 2)
         self._head += data
         if not _STARTED.startswith(self._head[: len(_STARTED)]):
             raise MalformedAnswer("the response does not begin with a status line")
         while (found := _HEAD_END.search(self._head, search_at)) is not None:
-            self._check_silence(found.end())
+            self._check_bodiless_bytes(found.end())
             whole = self._head[: found.end()]
             head = self._head_reader.read(whole) or read_carefully(whole)
             if head[0] >= 200:
@@ -166,14 +166,14 @@ class AnswerParser:
             if head[0] == 101:
                 raise MalformedAnswer("the peer switched to another protocol")
             self._spoiled |= not head[4]
-            self._silent_bytes += found.end()
+            self._bodiless_bytes += found.end()
             self._head = self._head[found.end() :].lstrip(_LINE_BREAKS)
             search_at = 0
-        self._check_silence(len(self._head))
+        self._check_bodiless_bytes(len(self._head))
 
-    def _check_silence(self, more_bytes: int = 0) -> None:
-        """Refuse a response with too many bytes before the first byte of its body."""
-        if self._silent_bytes + more_bytes > self._header_bytes_max:
+    def _check_bodiless_bytes(self, more_bytes: int = 0) -> None:
+        """Refuse a response with too many bytes before its body."""
+        if self._bodiless_bytes + more_bytes > self._header_bytes_max:
             raise MalformedAnswer(f"the response headers are longer than {self._header_bytes_max} bytes")
 
     def _begin_body(self, head: AnswerHead, data: bytes) -> None:
@@ -186,7 +186,7 @@ class AnswerParser:
         elif body_bytes == CHUNKED:
             self._chunked = AnswerChunks(self._growing)
         elif body_bytes > self._body_bytes_max:
-            body_bytes = self._bytes_of_too_many()
+            body_bytes = self._excess_body_bytes()
         self._awaited_bytes = body_bytes
         self._take_body(data[body_at:])
 
@@ -214,14 +214,14 @@ class AnswerParser:
             self.complete = chunked.ended
             self._spoiled |= chunked.is_doubtful or chunked.has_surplus
         if len(self._growing) > self._body_bytes_max:
-            self._bytes_of_too_many()
+            self._excess_body_bytes()
         if len(self._growing) > before_bytes:
-            self._silent_bytes = 0
+            self._bodiless_bytes = 0
         elif not self.complete:
-            self._silent_bytes += len(data)
-            self._check_silence()
+            self._bodiless_bytes += len(data)
+            self._check_bodiless_bytes()
 
-    def _bytes_of_too_many(self) -> int:
+    def _excess_body_bytes(self) -> int:
         """Return how many bytes of a body beyond the limit to read.
 
         Raises:

@@ -28,7 +28,7 @@ class MalformedAnswer(httpx.RemoteProtocolError):
 
 
 class CarefulHead:
-    """One head, parsed line by line. `is_doubtful` is set if it violates the format but its meaning is certain."""
+    """One head, parsed line by line. `is_doubtful` is set if it violates the format although its meaning is certain."""
 
     __slots__ = ("headers", "is_doubtful", "persistent", "status")
 
@@ -72,7 +72,7 @@ class CarefulHead:
             self.headers[key] = text if known is None else f"{known}, {text}"
 
     def _odd_field(self, line: bytes) -> tuple[bytes, bytes]:
-        """Split a line whose name is not a token, or whose value contains control characters."""
+        """Split a line whose name is not a token or whose value has control characters; it makes the head doubtful."""
         name, colon, value = line.partition(b":")
         if not colon or _FORBIDDEN.search(line):
             raise MalformedAnswer("a header line is malformed")
@@ -105,8 +105,8 @@ class CarefulHead:
 
     def _keeps_open(self, version: bytes) -> bool:
         """Return whether the peer keeps the connection open (RFC 9112, 9.3)."""
-        said = f"{self.headers.get('connection', '')},{self.headers.get('proxy-connection', '')}".lower()
-        options = {option.strip() for option in said.split(",")}
+        connection_options = f"{self.headers.get('connection', '')},{self.headers.get('proxy-connection', '')}".lower()
+        options = {option.strip() for option in connection_options.split(",")}
         if "close" in options:
             return False
         return version == b"1.1" or (version == b"1.0" and "keep-alive" in options)

@@ -1,4 +1,4 @@
-"""One connection to an upstream: it sends a call's bytes and receives the answer, one exchange at a time."""
+"""One connection to an upstream: it sends the bytes of a call and receives the answer, one exchange at a time."""
 
 import ssl
 
@@ -65,11 +65,11 @@ class UpstreamConnection:
                     parser.end()
         except (trio.ClosedResourceError, OSError) as exc:
             raise _failure_of(exc, is_sent=not request) from exc
-        self.reusable = parser.reusable and not self._expired  # it may have expired just when the answer arrived
+        self.reusable = parser.reusable and not self._expired  # its deadline may have passed at the last moment
         return parser.answer()
 
     def expire(self) -> None:
-        """End the wait of an exchange whose time is up. The connection cannot be used afterwards."""
+        """Wake an exchange whose deadline has passed. The connection cannot be used afterwards."""
         self._expired = True
         self._wire.wake()
 
@@ -79,7 +79,7 @@ class UpstreamConnection:
 
 
 def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
-    """Return the failure for a broken connection, or for one that was woken because its time is up."""
+    """Return the failure for a connection that broke, or that was woken because its deadline has passed."""
     if isinstance(exc, trio.ClosedResourceError):
         if is_sent:
             return httpx.ReadTimeout("the answer did not come in time")

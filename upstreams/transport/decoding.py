@@ -1,4 +1,4 @@
-"""Content decoding of a complete body, with a size limit that is enforced during expansion."""
+"""Content decoding of a complete body, with a size limit that is enforced during decoding."""
 
 import zlib
 
@@ -14,7 +14,7 @@ _UNREADABLE = frozenset(
     """
     7z aes128gcm brotli bz2 bzip bzip2 compress dcb dcz exi lz4 lzma lzw pack200-gzip peerdist sdch snappy xpress xz zip
     zlib zstandard zstd
-    """.split()  # noqa: SIM905 - a list would take a line for each
+    """.split()  # noqa: SIM905 - a list would take one line per name
 )
 """Unsupported content codings. Any other unknown name, such as `UTF-8` or `none`, is not a coding and is ignored."""
 
@@ -28,13 +28,13 @@ def decode_body(body: bytes, content_encoding: str, *, body_bytes_max: int) -> b
 
     Raises:
         httpx.DecodingError: The body is damaged or truncated, or has unsupported or too many codings.
-        ResponseTooLarge: The body expands beyond `body_bytes_max`; never more than that was held in memory.
+        ResponseTooLarge: The body expands beyond `body_bytes_max`. Memory use stays below that limit.
     """
     codings = [name for part in content_encoding.lower().split(",") if (name := part.strip())]
     if len(codings) > _STACKED_MAX:
         raise httpx.DecodingError(f"{len(codings)} content codings are stacked; at most {_STACKED_MAX} are supported")
     for left, coding in reversed(list(enumerate(codings))):
-        # Compressing encoded data again hardly shortens it. If it did, the answer was built to expand.
+        # Compressing encoded data again hardly makes it shorter. If it did, the answer was built to expand.
         cap = min(body_bytes_max, 2 * len(body) + _INNER_BYTES) if left else body_bytes_max
         body = _decode_one(body, coding, cap)
     return body
@@ -59,7 +59,10 @@ def _decode_one(body: bytes, coding: str, body_bytes_max: int) -> bytes:
 
 
 def _gunzip(body: bytes, body_bytes_max: int) -> bytes:
-    """Decode up to 16 gzip members, each of which costs a copy of the rest. Other bytes after a member are dropped."""
+    """Decode up to 16 gzip members, because each costs a copy of the remaining bytes.
+
+    Other bytes after a member are dropped.
+    """
     whole = b""
     for _ in range(_GZIP_MEMBERS_MAX):
         piece, body = _unzip(body, _GZIP_WBITS, body_bytes_max - len(whole))
@@ -70,7 +73,7 @@ def _gunzip(body: bytes, body_bytes_max: int) -> bytes:
 
 
 def _inflate(body: bytes, body_bytes_max: int) -> bytes:
-    """Decode `deflate`, which means zlib's format, although some servers send the raw stream."""
+    """Decode `deflate`. The name means the zlib format, although some servers send the raw stream."""
     try:
         return _unzip(body, zlib.MAX_WBITS, body_bytes_max)[0]
     except zlib.error:

@@ -32,7 +32,9 @@ class HttpCall(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """One response. Header names are in lower case, repeated headers joined with `, `; `body` is complete and decoded.
+    """One response.
+
+    Header names are in lower case, repeated headers are joined with `, `, and `body` is complete and decoded.
 
     The headers are as received: Content-Encoding and Content-Length describe the body before it was decoded.
     """
@@ -43,8 +45,10 @@ class HttpAnswer(NamedTuple):
 
 
 Exchange = Callable[[HttpCall, float], Awaitable[HttpAnswer]]
-"""Calls an upstream once, by a deadline on Trio's clock. Failures are `httpx.TransportError`s; a missed deadline is a
-timeout."""
+"""Calls an upstream once, with a deadline on Trio's clock. Failures are `httpx.TransportError`s.
+
+A missed deadline is a timeout.
+"""
 
 
 def origin_of(url: str | httpx.URL) -> tuple[Origin, str]:

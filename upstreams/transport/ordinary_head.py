@@ -1,7 +1,7 @@
-"""Parses the form of response head that nearly all upstreams send, and nothing else.
+"""Parses the usual form of a response head, which nearly all upstreams send, and no other form.
 
 Upstreams send 20 to 40 header lines, most of which are the same in every answer, so the parsed form of each line is
-cached. Anything unusual is left to `careful_head`. A test proves that the two never parse a head differently.
+cached. Unusual heads are parsed by `careful_head`. A test verifies that the two never parse a head differently.
 """
 
 import re
@@ -20,15 +20,15 @@ _LENGTH_DIGITS_MAX = 10
 _UNUSUAL = ""
 
 AnswerHead = tuple[int, dict[str, str], int, int, bool]
-"""Status, headers, start of the body in the bytes, its length, and whether the connection stays open."""
+"""The status, the headers, where the body starts in the bytes, its length, and whether the connection stays open."""
 CHUNKED = -1
-"""As a body length: the body is chunked."""
+"""A body length that means that the body is chunked."""
 TO_THE_END = -2
-"""As a body length: the body ends with the connection."""
+"""A body length that means that the body ends with the connection."""
 
 
 class _Statuses(dict[bytes, int]):
-    """A cache of the status in a status line; 0 if it is unusual, or if the answer has no body."""
+    """A cache of the status in a status line. It is 0 if the line is unusual, or if the answer has no body."""
 
     def __missing__(self, line: bytes) -> int:
         found = _STATUS.fullmatch(line)
@@ -37,8 +37,10 @@ class _Statuses(dict[bytes, int]):
 
 
 class _Fields(dict[bytes, tuple[str, str]]):
-    """A cache of the name, in lower case, and value of a header line; without a name if it is unusual or affects
-    framing."""
+    """A cache of the name (in lower case) and value of a header line.
+
+    The name is empty if the line is unusual or affects framing.
+    """
 
     def __missing__(self, line: bytes) -> tuple[str, str]:
         found = _FIELD.fullmatch(line)
@@ -58,7 +60,7 @@ class AnswerHeadReader:
         self._statuses = _Statuses()
 
     def read(self, data: bytes) -> AnswerHead | None:
-        """Return the head at the start of an answer; None if it is incomplete or unusual."""
+        """Return the head at the start of an answer; None if the head is incomplete or unusual."""
         end = data.find(b"\r\n\r\n", 0, _HEAD_BYTES_MAX)
         if end < 0:
             return None
@@ -95,7 +97,7 @@ def _body_bytes(headers: dict[str, str]) -> int | None:
 
 
 def _keep(kept: dict[bytes, T], line: bytes, reading: T) -> T:
-    """Cache the parsed form of a line; clear the cache when it is full."""
+    """Cache the parsed form of a line. Clear the cache first if it is full."""
     if len(line) <= _LINE_BYTES_KEPT:
         if len(kept) >= _LINES_KEPT:
             kept.clear()

@@ -1,4 +1,4 @@
-"""The peer of a connection to an upstream, in a module without the transport, for code that only names hosts."""
+"""The peer of a connection to an upstream. It is separate from the transport, for code that only names hosts."""
 
 from typing import NamedTuple
 
@@ -8,8 +8,8 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 class Origin(NamedTuple):
     """The peer of a connection: scheme (`http` or `https`), host in lower case, port.
 
-    With an `address`, the connection goes only to that address, and the host is just sent to the peer. This is for
-    hosts whose addresses were checked.
+    With an `address`, the connection is made only to that address, and the host is only sent to the peer. This is used
+    for hosts whose addresses were checked.
     """
 
     scheme: str
@@ -19,6 +19,6 @@ class Origin(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The host as in the Host header: in brackets for IPv6, with the port if it is not the default."""
+        """The host as it is sent in the Host header: in brackets for IPv6, with the port if it is not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"

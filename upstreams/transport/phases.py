@@ -1,4 +1,4 @@
-"""httpx's four timeouts, implemented by one cancel scope whose deadline moves with each phase of a call."""
+"""The four timeouts of httpx, implemented by one cancel scope whose deadline moves with each phase of a call."""
 
 import math
 from collections.abc import Mapping
@@ -31,12 +31,12 @@ class PhaseDeadline:
         self.scope = trio.CancelScope()
 
     def enter(self, phase: Phase) -> None:
-        """Start a phase, or restart it: each wait for bytes has the full timeout."""
+        """Start a phase, or restart it, because each wait for bytes has the full timeout."""
         self._phase = phase
         timeout_s = self._timeouts_s.get(phase)
         self.scope.deadline = trio.current_time() + (math.inf if timeout_s is None else timeout_s)
 
     def raise_if_over(self) -> None:
-        """After the scope, raise the httpx timeout of the phase that took too long, if any."""
+        """Raise the httpx timeout of the phase that took too long, if any. Call it after the scope."""
         if self.scope.cancelled_caught:
             raise _TIMEOUTS[self._phase](f"the {self._phase} phase took too long")

@@ -1,8 +1,8 @@
-"""Slots and idle connections, by origin. The only I/O here is closing connections.
+"""Slots and idle connections by origin. The only I/O in this module is closing connections.
 
-Invariants at every checkpoint: an origin's `busy` is the number of slots in use; its connections, busy and idle, are at
-most `max_connections`; a task waits only while all slots are in use; origins without connections and waiters are
-removed.
+Invariants at every checkpoint: `busy` of an origin is the number of its slots in use; the origin has at most
+`max_connections` connections, busy and idle; tasks wait only while all slots are in use; origins without connections
+and waiters are removed.
 """
 
 import math
@@ -16,12 +16,12 @@ from upstreams.transport.connection import UpstreamConnection
 from upstreams.transport.origin import Origin
 
 _IDLE_ORIGINS_WORTH = 4
-"""The default limit of all idle connections together, as a multiple of `max_connections`."""
+"""The default limit of idle connections over all origins, as a multiple of `max_connections`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginStatistics:
-    """The connections of one origin, and totals since it last had none."""
+    """The connections of one origin, and totals since the origin was last added."""
 
     idle: int
     busy: int
@@ -31,7 +31,10 @@ class OriginStatistics:
 
 
 class Lane:
-    """The slots and idle connections of one origin, most recently used on the right. Modified only by `Pool`."""
+    """The slots and idle connections of one origin, with the most recently used one on the right.
+
+    Only `Pool` modifies it.
+    """
 
     __slots__ = ("busy", "idle", "opened", "origin", "reused", "waiters")
 
@@ -43,7 +46,10 @@ class Lane:
 
 
 class Pool:
-    """Assigns slots and keeps connections for the next call; the longest idle connections make room for newer ones."""
+    """Assigns slots and keeps connections for the next call.
+
+    If there are too many, the longest idle ones are closed.
+    """
 
     def __init__(
         self, *, max_connections: int, idle_s: float, now: Callable[[], float], max_idle: int | None = None
@@ -54,12 +60,12 @@ class Pool:
         self._idle_s = idle_s
         self._now = now
         self._lanes: dict[Origin, Lane] = {}
-        self._idle = 0  # idle connections in all lanes
-        self._none_is_old_until = -math.inf
+        self._idle = 0  # the number of idle connections in all lanes
+        self._next_expiry_at = -math.inf
         self.closed = False
 
     def enter_nowait(self, origin: Origin) -> Lane | None:
-        """Take a slot; return None if all are in use. The caller must call `leave`."""
+        """Take a slot, or return None if all are in use. The caller must call `leave`."""
         lane = self._lanes.get(origin)
         if lane is None:
             lane = self._lanes[origin] = Lane(origin)
@@ -69,14 +75,14 @@ class Pool:
         return lane
 
     async def enter(self, origin: Origin) -> Lane:
-        """Wait for a slot in order of arrival, after `enter_nowait` found none. The caller must call `leave`."""
+        """Wait for a slot, in order of arrival, after `enter_nowait` returned None. The caller must call `leave`."""
         lane = self._lanes[origin]
-        await lane.waiters.park()  # `leave` passes its slot on, so the woken task already has it
+        await lane.waiters.park()  # `leave` passes its slot on, so the woken task has the slot already
         return lane
 
     def leave(self, lane: Lane) -> None:
         """Pass the slot to the longest waiting task, or free it."""
-        if lane.busy == self._max_connections and lane.waiters:  # the first condition is cheaper to check
+        if lane.busy == self._max_connections and lane.waiters:  # this condition is checked first because it is cheaper
             lane.waiters.unpark()
         else:
             lane.busy -= 1
@@ -84,7 +90,7 @@ class Pool:
                 self._forget_if_empty(lane)
 
     def take(self, lane: Lane) -> UpstreamConnection | None:
-        """Return the most recently used idle connection that is still alive; the caller must hold a slot."""
+        """Return the most recently used idle connection that is still open. The caller must hold a slot."""
         oldest_at = self._now() - self._idle_s
         while lane.idle:
             connection = lane.idle.pop()
@@ -96,18 +102,18 @@ class Pool:
         return None
 
     def rest(self, lane: Lane, connection: UpstreamConnection) -> None:
-        """Keep a connection after its exchange for the next one, or close it if it cannot be reused."""
+        """Keep a connection for the next exchange, or close it if it cannot be reused."""
         if self.closed or not connection.reusable:
             connection.close()
             return
         connection.rested_at = now = self._now()
         lane.idle.append(connection)
         self._idle += 1
-        if now > self._none_is_old_until or self._idle > self._max_idle:
+        if now > self._next_expiry_at or self._idle > self._max_idle:
             self._drop_oldest(now)
 
     def close(self) -> None:
-        """Close all idle connections, and from now on each connection after its exchange."""
+        """Close all idle connections. From now on, connections are closed after each exchange."""
         self.closed = True
         while self._idle:
             self._drop_from(self._longest_idle())
@@ -120,12 +126,13 @@ class Pool:
         }
 
     def _drop_oldest(self, now: float) -> None:
-        """Drop excess and expired connections, and set the time when the oldest remaining one expires."""
+        """Drop excess and expired connections, and set the time at which the oldest remaining one expires."""
         while self._idle > self._max_idle:
             self._drop_from(self._longest_idle())
-        while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:  # ends at the one just added
+        # The loop ends, because the connection that was just added has not expired.
+        while (lane := self._longest_idle()).idle[0].rested_at < now - self._idle_s:
             self._drop_from(lane)
-        self._none_is_old_until = lane.idle[0].rested_at + self._idle_s
+        self._next_expiry_at = lane.idle[0].rested_at + self._idle_s
 
     def _longest_idle(self) -> Lane:
         """Return the lane with the longest idle connection."""

@@ -1,7 +1,7 @@
 """The transport to upstreams: HTTP/1.1 with kept-alive connections, on Trio.
 
-`exchange` is the hot path and uses only httpx's exceptions; `handle_async_request` makes it an httpx transport. A call
-that could smuggle a second request is refused (`request_bytes`, `header_lines`).
+`exchange` is the hot path and uses only the exceptions of httpx; `handle_async_request` makes the class an httpx
+transport. A call that could smuggle a second request is refused (`request_bytes`, `header_lines`).
 """
 
 import math
@@ -30,20 +30,21 @@ from upstreams.transport.pool import Lane, OriginStatistics, Pool
 from upstreams.transport.threads import run_in_thread
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-_RESENT_AS_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
-_OURS = frozenset({"", "host", "content-length", "transfer-encoding"})
+_REPLACED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_RESERVED_HEADERS = frozenset({"", "host", "content-length", "transfer-encoding"})
 _LENGTH_ALWAYS = frozenset({"POST", "PUT", "PATCH"})
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
-_OF_THE_ENCODED_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+_ENCODED_BODY_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
-_WAYS_KEPT = 256
-"""Most calls of a platform have the same headers; writing them again would cost 6 us per call."""
+_ROUTES_KEPT = 256
+"""A cache of header lines. Most calls of a platform have the same headers, and writing them again would cost 6 us per
+call."""
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class TransportOptions(TypedDict, total=False):
-    """The arguments of `Transport`, for code that passes them on."""
+    """The arguments of `Transport`, for code that passes them through."""
 
     max_connections: int
     max_idle: int | None
@@ -67,13 +68,14 @@ class TransportStatistics:
 class Transport(httpx.AsyncBaseTransport):
     """Calls upstreams over connections that are kept for the next call.
 
-    - `max_connections` per origin are open at most; further calls wait in order.
-    - A connection unused for `idle_s` is dropped. Over all origins, the `max_idle` most recently used are kept (None:
-      four times `max_connections`).
-    - `body_bytes_max` limits an answer's body before and after decoding, `header_bytes_max` its head (plus one read).
+    - At most `max_connections` connections are open per origin; further calls wait in order.
+    - A connection that is idle for `idle_s` is dropped. Over all origins, the `max_idle` most recently used idle
+      connections are kept (None: four times `max_connections`).
+    - `body_bytes_max` limits the body of an answer before and after decoding. `header_bytes_max` limits its head (plus
+      the size of one read).
     - With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH.
     - With `starts_only`, the body of an answer is truncated at `body_bytes_max` and not decoded.
-    - Calls with a method in `repeats` may be sent twice: a kept connection that breaks before it answers is replaced.
+    - Calls with a method in `repeats` may be sent twice: if a kept connection breaks before the answer, it is replaced.
     """
 
     def __init__(
@@ -100,17 +102,17 @@ class Transport(httpx.AsyncBaseTransport):
         self._ssl_context = ssl_context
         self._parser_class = AnswerStartParser if starts_only else AnswerParser
         self._repeats = repeats
-        self._way_to = lru_cache(_WAYS_KEPT)(self._way)
+        self._cached_route = lru_cache(_ROUTES_KEPT)(self._route)
         self._head_reader = AnswerHeadReader()
         self._decoding = trio.CapacityLimiter(1)
 
     async def exchange(
         self, call: HttpCall, deadline_at: float = math.inf, *, phases: PhaseDeadline | None = None
     ) -> HttpAnswer:
-        """Make one call and return the complete answer, whatever its status; redirects are left to the caller.
+        """Make one call and return the complete answer with any status; the caller handles redirects.
 
-        The call ends at `deadline_at` on Trio's clock, if `open_transport` opened the transport; connecting has its own
-        limit. A kept connection that the peer had closed is replaced once, if that cannot repeat an effect.
+        The call ends at `deadline_at` on Trio's clock if `open_transport` opened the transport. Connecting has its own
+        limit. If the peer had closed a kept connection, it is replaced once, unless that could repeat an effect.
 
         Raises:
             httpx.TransportError: ConnectError, ReadError, WriteError, RemoteProtocolError, LocalProtocolError,
@@ -119,7 +121,7 @@ class Transport(httpx.AsyncBaseTransport):
         """
         if self._pool.closed:
             raise RuntimeError("the transport is closed")
-        origin, prefix, headers = self._way_to(call.origin, call.headers)
+        origin, prefix, headers = self._cached_route(call.origin, call.headers)
         request = request_bytes(call, target=prefix + call.target, headers=headers)
         if phases is not None:
             phases.enter("pool")
@@ -140,15 +142,15 @@ class Transport(httpx.AsyncBaseTransport):
                     break
                 finally:
                     self._deadlines.clear(connection)
-                    self._pool.rest(lane, connection)  # closes it unless the exchange ended cleanly
+                    self._pool.rest(lane, connection)  # closes the connection unless the exchange ended cleanly
         finally:
             self._pool.leave(lane)
         return await self._decode(decode, deadline_at)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See `exchange`; for httpx, with its timeouts for each phase."""
+        """See `exchange`. For httpx, with its timeouts for each phase."""
         origin, target = origin_of(request.url)
-        headers = tuple(item for item in request.headers.multi_items() if item[0] not in _RESENT_AS_OURS)
+        headers = tuple(item for item in request.headers.multi_items() if item[0] not in _REPLACED_HEADERS)
         call = HttpCall(request.method, origin, target, headers, await request.aread())
         phases = PhaseDeadline(request.extensions.get("timeout", {}))
         with phases.scope:
@@ -162,12 +164,12 @@ class Transport(httpx.AsyncBaseTransport):
         )
 
     async def keep_deadlines(self, scope: trio.CancelScope, keep: Keep) -> None:
-        """End exchanges at their deadlines until `scope` is cancelled; run by `open_transport`."""
+        """End exchanges at their deadlines until `scope` is cancelled. Run by `open_transport`."""
         with scope:
             await keep("upstream_deadlines", self._deadlines.run)
 
     async def aclose(self) -> None:
-        """Close all idle connections; exchanges in flight may finish, and their connections are closed afterwards."""
+        """Close all idle connections. Exchanges in flight may finish, and their connections are closed afterwards."""
         self._pool.close()
         await trio.lowlevel.checkpoint()
 
@@ -175,7 +177,7 @@ class Transport(httpx.AsyncBaseTransport):
         """Return the statistics of the connections by origin."""
         return TransportStatistics(self._pool.statistics())
 
-    def _way(self, origin: Origin, headers: Headers) -> tuple[Origin, str, str]:
+    def _route(self, origin: Origin, headers: Headers) -> tuple[Origin, str, str]:
         """Return the origin for calls with these headers, the prefix of their target, and their header lines."""
         if self._egress is None:
             return origin, "", header_lines(origin.authority, headers)
@@ -210,10 +212,10 @@ class Transport(httpx.AsyncBaseTransport):
 @asynccontextmanager
 async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
     """Open a `Transport` with these arguments for the duration of the block; `keep` runs its one loop."""
-    # The run's own clock, because reading it through Trio's function takes three times as long.
+    # The clock of the run is used, because reading it through Trio's function takes three times as long.
     transport = Transport(**options, now=trio.lowlevel.current_clock().current_time)
     watching = trio.CancelScope()
-    # A system task instead of a nursery, which would wrap exceptions of the block in a group.
+    # A system task is used instead of a nursery, which would wrap exceptions of the block in a group.
     trio.lowlevel.spawn_system_task(transport.keep_deadlines, watching, keep)
     try:
         yield transport
@@ -225,21 +227,23 @@ async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[Transpo
 def _default_context() -> ssl.SSLContext:
     """Return a context that trusts the known authorities. Loading them takes 40 ms, so it runs in a thread."""
     context = ssl.create_default_context(cafile=certifi.where())
-    context.load_default_certs()  # also the system's own, such as a company's authority or SSL_CERT_FILE
+    context.load_default_certs()  # includes the system's authorities, such as a company's authority or SSL_CERT_FILE
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
 def _headers_of_decoded(answer: HttpAnswer) -> list[tuple[str, str]]:
-    """Return the headers without those that would make httpx decode the body again; a HEAD answer keeps its length."""
+    """Return the headers, without headers that would make httpx decode the body again.
+
+    A HEAD answer keeps its length.
+    """
     if not answer.body:
         return [item for item in answer.headers.items() if item[0] != "content-encoding"]
-    return [item for item in answer.headers.items() if item[0] not in _OF_THE_ENCODED_BODY]
+    return [item for item in answer.headers.items() if item[0] not in _ENCODED_BODY_HEADERS]
 
 
 def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
-    """Return the whole request for `call` with the request target `target`, which differs from the call's behind an
-    egress.
+    """Return the whole request for `call`. `target` differs from the call's own target if there is an egress.
 
     `headers` come from `header_lines`.
 
@@ -257,13 +261,15 @@ def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
 
 
 def header_lines(host: str, headers: tuple[tuple[str, str], ...]) -> str:
-    """Return the header lines for every call with these headers, which are thus checked and written only once.
+    """Return the header lines for these headers.
+
+    The result is cached, so equal headers are checked and written only once.
 
     Raises:
         httpx.LocalProtocolError: A header is malformed, or is one that the transport sets.
     """
     names = {name.lower() for name, _ in headers}
-    if not names.isdisjoint(_OURS) or not _TOKEN.fullmatch("".join(names)):
+    if not names.isdisjoint(_RESERVED_HEADERS) or not _TOKEN.fullmatch("".join(names)):
         raise httpx.LocalProtocolError("a header name is malformed, or is set by the transport")
     lines = [f"Host: {host}\r\n", *(f"{name}: {value}\r\n" for name, value in headers)]
     if "accept-encoding" not in names:

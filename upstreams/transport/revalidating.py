@@ -11,9 +11,9 @@ from upstreams.transport.origin import Origin
 BYTES_MAX: Final = 16 * 1024 * 1024
 ANSWER_BYTES_MAX: Final = 512 * 1024
 ANSWER_COSTS_BYTES: Final = 2_048
-"""The memory of an answer in addition to its body and the texts of its headers and call."""
+"""The memory that an answer takes in addition to its body and the texts of its headers and call."""
 _HEADER_BYTES: Final = 250
-"""The memory of a header in addition to its text."""
+"""The memory that a header takes in addition to its text."""
 
 
 class _Asked(NamedTuple):
@@ -25,7 +25,10 @@ class _Asked(NamedTuple):
 
 
 class Revalidating:
-    """An exchange that caches answers with an entity tag: the most recently used ones, up to `bytes_max`."""
+    """An exchange that caches answers with an entity tag.
+
+    The most recently used answers are kept, up to `bytes_max`.
+    """
 
     def __init__(self, exchange: Exchange, *, bytes_max: int = BYTES_MAX) -> None:
         self._exchange = exchange
@@ -61,7 +64,7 @@ class Revalidating:
 
 
 def _bytes_of(key: _Asked, answer: HttpAnswer) -> int:
-    """Return the memory of a cached answer; the upstream decides how many headers it has."""
+    """Return the memory that a cached answer takes. The upstream decides how many headers it has."""
     headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in answer.headers.items())
     return ANSWER_COSTS_BYTES + len(key.target) + headers + len(answer.body)
 

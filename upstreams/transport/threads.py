@@ -1,4 +1,4 @@
-"""Runs work in a thread without leaving reference cycles when it fails."""
+"""Runs work in a thread without leaving reference cycles if it fails."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ T = TypeVar("T")
 async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter) -> T:
     """Return the result of `work`, or raise its exception, after waiting for the limiter.
 
-    Trio's own function leaves a failure in a variable of a frame in its traceback. Such a cycle, with all bodies and
-    values in its other frames, lives until the garbage collector examines all objects.
+    Trio's own function leaves a failure in a variable of a frame of its own traceback. This reference cycle, with all
+    bodies and values in its frames, would live until the garbage collector examines all objects.
     """
     results: list[T] = []
     failures: list[Exception] = []
@@ -25,8 +25,8 @@ async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter) ->
 
 
 def _keep(work: Callable[[], T], results: list[T], failures: list[Exception]) -> None:
-    """Append the result of `work`, or its failure, to a list. Frames only hold these lists, which end up empty."""
+    """Append the result of `work`, or its failure, to a list. Frames refer only to the lists, which are emptied."""
     try:
         results.append(work())
-    except Exception as exc:  # noqa: BLE001 - it is raised again for the one who wants the result
+    except Exception as exc:  # noqa: BLE001 - it is raised again in the task that waits for the result
         failures.append(exc)

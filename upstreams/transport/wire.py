@@ -1,7 +1,8 @@
 """Bytes to and from one peer: a non-blocking socket, in plain text or under TLS.
 
-Both kinds call the socket directly and wait only if necessary. TLS is OpenSSL on the socket itself instead of memory
-buffers, so that bytes sent after an answer stay in the kernel, where a check of the socket finds them.
+Both kinds call the socket directly and wait only if necessary. OpenSSL uses the socket itself instead of memory
+buffers. Bytes that the peer sends after an answer therefore stay in the kernel, where a check of the socket detects
+them.
 """
 
 import select
@@ -20,34 +21,34 @@ from upstreams.transport.origin import Origin
 _RECEIVE_BYTES = 65_536
 
 
-class _Room(threading.local):
-    """The buffer that the wires of a thread receive into; its content is copied out immediately.
+class _ReceiveBuffer(threading.local):
+    """The receive buffer of all wires of a thread. Its content is copied immediately.
 
-    `recv` would allocate a buffer for each piece and return most of it. The remaining pieces of an answer would
-    fragment the heap, which would grow by 70 bytes with each cached answer.
+    `recv` would allocate a buffer for each piece and free most of it. The rest would fragment the heap, which would
+    grow by 70 bytes with each cached answer.
     """
 
     def __init__(self) -> None:
         self.view = memoryview(bytearray(_RECEIVE_BYTES))
 
 
-_ROOM = _Room()
+_BUFFER = _ReceiveBuffer()
 
 
 class UpstreamWire(Protocol):
     """A connected byte stream. Both directions raise OSError when it breaks."""
 
     def send_nowait(self, data: bytes) -> int:
-        """Send the start of `data`; return the number of bytes sent, 0 if the caller must wait."""
+        """Send the start of `data`. Return the number of bytes sent, or 0 if the caller must wait."""
 
     async def wait_to_send(self) -> None:
-        """Wait until `send_nowait`, which has just returned 0, should be called again."""
+        """Wait until `send_nowait`, which has just returned 0, can be called again."""
 
     async def receive_some(self) -> bytes:
-        """Wait for bytes; return none at the end of the stream. Always a checkpoint."""
+        """Wait for bytes; return b"" at the end of the stream. Always a checkpoint."""
 
     def is_quiet(self) -> bool:
-        """Return whether the peer has neither closed the connection nor sent bytes since the last exchange."""
+        """Return whether the peer kept the connection open and has sent nothing since the last exchange."""
 
     def wake(self) -> None:
         """Make the task that waits for this stream raise `trio.ClosedResourceError`."""
@@ -57,7 +58,7 @@ class UpstreamWire(Protocol):
 
 
 def _received(connected: socket.socket) -> bytes:
-    room = _ROOM.view
+    room = _BUFFER.view
     return bytes(room[: connected.recv_into(room)])
 
 
@@ -88,7 +89,7 @@ class PlainWire:
         await wait_writable(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `UpstreamWire`. This waits first, because an answer is rarely available immediately."""
+        """See `UpstreamWire`. This waits first, because an answer is rarely available yet."""
         while True:
             await wait_readable(self._descriptor)
             try:

@@ -51,7 +51,7 @@ _SEARCH = (
 
 
 def make_web() -> Platform:
-    """Return the platform of web pages, with shared memories of robots.txt files and of costly pages."""
+    """Return the platform of web pages. Its endpoints share a cache of robots.txt files and a list of costly pages."""
     robots, costly = RobotsMemory(), CostlyPages()
     return Platform(
         slug=SLUG,

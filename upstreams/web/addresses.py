@@ -15,7 +15,7 @@ from upstreams.model.steps import Accepts
 
 URL_MAX: Final = 2_048
 SOURCES: Final = {"https": "page", "http": "plain"}
-"""The source for a scheme's pages."""
+"""The name of the source for pages with a given scheme."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SAFE = "/?%:@!$&'()*+,;=[]~"
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
@@ -25,7 +25,7 @@ _BLANKS = re.compile(r"[\t\r\n]")
 
 @dataclass(frozen=True, slots=True)
 class PageParam(Param):
-    """A parameter for the address of a page on any host. Without a scheme, the address is HTTPS."""
+    """The parameter for the address of a page on any host. An address without a scheme is HTTPS."""
 
     def canonical(self, text: str) -> str:
         """Return the canonical form of an address, without its fragment.
@@ -44,7 +44,7 @@ def one_spelling(address: str) -> str:
     """Return the canonical form of an address.
 
     Raises:
-        TargetRefused: The address may not be called.
+        TargetRefused: The address must not be called.
     """
     text = _BLANKS.sub("", address.strip())
     scheme = _SCHEME.match(text)
@@ -57,7 +57,7 @@ def one_spelling(address: str) -> str:
 
 
 def _parted(rest: str) -> tuple[str, str, str]:
-    """Return the authority, the character after it, and the rest without a fragment."""
+    """Return the authority, the character after it, and the rest without the fragment."""
     found = re.match(r"([^/?#]*)([/?]?)([^#]*)", rest)
     assert found is not None, "every part of it may be empty"
     return found[1], found[2], found[3]
@@ -68,7 +68,10 @@ def _written(target: Target) -> str:
 
 
 def _coded(piece: str) -> str:
-    """Return a path or query with percent codes where needed, in upper case; letters and digits are decoded."""
+    """Return a path or query, percent-encoded where needed with codes in upper case.
+
+    Encoded letters and digits are decoded.
+    """
 
     def one(code: re.Match[str]) -> str:
         letter = chr(int(code[1], 16)) if code[1] else ""
@@ -108,7 +111,7 @@ def page_call(url: str, *, accepts: Accepts, optional: bool = False, spacing_s: 
 
 
 def led_to(url: str, reference: str) -> str | None:
-    """Return the canonical address that a reference on a page leads to, or None if it may not be called."""
+    """Return the canonical address that a reference on a page leads to; None if it must not be called."""
     try:
         return one_spelling(urljoin(url, _BLANKS.sub("", reference.strip())))
     except (TargetRefused, ValueError):

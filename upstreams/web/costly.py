@@ -1,8 +1,8 @@
-"""Pages that recently exceeded a limit, so that no caller pays for them again and no worker reads them again.
+"""Remembers pages that recently exceeded a limit, so that no caller pays and no worker reads them again.
 
-A page is remembered for exactly the request that found it costly: its address, its endpoint, and all values that change
-how it is read. The selectors of one caller therefore never make a page unreadable for another caller. A page behind a
-redirect is remembered by the requested address, which alone decides where it leads.
+A page is remembered for exactly the request that exceeded the limit: its address, its endpoint, and all values that
+change how it is read. One caller's selectors therefore never make a page unreadable for another caller. If a page
+redirects, the requested address is remembered, because that address determines where the redirect leads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from upstreams.model.params import Args, Value
 
 REMEMBERED_S: Final = 600.0
 PAGES_MAX: Final = 1_000
-_NOT_READ_BY: Final = frozenset(("max_age", "fresh", "proxy"))
+_IGNORED_PARAMS: Final = frozenset(("max_age", "fresh", "proxy"))
 """Parameters that do not change how a page is read."""
 _Key = tuple[str, frozenset[tuple[str, Value]]]
 
 
 class CostlyPages:
-    """The pages that a node remembers. Reads change it between two calls."""
+    """The costly pages that a node remembers. Reads modify it between two calls."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[_Key, float] = OrderedDict()
@@ -32,13 +32,13 @@ class CostlyPages:
         Raises:
             NotFound: The page was too costly recently. This answer is free.
         """
-        values = frozenset((name, value) for name, value in args.values.items() if name not in _NOT_READ_BY)
+        values = frozenset((name, value) for name, value in args.values.items() if name not in _IGNORED_PARAMS)
         page = RequestedPage(self, (endpoint, values), args.now_at)
         page.check()
         return page
 
     def check(self, key: _Key, now: float) -> None:
-        """Reject a page that is remembered.
+        """Reject a page that is remembered as costly.
 
         Raises:
             NotFound: The page is remembered.
@@ -47,7 +47,7 @@ class CostlyPages:
             raise NotFound(PAGE_TOO_COSTLY, reason="page_too_costly")
 
     def remember(self, key: _Key, until: float) -> None:
-        """Remember a page, in place of the one that was added first if there are too many."""
+        """Remember a page. If there are too many, drop the one that was added first."""
         self._until[key] = until
         self._until.move_to_end(key)
         if len(self._until) > PAGES_MAX:
@@ -62,10 +62,10 @@ class RequestedPage(NamedTuple):
     now: float
 
     def check(self) -> None:
-        """Stop if an identical request has found the page too costly in the meantime.
+        """Stop if another request with the same values has found the page too costly in the meantime.
 
         Raises:
-            NotFound: It has.
+            NotFound: The page was found too costly.
         """
         self.pages.check(self.key, self.now)
 

@@ -15,14 +15,14 @@ from upstreams.model.steps import Call
 from upstreams.model.values import instant
 
 ROWS_EACH: Final = 20
-"""Results per page of an engine."""
+"""The number of results per page of an engine."""
 _SPANS: Final[Mapping[str, str]] = {"day": "pd", "week": "pw", "month": "pm", "year": "py"}
-"""Periods as Brave spells them."""
+"""Time periods in Brave's notation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchWanted:
-    """One search, in our own terms."""
+    """One search, in terms that do not depend on the engine."""
 
     query: str
     kind: str = "web"
@@ -35,14 +35,14 @@ class SearchEngine(NamedTuple):
 
     name: str
     needs: str
-    """The credential that it requires."""
+    """The credential that the engine requires."""
     kinds: tuple[str, ...]
     takes: frozenset[str]
-    """Parameters that it supports besides the query."""
+    """The parameters that the engine supports in addition to the query."""
     call: Callable[[SearchWanted, int, str], Call]
-    """Makes the call for a page, counted from 1, with the credential."""
+    """Makes the call for a page with the credential. Pages are counted from 1."""
     rows: Callable[[Json, str], list[Json]]
-    """Reads `{url, title, description, published_at, image_url}` of each result, for a kind."""
+    """Reads `{url, title, description, published_at, image_url}` from each result of a kind."""
 
 
 def _row(found: Json, *, url: str = "url", title: str = "title", text: str, at: str = "", image: str = "") -> Json:
@@ -127,4 +127,4 @@ SOURCES: Final = {
     "marginalia": "https://api2.marginalia-search.com",
     "tavily": "https://api.tavily.com",
 }
-"""The addresses of the engines. A name with a dollar sign is a setting of the operator."""
+"""The addresses of the engines. A name with a dollar sign refers to a setting of the operator."""

@@ -19,18 +19,18 @@ from upstreams.web.visiting import visit
 
 LIMIT_MAX: Final = 5_000
 SITEMAPS_MAX: Final = 60
-"""The maximum sitemaps read for one map."""
+"""The maximum number of sitemaps that are read for one map."""
 RANKED_MAX: Final = 2 * LIMIT_MAX
-"""The maximum pages kept by a search before they are reduced to the best ones."""
+"""The maximum number of pages that a search keeps before they are reduced to the best ones."""
 _AT_ONCE: Final = 4
 _FOUND: Final = {"sitemaps": [], "pages": [["https://example.com/articles/1", ""]]}
 
 
-def _as_it_came(raw: bytes, _content_type: str) -> bytes:
+def _unparsed(raw: bytes, _content_type: str) -> bytes:
     return raw
 
 
-_SITEMAP: Final = Form("application/xml, text/xml;q=0.9, application/gzip;q=0.8, */*;q=0.5", _as_it_came)
+_SITEMAP: Final = Form("application/xml, text/xml;q=0.9, application/gzip;q=0.8, */*;q=0.5", _unparsed)
 PARAMS: Final = (
     PageParam(
         "url",
@@ -112,7 +112,7 @@ def _by_sitemaps(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages of the sitemaps that robots.txt names (or the usual sitemap), and of sitemaps that these list."""
+    """Add the pages of the sitemaps in robots.txt (or of the usual sitemap), and of the sitemaps that these list."""
     file = yield from robots.file_of(url, args)
     waiting = deque((yield from _first_sitemaps(url, args, robots, file)))
     seen = set(waiting)
@@ -143,12 +143,12 @@ def _by_sitemaps(
 
 
 def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile) -> Generator[Wanted, Any, list[str]]:
-    """Return the sitemaps that robots.txt names, or the usual one; none if robots may not read that.
+    """Return the sitemaps that robots.txt names, or the usual one; none if robots must not read that.
 
     Raises:
-        NotFound: Robots may not read it, and only sitemaps were requested.
+        NotFound: Robots must not read it, and only sitemaps were requested.
     """
-    named = [led for one in file.sitemaps if (led := led_to(url, one)) is not None]
+    named = [address for one in file.sitemaps if (address := led_to(url, one)) is not None]
     if named:
         return named
     usual = f"{origin_of_page(url)}/sitemap.xml"
@@ -171,7 +171,7 @@ def _by_links(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to. The page may fail if sitemaps have others."""
+    """Add the pages that a page links to. Its failure is only reported as a warning if sitemaps have pages."""
     needed = not found
     try:
         visited = yield from visit(url, args, robots, optional=not needed)
@@ -187,7 +187,7 @@ def _by_links(
 
 
 def _keep_best(found: dict[str, str], scope: dict[str, Any]) -> Generator[Wanted, Any, None]:
-    """Keep the pages that match the words best, best first. A worker process compares them."""
+    """Keep the pages that match the words best, in this order. A worker process compares them."""
     arguments = ([[url, title] for url, title in found.items()], scope)
     done = yield Task("upstreams.web.reading.sitemaps:best_pages", arguments, _FOUND)
     found.clear()

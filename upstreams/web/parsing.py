@@ -1,4 +1,4 @@
-"""web/parse: a file from the caller, read the same way as a page (decisions 21)."""
+"""web/parse: a file from the caller, read in the same way as a page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BY_ENDING: Final[Mapping[str, str]] = {
     "md": "text/markdown",
     "txt": "text/plain",
 }
-"""Types that say nothing about a file, because programs send any file with them."""
+"""Types that do not describe a file, because programs send them with any file."""
 _TEXTS: Final = ("text/", *(kind for kind in _BY_ENDING.values() if kind != "application/pdf"))
 _UNNAMED: Final = ("", "application/octet-stream")
 
@@ -49,7 +49,7 @@ def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping
     kind = fields.get("mime_type", content_type).strip()
     if kind.partition(";")[0].strip().lower() in _UNNAMED:
         kind = _BY_ENDING.get(name.rpartition(".")[2].lower(), kind)
-    is_pdf = content[:1024].lstrip().startswith(b"%PDF-")  # read as a PDF, whatever its type
+    is_pdf = content[:1024].lstrip().startswith(b"%PDF-")  # read as a PDF, regardless of its type
     if not is_pdf and kind.lower().startswith(_TEXTS) and is_binary(content, kind):
         raise InvalidArgument("file", f"does not match its type {kind[:60]}: its bytes are not text")
     sent: dict[str, Any] = {"formats": fields.get("formats") or "markdown", "pdf_parse": True}
@@ -59,10 +59,10 @@ def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping
 
 
 def address_of(fields: Mapping[str, str]) -> str | None:
-    """Return the canonical address that a file comes from, or None if it was not sent.
+    """Return the canonical address that a file comes from, or None if the caller did not send it.
 
     Raises:
-        InvalidArgument: It is not the address of a page.
+        InvalidArgument: The value is not the address of a page.
     """
     if not fields.get("url"):
         return None
@@ -85,7 +85,7 @@ def parsed_page(fields: Mapping[str, str], read: Mapping[str, Any], at: float) -
 
 
 def refused_file(exc: UpstreamError) -> UpstreamError:
-    """Return a reading failure as an error of the file if a retry would not help; otherwise return it unchanged."""
+    """Return the failure of a read. If a retry would not help, it becomes an error of the file."""
     if isinstance(exc, PageTooCostly):
         return exc
     if isinstance(exc, NotFound):

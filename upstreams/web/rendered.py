@@ -29,15 +29,15 @@ _RENDERED: Final = Form("application/msgpack", _read_rendered, follows=False)
 
 @dataclass(frozen=True, slots=True)
 class WaitParam(Param):
-    """A parameter that takes milliseconds or a CSS selector."""
+    """A parameter that accepts milliseconds or a CSS selector."""
 
     def canonical(self, text: str) -> str:
         """Return the milliseconds without leading zeros, or the selector.
 
         Raises:
-            InvalidArgument: It is neither.
+            InvalidArgument: The value is neither.
         """
-        from upstreams.web.reading.selectors import parsed  # noqa: PLC0415 - few requests have one
+        from upstreams.web.reading.selectors import parsed  # noqa: PLC0415 - few requests use a selector
 
         wanted = text.strip()
         if wanted.isascii() and wanted.lstrip("+-").isdigit():
@@ -65,12 +65,12 @@ def is_rendered(values: Mapping[str, Value]) -> bool:
 def render(
     visited: Visited, args: Args, on_costly: Callable[[], None] = lambda: None
 ) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
-    """Return the document as its scripts leave it, and the address of its screenshot if the caller requests one.
+    """Return the document after its scripts have run, and the address of its screenshot if the caller requests one.
 
     `on_costly` is called when the page used the maximum of any page.
 
     Raises:
-        InvalidArgument: The browser cannot read the selector in `wait_for`.
+        InvalidArgument: The browser cannot parse the selector in `wait_for`.
         PageTooCostly: The page used up the time or the memory of a page.
         NotFound: No element matched in time, or the screenshot is too large.
         UpstreamFailed: The page cannot be shown.

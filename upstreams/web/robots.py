@@ -1,8 +1,8 @@
-"""The robots.txt of a host: whether we may read a page, how often, and where its sitemaps are (RFC 9309).
+"""The robots.txt of a host: which pages we may read, how often, and where its sitemaps are (RFC 9309).
 
-A host without the file allows everything. A host that fails to send it allows nothing until it does. Files are cached
-for an hour, within a memory limit. A file with very many wildcards is kept as text and checked in a worker process,
-because each check would block the event loop.
+A host without the file allows everything. A host that fails to send the file allows nothing until it succeeds. Files
+are cached for an hour, within a memory limit. A file with very many wildcards is kept as text and checked in a worker
+process, because each check would block the event loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from protego import Protego
 
 AGENT: Final = "sluice"
-"""The name that robots.txt files use for us."""
+"""The name by which robots.txt files refer to us."""
 REMEMBERED_S: Final = 3_600.0
 REMEMBERED_BYTES_MAX: Final = 40_000_000
 """The maximum memory of all cached files."""
@@ -32,18 +32,18 @@ _FILE_BYTES: Final = 800
 """The memory of a cached file without rules."""
 _LETTER_BYTES: Final = 20
 _WILDCARD_BYTES: Final = 1_300
-"""The memory per letter of a file, and per letter of a wildcard rule, which becomes a regular expression.
+"""The memory per character of a file, and per character of a wildcard rule, which becomes a regular expression.
 
 Measured with the shortest lines, of which 512 KB take 10 MB or 43 MB.
 """
 WILDCARDS_MAX: Final = 2_000
-"""A file with more wildcards is checked in a worker process. This many take a few milliseconds."""
+"""A file with more wildcards is checked in a worker process. Checking this many takes a few milliseconds."""
 FILE_BYTES_MAX: Final = 512 * 1024
-"""The bytes of a file that are read, as required by the standard."""
+"""The number of bytes of a file that are read, as required by the standard."""
 DELAY_MAX_S: Final = 30.0
 _SITEMAPS_MAX = 50
 _VERSION = re.compile(r"(?im)((?:^|(?<=\r))[ \t]*user[- ]?agent[ \t:]+[\w-]+)/[^#\r\n]*")
-"""The version after a name in a line of agents, which is not part of the name (RFC 9309, 2.2.1)."""
+"""The version after an agent's name, which is not part of the name (RFC 9309, 2.2.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class RobotsFile:
     rules_bytes: int = 0
     """The upper bound of the rules' memory."""
     text: str = ""
-    """The rules as text, if a worker process checks them."""
+    """The rules as text if a worker process checks them."""
     sitemaps: tuple[str, ...] = ()
     spacing_s: float = 0.0
 
@@ -71,14 +71,14 @@ ALLOWS_ALL: Final = RobotsFile(None)
 
 def allows(text: str, url: str) -> bool:
     """Return whether the rules of a long robots.txt allow us to read a page. Runs in a worker process."""
-    from protego import Protego  # noqa: PLC0415 - a node starts without it
+    from protego import Protego  # noqa: PLC0415 - not needed to start a node
 
     return bool(Protego.parse(text).can_fetch(url, AGENT))
 
 
 def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
-    """Return the rules in a robots.txt; an HTML page in its place has none."""
-    from protego import Protego  # noqa: PLC0415 - a node starts without it
+    """Return the rules in a robots.txt. If the host sent an HTML page instead, there are none."""
+    from protego import Protego  # noqa: PLC0415 - not needed to start a node
 
     text = text_of(raw[:FILE_BYTES_MAX], content_type)
     if text.lstrip()[:1] == "<":
@@ -102,7 +102,7 @@ _ROBOTS: Final = Form("text/plain, */*;q=0.5", _read_robots)
 
 @dataclass(slots=True)
 class RobotsMemory:
-    """The robots.txt files that a node caches, by origin. Reads change it between two calls."""
+    """The robots.txt files that a node caches, by origin. Reads modify it between two calls."""
 
     _files: OrderedDict[str, tuple[RobotsFile, float]] = field(default_factory=OrderedDict)
     _bytes: int = 0
@@ -111,7 +111,7 @@ class RobotsMemory:
         """Return the seconds that the host requests between two calls.
 
         Raises:
-            NotFound: Its robots.txt forbids the page.
+            NotFound: The robots.txt of the host forbids the page.
             UpstreamError, LimitError: The file could not be read.
         """
         if args.credentials.get("robots") == "ignored":

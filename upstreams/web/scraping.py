@@ -27,11 +27,11 @@ PRICE: Final = PriceRange(
 )
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
 FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
-_NEED: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
-"""Formats that no node supports."""
+_NEEDS: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
+"""Formats that no node can produce."""
 _SELECTORS_MAX: Final = 50
 _STEPS_MAX: Final = 100
-"""The maximum steps of all selectors in a parameter, because each step examines every element of the page."""
+"""The maximum number of steps over all selectors in a parameter. Each step examines every element of the page."""
 
 SAMPLE: Final[Mapping[str, Any]] = {
     "source_type": "html",
@@ -43,7 +43,7 @@ SAMPLE: Final[Mapping[str, Any]] = {
     "page_count": None,
     "metadata": {"title": "Example Domain", "language": "en"},
 }
-"""A shortened reading of the example page."""
+"""A shortened result for the example page."""
 URL: Final = PageParam(
     "url",
     "The http or https address of the page, on any public host.",
@@ -178,7 +178,7 @@ def wanted_of(values: Mapping[str, Value], *, has_browser: bool = False) -> dict
     """Return the formats and parts that a request asks for.
 
     Raises:
-        InvalidArgument: A format or selector is invalid, or this node lacks the means.
+        InvalidArgument: A format or selector is invalid, or this node cannot produce the format.
     """
     formats = _formats(str(values.get("formats", "markdown")))
     _check_means(values, formats, has_browser=has_browser)
@@ -198,11 +198,13 @@ def _check_means(values: Mapping[str, Value], formats: tuple[str, ...], *, has_b
     if not has_browser:
         for name in ("wait_for", "mobile", "screenshot_full_page"):
             if values.get(name, "0") not in (False, "0"):
-                raise _lacks(name, "requires a browser, which this node does not have")
+                raise _unavailable(name, "requires a browser, which this node does not have")
         if PICTURE in formats:
-            raise _lacks("formats", f"cannot include {PICTURE}: it requires a browser, which this node does not have")
+            raise _unavailable(
+                "formats", f"cannot include {PICTURE}: it requires a browser, which this node does not have"
+            )
     if "location_country" in values:
-        raise _lacks("location_country", "requires a proxy in that country, which this node does not have")
+        raise _unavailable("location_country", "requires a proxy in that country, which this node does not have")
     check_proxy(values)
 
 
@@ -213,26 +215,28 @@ def check_proxy(values: Mapping[str, Value]) -> None:
         InvalidArgument: The node does not have the proxy.
     """
     if values.get("proxy") == "enhanced":
-        raise _lacks("proxy", "can be basic or auto: this node has no enhanced proxy")
+        raise _unavailable("proxy", "can be basic or auto: this node has no enhanced proxy")
 
 
-def _lacks(param: str, problem: str) -> InvalidArgument:
+def _unavailable(param: str, problem: str) -> InvalidArgument:
     return InvalidArgument(param, problem, reason="capability_missing")
 
 
 def _formats(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     for name in names:
-        if name in _NEED:
-            raise _lacks("formats", f"cannot include {name}: it requires {_NEED[name]}, which this node does not have")
+        if name in _NEEDS:
+            raise _unavailable(
+                "formats", f"cannot include {name}: it requires {_NEEDS[name]}, which this node does not have"
+            )
         if name not in FORMATS:
             raise InvalidArgument("formats", f"must be one or more of {', '.join(FORMATS)}; {name[:40]} is unknown")
     return names
 
 
 def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    """Return the selectors of a parameter. All of them can be read."""
-    from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have some
+    """Return the selectors in a parameter. All of them can be parsed."""
+    from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have selectors
 
     text = values.get(name)
     if not isinstance(text, str):
@@ -252,7 +256,7 @@ def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
 
 
 def _parted(text: str) -> tuple[str, ...]:
-    """Return the comma-separated selectors. A comma in brackets or quotes does not separate."""
+    """Return the comma-separated selectors. A comma in brackets or quotes is not a separator."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         if quote:
@@ -283,7 +287,7 @@ def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, pictur
 
 
 def read_members(read: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a page that come from its reading alone."""
+    """Return the members of a page's record that come only from reading it."""
     metadata = read["metadata"]
     names = ("text", "markdown", "html", "raw_html", "links", "source_type", "page_count")
     return {name: read[name] for name in names} | {name: metadata.get(name) for name in METADATA}
@@ -295,5 +299,5 @@ METADATA: Final = (
 
 
 def instant_text(at: float) -> str:
-    """Return an instant as ISO 8601."""
+    """Return a time as ISO 8601."""
     return datetime.fromtimestamp(int(at), UTC).isoformat().replace("+00:00", "Z")

@@ -107,11 +107,11 @@ def _check(values: Mapping[str, Value], kinds: tuple[str, ...]) -> None:
 
 def _engines(kind: str, args: Args) -> list[SearchEngine]:
     """Return the configured engines that support the request, in order."""
-    told = {name for name in ("time_range", "country") if name in args.values}
-    found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples need no engine
-    able = [one for one in found if kind in one.kinds and told <= one.takes]
+    filters = {name for name in ("time_range", "country") if name in args.values}
+    found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples run without an engine
+    able = [one for one in found if kind in one.kinds and filters <= one.takes]
     if not able:
-        culprit = next(iter(sorted(told)), "sources")
+        culprit = next(iter(sorted(filters)), "sources")
         raise InvalidArgument(
             culprit, f"is not supported by any search engine of this node for {kind}", reason="capability_missing"
         )
@@ -119,7 +119,7 @@ def _engines(kind: str, args: Args) -> list[SearchEngine]:
 
 
 def _results(kind: str, args: Args) -> Generator[Wanted, Any, list[Json]]:
-    """Return the results of a kind from the first engine that answers.
+    """Return the results of a kind from the first engine that succeeds.
 
     Raises:
         UpstreamFailed: All engines failed.
@@ -135,9 +135,9 @@ def _results(kind: str, args: Args) -> Generator[Wanted, Any, list[Json]]:
             if not answer:
                 failure = answer.problem
                 break
-            came = _kept(engine.rows(obj(answer.body), kind), args.values)
+            kept = _kept(engine.rows(obj(answer.body), kind), args.values)
             before = len(rows)
-            rows.update({url: row for url, row in came.items() if url not in rows})
+            rows.update({url: row for url, row in kept.items() if url not in rows})
             page_number += 1
             if engine.name not in PAGED or len(rows) == before or page_number > -(-LIMIT_MAX // ROWS_EACH) + 1:
                 break
@@ -161,7 +161,7 @@ def _hosts(values: Mapping[str, Value], name: str) -> list[str]:
 
 
 def _kept(rows: list[Json], values: Mapping[str, Value]) -> dict[str, Json]:
-    """Return the results by canonical address, without those at excluded hosts."""
+    """Return the results by canonical address, without results from excluded hosts."""
     within, without = _hosts(values, "include_domains"), _hosts(values, "exclude_domains")
     kept: dict[str, Json] = {}
     for row in rows:
@@ -194,7 +194,7 @@ def _contents(urls: list[str]) -> Generator[Wanted, Any, dict[str, Any]]:
 
 def _record(row: Json, read: Json | None) -> Json:
     """Return the record of a result: the page as read, plus the engine's fields, or the engine's result alone."""
-    told = page(
+    plain = page(
         url=row["url"],
         title=row["title"],
         description=row["description"],
@@ -202,6 +202,6 @@ def _record(row: Json, read: Json | None) -> Json:
         image_url=row["image_url"],
     )
     if read is None:
-        return told
-    metadata = {name: read["metadata"][name] or value for name, value in told["metadata"].items()}
+        return plain
+    metadata = {name: read["metadata"][name] or value for name, value in plain["metadata"].items()}
     return {**read, "url": row["url"], "metadata": metadata}

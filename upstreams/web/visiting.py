@@ -22,7 +22,7 @@ _COOKIE = re.compile(r"(?:^|, )([^=;,\s]{1,100})=([^;,\s]{0,4000})(?=;|,|$)")
 
 
 def _as_bytes(raw: bytes, content_type: str) -> None:
-    """Return the body unread, because a worker process reads it."""
+    """Return the body unchanged, because a worker process reads it."""
 
 
 PAGE: Final = Form(
@@ -32,14 +32,14 @@ PAGE: Final = Form(
 
 @dataclass(frozen=True, slots=True)
 class Visited:
-    """A fetched page: the address at the end of all redirects, and the answer there."""
+    """A fetched page: its address after all redirects, and the answer from there."""
 
     url: str
     answer: Answer
 
     @property
     def content_type(self) -> str:
-        """The type that its host declares."""
+        """The media type that the host declares."""
         return self.answer.headers.get("content-type", "")
 
 
@@ -48,12 +48,12 @@ def visit(
 ) -> Generator[Wanted, Any, Visited]:
     """Read the page at a canonical address; `agent` replaces the node's User-Agent.
 
-    The failure of an `optional` page is raised here, where the caller can catch it. Any other failure ends the whole
-    read.
+    If an `optional` page fails, the error is raised here, where the caller can catch it. Any other failure ends the
+    whole read.
 
     Raises:
-        NotFound: Robots may not read the page, or its redirects form a loop.
-        UpstreamFailed: The page redirects to an address that may not be called.
+        NotFound: Robots must not read the page, or its redirects form a loop.
+        UpstreamFailed: The page redirects to an address that must not be called.
         UpstreamError, LimitError: An optional page failed.
     """
     cookies: dict[str, str] = {}
@@ -81,7 +81,7 @@ def visit(
 
 
 def _location_of(headers: Mapping[str, str]) -> str:
-    """Return the target of a redirect, or an empty text. Its Latin-1 bytes are decoded as UTF-8 if possible."""
+    """Return the target of a redirect, or "" if there is none. Its Latin-1 bytes are decoded as UTF-8 if possible."""
     text = headers.get("location", "")
     try:
         return text.encode("latin-1").decode()
@@ -98,7 +98,7 @@ def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def judge_page(answer: Answer) -> UpstreamError | None:
-    """Return the error for a status: a wall, a missing page, or, for 429 and 5xx, a failure."""
+    """Return the error that a status means: a wall, a missing page, or, for 429 and 5xx, a failure."""
     text = answer.body if isinstance(answer.body, str) else ""
     if (reason := wall_of_answer(answer.status, answer.headers, text)) is not None:
         return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)

@@ -1,1 +1,1 @@
-"""Worker processes of a node: CPU-intensive work of pure functions, which blocks no other work and can be killed."""
+"""Worker processes of a node. They run CPU-intensive pure functions, do not block other work, and can be killed."""

@@ -1,8 +1,8 @@
-"""The queue of tasks for the worker processes: accounts take turns, and tasks that would end too late do not start.
+"""The queue of tasks for the worker processes. Accounts take turns, and tasks that would end too late do not start.
 
 A task that cannot end in time is refused immediately. Its expected time is its size in bytes times the time per byte,
-learned from the last tasks of its account. Therefore an account with slow pages waits longer itself, without delaying
-others. `limits.fair_turns` decides who is next.
+which is learned from the last tasks of its account. Therefore an account with slow pages waits longer, without delaying
+others. `limits.fair_turns` decides which account is next.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from limits.fair_turns import FairTurn, FairTurns, TurnStatistics
 from upstreams.model.errors import WorkersBusy
 
 SPARE: Final = 1
-"""Additional tasks beyond `at_once`, for accounts without a running task. Such an account need not wait for long tasks
-of another account that was alone before."""
+"""Additional tasks beyond `at_once`, for accounts without a running task. Such an account does not have to wait for
+long tasks of an account that had no competition before."""
 BYTE_S: Final = 1e-6
-"""The expected seconds per byte, until measured."""
+"""The expected seconds per byte before any task was measured."""
 BYTE_S_LEAST: Final = 1e-7
 BYTE_S_MOST: Final = 2e-5
 TASK_S: Final = 0.02
-"""The expected seconds of a task in addition to its bytes."""
+"""The fixed part of the expected seconds of a task, in addition to the time for its bytes."""
 LEARNED: Final = 0.2
-"""The weight of the last task in the expected time."""
+"""The weight of the latest task in the expected time."""
 LEARNED_BYTES_MIN: Final = 32 * 1024
-"""The cost of shorter tasks says little about the cost per byte."""
+"""Shorter tasks are not measured, because they say little about the time per byte."""
 LEARNED_ACCOUNTS_MAX: Final = 1_000
-"""Maximum accounts with a known cost per byte; the least recently active account is dropped."""
+"""Maximum number of accounts with a known time per byte. The least recently active account is dropped."""
 FULL_S: Final = 20.0
 """The expected wait in seconds above which work is refused."""
 
@@ -44,7 +44,7 @@ class TaskLine:
         self._byte_s = OrderedDict[str, float]()
 
     def check_room(self, account_id: str) -> None:
-        """Refuse work of an account that would wait too long.
+        """Refuse work if the account would have to wait too long.
 
         Raises:
             WorkersBusy: The expected wait exceeds `FULL_S`.
@@ -58,7 +58,7 @@ class TaskLine:
         """Wait for a turn for a task of this size, which must end by `deadline_at` on Trio's clock.
 
         Raises:
-            WorkersBusy: The turn would not come in time, or did not.
+            WorkersBusy: The turn is not expected in time, or did not come in time.
         """
         cost_s = TASK_S + size_bytes * self._byte_s.get(account_id, BYTE_S)
         turn = self._turns.take_nowait(account_id, cost_s, over_at=deadline_at)
@@ -70,7 +70,7 @@ class TaskLine:
             is_done = True
         finally:
             took_s = trio.current_time() - turn.began_at
-            if is_done or took_s > cost_s:  # a task whose caller left early says nothing
+            if is_done or took_s > cost_s:  # a task whose caller left early says little about the cost
                 self._learn(account_id, size_bytes, took_s)
             self._turns.end(turn)
 
@@ -79,7 +79,7 @@ class TaskLine:
         return self._turns.statistics()
 
     async def _wait(self, account_id: str, cost_s: float, deadline_at: float) -> FairTurn:
-        """Wait for a turn while the task could still end in time."""
+        """Wait for a turn as long as the task could still end in time."""
         wait_s = self._turns.expected_wait_s(account_id, cost_s)
         if trio.current_time() + wait_s + cost_s > deadline_at:
             raise WorkersBusy(wait_s)

@@ -1,9 +1,11 @@
-"""Worker processes for CPU-intensive work: parsing a page of megabytes does not block others, and can be killed.
+"""Worker processes for CPU-intensive work.
 
-Processes are used instead of threads because of measurements (docs/web-pages.md): this work is mostly Python, so a
-thread takes time from the event loop. A thread cannot be killed either, nor its memory limited, if a page was made to
-take forever. A process is started when it is first needed, runs with low priority, and is replaced after some hundred
-tasks.
+Parsing a page of several megabytes does not block others, and can be killed.
+
+Measurements (docs/web-pages.md) show that processes are better than threads here: the work is mostly Python, so a
+thread takes time from the event loop. If a page is built to take forever, a thread cannot be killed, and its memory
+cannot be limited. A process is started when it is first needed, runs with low priority, and is replaced after some
+hundred tasks.
 """
 
 from __future__ import annotations
@@ -35,26 +37,26 @@ PROCESSES_MAX: Final = 2
 TASKS_EACH: Final = 300
 RESULT_BYTES_MAX: Final = 64 * 1024 * 1024
 _READ_BYTES: Final = 256 * 1024
-_ENDED_BY_MAX: Final = 1_000
+_KILLING_ACCOUNTS_MAX: Final = 1_000
 CHARGED_CPU_S: Final = 2.0
-"""CPU seconds above which a task is charged although its deadline ended it. Few honest pages take this long."""
+"""CPU seconds above which a task is charged even if its deadline ended it. Few honest pages take this long."""
 REMEMBERED_CPU_S: Final = 4.0
-"""CPU seconds above which the page is also remembered; on a busy node, the deadline may come earlier."""
+"""CPU seconds above which the page is also remembered as costly. On a busy node, the deadline may come earlier."""
 _CPU_CLOCK: Final = 2
-"""With a process id, this gives the id of its CPU clock, like glibc's `clock_getcpuclockid` on Linux."""
+"""Combined with a process id, this is the id of its CPU clock, as in glibc's `clock_getcpuclockid` on Linux."""
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
-"""Signals with which a page kills its process: the CPU limit, or a library that aborts or crashes."""
+"""Signals by which a page ends its process: the CPU limit, or a library that aborts or crashes."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
 
 
 class ResultTooLong(Exception):
-    """The result of a process is longer than allowed."""
+    """The result of a process exceeds the maximum length."""
 
 
 @dataclass(slots=True)
 class _Worker:
-    """One process; only the task that holds it may write to it."""
+    """One process. Only the task that holds it may write to it."""
 
     process: subprocess.Popen[bytes]
     into: trio.lowlevel.FdStream
@@ -82,7 +84,7 @@ class _Worker:
 class ProcessPool:
     """The worker processes of a node: `processes_max`, and one more for accounts without a running task.
 
-    Other tasks wait; accounts take fair turns by the CPU time of their tasks.
+    Other tasks wait. The processes are shared fairly between accounts, by the CPU time of their tasks.
     """
 
     def __init__(self, processes_max: int = PROCESSES_MAX) -> None:
@@ -92,8 +94,8 @@ class ProcessPool:
         self.check_room = self._line.check_room
         self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
-        self._ended_by: dict[str, int] = {}
-        """For each account, the processes that its tasks killed and that it has not restarted yet."""
+        self._kills_by_account: dict[str, int] = {}
+        """For each account: how many processes its tasks have killed that it has not replaced yet."""
         self.started_total = 0
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
@@ -131,35 +133,35 @@ class ProcessPool:
 
     async def _run(self, task: Task, source: str, turn: FairTurn) -> Any:
         worker = await self._worker(turn.account_id)
-        with self._ended_unless_answered(worker, turn.account_id), _counted(worker, turn):
+        with self._returned_or_killed(worker, turn.account_id), _counted(worker, turn):
             try:
                 reply = await _exchange(worker, msgspec.msgpack.encode((task.function, task.args)))
             except ResultTooLong as exc:
                 raise PageTooCostly from exc
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
-                if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - who is cancelled needs no reason
+                if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - a cancelled task needs no reason
                     raise PageTooCostly from exc
                 raise UpstreamFailed(source, "the process that parsed the answer has ended") from exc
         with reply:
-            kind, *told = msgspec.msgpack.decode(reply)
+            kind, *values = msgspec.msgpack.decode(reply)
         if kind == "done":
-            return told[0]
+            return values[0]
         if kind == "costly":
-            raise PageTooCostly(told[0])
+            raise PageTooCostly(values[0])
         if kind == "not_found":
-            raise NotFound(told[0], reason=told[1])
-        raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(told[0]))
+            raise NotFound(values[0], reason=values[1])
+        raise unreadable(source, (UnexpectedBody if kind == "unexpected" else ValueError)(values[0]))
 
     async def _worker(self, account_id: str) -> _Worker:
         """Return an idle process, or a new one if there is capacity.
 
         Starting a process takes ten times as long as parsing a short page. Therefore an account does not take the
-        process of another account until all have started. An account that killed processes starts as many itself,
+        process of another account until all have started. An account that killed processes starts as many new ones,
         instead of taking the processes of others.
         """
-        ended = self._ended_by.pop(account_id, 0)
+        ended = self._kills_by_account.pop(account_id, 0)
         if ended > 1:
-            self._ended_by[account_id] = ended - 1
+            self._kills_by_account[account_id] = ended - 1
         is_first = self.started_total < self._processes_max and account_id not in {one.account_id for one in self._idle}
         has_room = self.statistics().in_use + len(self._idle) <= self._processes_max
         if self._idle and not ((ended or is_first) and has_room):
@@ -171,15 +173,15 @@ class ProcessPool:
         return worker
 
     @contextmanager
-    def _ended_unless_answered(self, worker: _Worker, account_id: str) -> Iterator[None]:
-        """Take the process back if the block succeeds and it is not worn out; otherwise kill it."""
+    def _returned_or_killed(self, worker: _Worker, account_id: str) -> Iterator[None]:
+        """Take the process back if the block succeeds and the process is not worn out; otherwise kill it."""
         try:
             yield
         except BaseException:
             _end(worker)
-            self._ended_by[account_id] = min(self._ended_by.get(account_id, 0) + 1, self._processes_max)
-            if len(self._ended_by) > _ENDED_BY_MAX:
-                del self._ended_by[next(iter(self._ended_by))]
+            self._kills_by_account[account_id] = min(self._kills_by_account.get(account_id, 0) + 1, self._processes_max)
+            if len(self._kills_by_account) > _KILLING_ACCOUNTS_MAX:
+                del self._kills_by_account[next(iter(self._kills_by_account))]
             raise
         worker.tasks += 1
         if worker.tasks < TASKS_EACH:
@@ -200,7 +202,7 @@ class ProcessPool:
 
 @contextmanager
 def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
-    """Measure the CPU time of the process in the block, however it ends; the elapsed time if it is unknown.
+    """Measure the CPU time that the process uses in the block; if unknown, the elapsed time.
 
     The first task includes the start of the process.
     """
@@ -213,7 +215,7 @@ def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(  # noqa: S603 - this program itself
+    return subprocess.Popen(  # noqa: S603 - it runs this program
         _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
 
@@ -221,7 +223,7 @@ def _started() -> subprocess.Popen[bytes]:
 async def _exchange(worker: _Worker, request: bytes) -> mmap:
     """Send one request, and return its reply.
 
-    Both may be long, so they are not copied: touching all pages of a copy at once would block the event loop.
+    Both may be long, so they are not copied. Touching all pages of a copy in one step would block the event loop.
 
     Raises:
         EOFError: The process ended.
@@ -236,7 +238,7 @@ async def _exchange(worker: _Worker, request: bytes) -> mmap:
 
 
 async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
-    """Fill a buffer.
+    """Fill a buffer with bytes from a stream.
 
     Raises:
         EOFError: The stream ended.
@@ -252,13 +254,13 @@ async def _read(stream: trio.lowlevel.FdStream, into: _Buffer) -> _Buffer:
 
 
 async def _exit_signal(worker: _Worker) -> int:
-    """Return the signal that ended a process, or 0; a process that only closed its pipe is killed."""
+    """Return the signal that ended a process, or 0. A process that only closed its pipe is killed."""
     worker.kill()
     return -await trio.to_thread.run_sync(worker.process.wait)
 
 
 def _end(worker: _Worker) -> None:
-    """Kill a process; a thread waits for its end, which takes long if the process used much memory."""
+    """Kill a process. A thread waits for its end, which takes long if the process used much memory."""
     worker.kill()
     trio.lowlevel.spawn_system_task(_reap, worker.process)
 

@@ -1,10 +1,11 @@
-"""The worker process: reads tasks from its input, and writes each reply to its output, until its input ends.
+"""The worker process. It reads tasks from its input and writes replies to its output, until the input ends.
 
 A message is its length in four bytes, followed by MessagePack. The input is `(function, args)`; the output is `("done",
 value)`, `("not_found", message, reason)`, `("costly", message)`, `("unexpected", message)` or `("failed", message)`.
 Pickle is not used, because a process that parses hostile pages is not trusted.
 
-A task has `CPU_S` seconds of CPU time. After that, a kernel timer kills the process, whatever code it runs.
+A task has `CPU_S` seconds of CPU time. After that, a kernel timer kills the process, regardless of the code that it
+runs.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from upstreams.model.errors import PAGE_TOO_COSTLY, NotFound, PageTooCostly, Une
 
 LENGTH: Final = Struct(">I")
 MEMORY_BYTES_MAX: Final = 3 * 1024**3
-"""Maximum address space: a page that needs more ends its process."""
+"""Maximum address space. A page that needs more memory ends its process."""
 CPU_S: Final = 8.0
-"""CPU seconds that a task may use, far below the time of a request; the longest honest pages take about 3."""
+"""CPU seconds that a task may use, far below the time limit of a request. The longest honest pages take about 3."""
 _NICE: Final = 10
 
 
 def main() -> None:
     """Process tasks until the input ends."""
-    _live_modestly()
+    _limit_resources()
     sink, source = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
-    os.dup2(2, 1)  # a library's output must not become part of a reply
+    os.dup2(2, 1)  # the output of a library must not become part of a reply
     while (request := _read(source)) is not None:
         signal.setitimer(signal.ITIMER_PROF, CPU_S)
         reply = msgspec.msgpack.encode(answer(request))
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def answer(request: bytes) -> tuple[Any, ...]:
-    """Return the reply to a request, whatever its result."""
+    """Return the reply to a request, whether the task succeeded or failed."""
     function, args = msgspec.msgpack.decode(request)
     module, _, name = function.partition(":")
     work = getattr(import_module(module), name)
@@ -63,13 +64,13 @@ def answer(request: bytes) -> tuple[Any, ...]:
         return "not_found", str(exc), exc.reason
     except UnexpectedBody as exc:
         return "unexpected", str(exc)
-    except Exception as exc:  # noqa: BLE001 - a library that stumbles over a page must not end the process
+    except Exception as exc:  # noqa: BLE001 - a library that fails on a page must not end the process
         return "failed", f"{type(exc).__name__}: {exc}"[:300]
 
 
-def _live_modestly() -> None:
+def _limit_resources() -> None:
     """Lower the priority, and limit the memory."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # kills the process; a Python handler would wait for C code
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # kills the process; a Python handler would run only after C code
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with suppress(OSError):

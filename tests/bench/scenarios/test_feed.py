@@ -38,7 +38,7 @@ from bench.scenarios.feed_marks import (
 from bench.scenarios.feed_reads import ReadFigures
 from bench.scenarios.growth import GrowthSetting
 from bench.scenarios.parked import POLLS_EACH, Parked
-from bench.scenarios.poll_clients import NotAsPolled, PollClients
+from bench.scenarios.poll_clients import PollClients, UnexpectedPoll
 from bench.suite import NAMES, SuiteOptions, run_suite, works_of
 
 SEEN = Parked(
@@ -100,7 +100,7 @@ def test_unexpected_poll_response_ends_the_run(key: str, said: str, one_poll_a_k
     try:
         for _ in range(2):
             clients.join(person.account, person.keys[0].id, key or person.keys[0].key)
-        with pytest.raises(NotAsPolled, match=said):
+        with pytest.raises(UnexpectedPoll, match=said):
             clients.read(10)
     finally:
         clients.close()

@@ -139,7 +139,7 @@ async def test_leader_can_be_cancelled_at_every_checkpoint(nodes: list[SharedCac
 
     async def nothing_is_locked(_got_through: bool) -> None:
         await until(lambda: empty_redis.ask("KEYS", "*lock*") == [])
-        assert nodes[0]._landings == {}
+        assert nodes[0]._waiters == {}
         empty_redis.ask("FLUSHALL")
 
     assert await cancel_everywhere(lambda: get(nodes[0], upstream), nothing_is_locked) >= 2
@@ -175,7 +175,7 @@ async def test_lock_is_renewed_during_long_calls_only(nodes: list[SharedCache], 
         for node in nodes:
             nursery.start_soon(caller, node)
     assert (upstream.calls, answers) == (1, [b"answer 1"] * 3)
-    assert not any(node._led for node in nodes)
+    assert not any(node._locks for node in nodes)
 
 
 async def test_leader_without_renewal_is_succeeded_and_stores_nothing(

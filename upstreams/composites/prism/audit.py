@@ -1,4 +1,4 @@
-"""The audit of a name: public data from platforms, scored by documented weights (composites 1.1)."""
+"""The audit of a username: public data from platforms, scored with documented weights (composites 1.1)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DISCLAIMER: Final = (
 
 
 def audit(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the audit of the name in `handle`."""
+    """Return the audit of the username in `handle`."""
     slugs = args.text("platforms").split(",")
     if len(slugs) > MEMBERS:
         raise InvalidArgument("platforms", f"may have at most {MEMBERS} entries, not {len(slugs)}")
@@ -80,7 +80,7 @@ class _Block:
         return self.author is None and not self.profile.is_absent
 
     def evidence(self) -> Record:
-        """Return the state of its profile and of its posts."""
+        """Return the state of the profile and of the posts."""
         profile = "live" if self.author is not None else "not_found" if self.profile.is_absent else "unavailable"
         return {
             "profile": self._evidence(profile, self.profile),
@@ -104,20 +104,20 @@ class _Block:
         }
 
     def record(self) -> Record:
-        """Return the block in the form of the answer."""
+        """Return the block of the answer for this platform."""
         scored, author = self.scored, self.author
         verdict = "not_found" if self.profile.is_absent else scoring.verdict_of(scored and scored.score)
-        told = scored or scoring.NOTHING
+        result = scored or scoring.NOTHING
         return {
             "found": author is not None,
             "verdict": verdict,
-            "score": told.score,
-            "score_status": told.status,
-            "score_components": told.components,
-            "component_availability": {name: value is not None for name, value in told.components.items()},
-            "component_coverage": scoring.coverage_of({self.slug: told}),
-            "effective_weights": told.weights,
-            "available_weight": told.available,
+            "score": result.score,
+            "score_status": result.status,
+            "score_components": result.components,
+            "component_availability": {name: value is not None for name, value in result.components.items()},
+            "component_coverage": scoring.coverage_of({self.slug: result}),
+            "effective_weights": result.weights,
+            "available_weight": result.available,
             "author": author
             and {name: author[name] for name in ("id", "username", "followers", "verified", "posts_count")},
             "signals": self.signals,
@@ -136,13 +136,13 @@ class _Block:
 
     @property
     def comments_estimate(self) -> int | None:
-        """The estimated number of comments on all posts, from the sampled posts."""
+        """The estimated number of comments on all posts, extrapolated from the sampled posts."""
         mean: float | None = None if self.signals is None else self.signals["avg_comments_per_post"]
         posts = self.posts_estimate
         return None if mean is None or posts is None else round(mean * posts)
 
     def pull_cost(self, *, comments: bool) -> int | None:
-        """Return the credits for reading all posts page by page, optionally with the comments on each."""
+        """Return the credits needed to read all posts page by page, optionally with the comments on each."""
         endpoint, posts = self.platform.playing("profile_posts"), self.posts_estimate
         if endpoint is None or posts is None:
             return None
@@ -215,7 +215,7 @@ def _fingerprint(records: Mapping[str, Record]) -> str:
 
 
 def _confidence(blocks: Sequence[_Block], available: float) -> Record:
-    """Return the confidence, from the share of successful reads and the weight of the known components."""
+    """Return the confidence, computed from the share of successful reads and the weight of the known components."""
     states = [state for one in blocks for state in _states(one.evidence())]
     good = sum(state in ("live", "sampled", "observed_empty", "not_found") for state in states)
     share = good / len(states)

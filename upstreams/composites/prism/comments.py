@@ -1,4 +1,4 @@
-"""All comments on a post of any platform, from as many pages as there are (decisions 18; spec 4.3, rule 8)."""
+"""All comments on a post of any platform, from as many pages as it has (decisions 18; spec 4.3, rule 8)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upstreams.model.steps import CACHE, Fetched, Page, Part, Round, Steps
 
 LEAST: Final = 2
 MOST: Final = 200
-"""Limits of the price in credits. Each page call costs one credit."""
+"""Limits of the price in credits. Each call for a page costs one credit."""
 _ROWS: Final = 100
 _AT_ONCE: Final = 8
 """The number of comments whose replies are read in parallel."""
@@ -30,7 +30,7 @@ DESCRIPTION: Final = (
 
 
 class Thread(NamedTuple):
-    """A post whose comments are read: its platform's endpoints, and the values that identify it."""
+    """A post whose comments are read: the endpoints of its platform, and the values that identify it."""
 
     platform: Platform
     comments: Endpoint
@@ -41,7 +41,7 @@ class Thread(NamedTuple):
         """Return the part for a page of comments."""
         size = next((one.maximum or _ROWS for one in self.comments.params if one.name == "limit"), None)
         values = self.values if size is None else {**self.values, "limit": min(size, _ROWS)}
-        return Part(self.comments.resource, values, True, self.platform.slug, cursor, LEG_S)  # noqa: FBT003 - optional
+        return Part(self.comments.resource, values, True, self.platform.slug, cursor, LEG_S)  # noqa: FBT003 - the flag is `optional`
 
     def below(self, comment: Record) -> Part:
         """Return the part for the replies to a comment."""
@@ -53,24 +53,24 @@ class Thread(NamedTuple):
         return Part(
             self.replies.resource,
             {**values, **size, name: str(comment["id"])},
-            True,  # noqa: FBT003 - optional
+            True,  # noqa: FBT003 - the flag is `optional`
             self.platform.slug,
             within_s=LEG_S,
         )
 
 
 def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """Return the price span: at least two credits, at most one per five requested comments."""
+    """Return the span of the price: at least two credits, and at most one per five requested comments."""
     return LEAST, min(MOST, max(LEAST, -(-int(values["max"]) // 5)))
 
 
 @dataclass(slots=True)
 class _Gathering:
-    """The comments read so far. Only the walk changes it."""
+    """The comments that were read so far. Only the walk modifies it."""
 
     most: int
     comments: dict[str, Record] = field(default_factory=dict)
-    """By id, or by place for a comment without an id."""
+    """The comments by id. A comment without an id is stored by its position."""
     legs: list[Settled] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
 
@@ -89,12 +89,12 @@ class _Gathering:
 
     @property
     def pages(self) -> int:
-        """The number of billed page calls."""
+        """The number of page calls that are billed."""
         answers = [leg.answer for leg in self.legs]
         return sum(1 for one in answers if isinstance(one, Fetched) and one.source != CACHE)
 
     def done(self) -> Round:
-        """Return the round that ends here."""
+        """Return the progress at the end of a round."""
         return Round(self.pages, self.scanned, self.most)
 
 
@@ -138,7 +138,7 @@ def _threads(addresses: Addresses, args: Args) -> list[Thread]:
 
 
 def _begin(threads: Sequence[Thread], args: Args) -> Generator[Any, Any, tuple[int, Settled]]:
-    """Read the first page, and find which of the possible servers has the post."""
+    """Read the first page, and determine which of the possible servers has the post."""
     if args.cursor is not None:
         place = args.position("at", 0)
         settled = yield from attempt([threads[place].page(orjson.loads(str(args.cursor["of"])))])
@@ -156,7 +156,7 @@ def _state(place: int, following: State) -> State:
 def _read_below(
     thread: Thread, gathering: _Gathering, comments: Iterable[Record], left: int
 ) -> Generator[Any, Any, int]:
-    """Read the replies to these comments that did not come with them. Return how many more pages may be read."""
+    """Read the replies to these comments that the page did not include. Return how many more pages may be read."""
     waiting = [one for one in comments if (one["engagement"]["replies"] or 0) > len(one["replies"]) and one["id"]]
     while waiting and left and gathering.scanned < gathering.most:
         size = min(_AT_ONCE, left)

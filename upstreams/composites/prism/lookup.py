@@ -1,4 +1,4 @@
-"""The record for any address: from a matching endpoint, or else the page's oEmbed, or else the page (decisions 14)."""
+"""The record for any URL: from a matching endpoint, otherwise from the page's oEmbed or the page (decisions 14)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from upstreams.model.maps import record_map
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
-_OFFER: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
-"""The schema with which `web/extract` finds the address of a page's oEmbed."""
+_OEMBED_SCHEMA: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
+"""The schema with which `web/extract` finds the oEmbed URL of a page."""
 _EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
     post,
@@ -35,18 +35,18 @@ _embed_of = record_map(
 
 
 def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
-    """Return the endpoints that an address may lead to. `resolved` is null if the address alone does not decide.
+    """Return the endpoints that a URL may lead to. `resolved` is null if the URL alone does not decide.
 
     Raises:
-        InvalidArgument: It leads nowhere.
+        InvalidArgument: The URL leads nowhere.
     """
     found = addresses.find(str(values["url"]))
-    told = [_resolved(one) for one in found.destinations]
-    return {"resolved": told[0] if found.is_certain else None, "candidates": told}
+    resolved_all = [_resolved(one) for one in found.destinations]
+    return {"resolved": resolved_all[0] if found.is_certain else None, "candidates": resolved_all}
 
 
 def look_up(addresses: Addresses, args: Args) -> Steps:
-    """Return the record for the address in `url`."""
+    """Return the record for the URL in `url`."""
     found = addresses.find(args.text("url"))
     if found.destinations:
         parts = tuple(_part(one, optional=not found.is_certain) for one in found.destinations)
@@ -81,14 +81,16 @@ def _answered(target: Destination, answer: Fetched) -> Single:
 
 
 def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *warnings: str) -> Single:
-    told = list(warnings)
-    return Single(archetypes.looked_up(resolved=resolved, **archetype.wrap(record, told)), tuple(told), (leg,))
+    all_warnings = list(warnings)
+    return Single(
+        archetypes.looked_up(resolved=resolved, **archetype.wrap(record, all_warnings)), tuple(all_warnings), (leg,)
+    )
 
 
 def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
     """Raise the first failure that is not definite.
 
-    The page is read only if every server reports that the thing does not exist, or runs other software.
+    The page is read only if every server reports that the item does not exist, or runs other software.
     """
     for answer in answers:
         failure = answer.failure if isinstance(answer, Missing) else None
@@ -97,15 +99,18 @@ def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
 
 
 def _embedded(url: str, args: Args) -> Steps:
-    """Return the post in a page's oEmbed, or else the page. The web's endpoints read both, respecting robots.txt."""
-    shown = yield Part("extract", {"url": url, "schema": _OFFER}, optional=True, platform="web")
+    """Return the post in a page's oEmbed, or otherwise the page.
+
+    Both are read by endpoints of the web, which respect robots.txt.
+    """
+    shown = yield Part("extract", {"url": url, "schema": _OEMBED_SCHEMA}, optional=True, platform="web")
     offered = _offered(shown, url)
     if offered is None:
         return (yield from _read_page(url))
     answer = yield Part("scrape", {"url": offered, "formats": "raw_html"}, optional=True, platform="web")
     if isinstance(answer, Missing):
         return (yield from _without_embed(answer, url))
-    told = _embed_in(answer.result.record["content"]["raw_html"])
+    embed = _embed_in(answer.result.record["content"]["raw_html"])
     parts = urlsplit(offered)
     by = archetypes.resolved(
         platform="oembed",
@@ -113,11 +118,11 @@ def _embedded(url: str, args: Args) -> Steps:
         archetype=POST.name,
         params={"url": url},
     )
-    return _single(_embed_of.read(told, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
+    return _single(_embed_of.read(embed, {**args.values, "url": url}), POST, by, Leg("oembed", answer))
 
 
 def _offered(shown: Fetched | Missing, url: str) -> str | None:
-    """Return the oEmbed address that a page offers, or None if it has none or was not found."""
+    """Return the oEmbed URL that a page offers; None if it offers none or was not found."""
     if isinstance(shown, Missing):
         if not isinstance(shown.failure, NotFound):
             assert shown.failure is not None, "a part that failed says why"
@@ -135,7 +140,7 @@ def _without_embed(missing: Missing, url: str) -> Steps:
     """Return the page if its oEmbed does not exist or excludes robots.
 
     Raises:
-        UpstreamError: The oEmbed failed, or its address is not public.
+        UpstreamError: The oEmbed failed, or its host is not public.
     """
     failure = missing.failure
     if isinstance(failure, NotFound):
@@ -153,16 +158,16 @@ def _embed_in(text: str) -> fields.Json:
         UnexpectedBody: The text is not an oEmbed object.
     """
     try:
-        told = orjson.loads(text) if len(text) <= _EMBED_LETTERS_MAX else None
+        parsed = orjson.loads(text) if len(text) <= _EMBED_LETTERS_MAX else None
     except orjson.JSONDecodeError as exc:
         raise UnexpectedBody("the oEmbed is not JSON") from exc
-    if fields.text(fields.obj(told), "type") is None:
+    if fields.text(fields.obj(parsed), "type") is None:
         raise UnexpectedBody("the oEmbed has no type")
-    return fields.obj(told)
+    return fields.obj(parsed)
 
 
 def _read_page(url: str) -> Steps:
-    """Return the page itself, if no platform reads it and it offers no oEmbed."""
+    """Return the page itself, because no platform reads it and it offers no oEmbed."""
     answer = yield Part("scrape", {"url": url}, platform="web")
     by = archetypes.resolved(platform="web", endpoint="/v1/web/scrape", archetype=WEB_PAGE.name, params={"url": url})
     return _single(answer.result.record, WEB_PAGE, by, Leg("web/scrape", answer), *answer.result.warnings)

@@ -1,11 +1,11 @@
-"""The endpoints for one name on many platforms: its card, its audit, its voice."""
+"""The endpoints for one username on many platforms: its cards, its audit, and its merged timeline."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from upstreams.composites.legs import foreseen, playing
+from upstreams.composites.legs import playing, with_missing
 from upstreams.composites.params import Several, several
 from upstreams.composites.prism.accounts import make_card, price_span, read_voice
 from upstreams.composites.prism.audit import MEMBERS, audit
@@ -31,11 +31,11 @@ _SAMPLE: Final = Param(
     "sample", "Recent posts per platform, 1 to 25.", "10", "integer", default=10, minimum=1, maximum=25
 )
 _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
-"""The platforms of a card if the request names none."""
-_VOCAL: Final = ("threads", "truthsocial", "twitter")
-_FORESEEN: Final = ("instagram", "tiktok", *_VOCAL)
-"""Platforms that callers may name although the node may lack them. Their legs report that, and cost nothing."""
-_UNJUDGED: Final = (
+"""The platforms of a card if the request does not list any."""
+_TIMELINE_PLATFORMS: Final = ("threads", "truthsocial", "twitter")
+_ALWAYS_NAMED: Final = ("instagram", "tiktok", *_TIMELINE_PLATFORMS)
+"""Platforms that callers may name even if the node does not have them. Their legs report that, and are free."""
+_UNSUPPORTED: Final = (
     "requires deciding whether accounts with one name belong to one person, which this endpoint does not do; a "
     "discover run with view=accounts rates how well each account matches the name"
 )
@@ -44,10 +44,10 @@ _EXTRA: Final = "5, plus 1 for each platform above 4."
 
 def of_names(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """Return the endpoints over these platforms."""
-    known = foreseen((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _FORESEEN)
+    known = with_missing((one for one in playing(platforms, "profile") if _takes_names(one, "profile")), _ALWAYS_NAMED)
     able = (one for one in playing(known, "profile_posts") if _takes_names(one, "profile_posts"))
-    vocal = foreseen(able, _VOCAL)
-    return _creator_card(known), _handle_audit(known), _voice(vocal)
+    with_timeline = with_missing(able, _TIMELINE_PLATFORMS)
+    return _creator_card(known), _handle_audit(known), _voice(with_timeline)
 
 
 def _takes_names(platform: Platform, role: Role) -> bool:
@@ -56,7 +56,7 @@ def _takes_names(platform: Platform, role: Role) -> bool:
 
 
 def _platforms(known: Sequence[Platform], said: str = "Slugs") -> Several:
-    """Return the parameter for platforms, whose default is the usual four."""
+    """Return the parameter for the platforms; its default is the usual four."""
     slugs = [one.slug for one in known]
     usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
     return several("platforms", f"{said}, separated by commas (default: {usual}).", slugs, default=usual)
@@ -72,7 +72,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
         CREATOR_CARD,
         partial(make_card, known),
         (HANDLE, _platforms(known), include),
-        lacks=dict.fromkeys(("verify", "anchor"), _UNJUDGED),
+        lacks=dict.fromkeys(("verify", "anchor"), _UNSUPPORTED),
         price=PriceRange(5, most, _EXTRA, partial(price_span, served)),
         cache_ttl_s=900,
     )
@@ -90,14 +90,14 @@ def _handle_audit(known: Sequence[Platform]) -> Endpoint:
     )
 
 
-def _voice(vocal: Sequence[Platform]) -> Endpoint:
-    slugs = [one.slug for one in vocal]
+def _voice(with_timeline: Sequence[Platform]) -> Endpoint:
+    slugs = [one.slug for one in with_timeline]
     parts = ("posts_by_platform", "merged_timeline", "computed")
     return Endpoint(
         "voice",
         "Posts under one name on many platforms.",
         VOICE,
-        partial(read_voice, vocal),
+        partial(read_voice, with_timeline),
         (
             HANDLE,
             several("platforms", "Comma-separated slugs (default: all).", slugs),

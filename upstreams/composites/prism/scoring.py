@@ -1,7 +1,7 @@
 """How an audit scores an account: components of evidence, their weights, and thresholds (docs/composites.md).
 
-A value that the evidence does not contain is None, never 0. The weights of the other components are then scaled up to a
-sum of 1.
+A value that is not in the evidence is None, never 0. The weights of the other components are then scaled up to a sum of
+1.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ VERSION: Final = "2.0.0"
 WEIGHTS: Final[Mapping[str, float]] = {
     "presence": 0.10, "audience": 0.25, "engagement": 0.25, "activity": 0.25, "content_richness": 0.15,
 }  # fmt: skip
-"""The full weights of the components."""
+"""The weights of the components if all are available."""
 WEIGHT_LEAST: Final = 0.4
-"""The minimum available weight for a score."""
+"""The minimum total weight of available components. Below it, no score is computed."""
 BEST_WEIGHT: Final = 0.7
 MEAN_WEIGHT: Final = 0.3
 PULL: Final = 60
 PULL_PARTIAL: Final = 35
-"""The minimum scores for collecting a name completely or partially."""
+"""The minimum scores at which collecting a username completely or partially is recommended."""
 BENCHMARK_BY_VIEWS: Final = 0.04
 BENCHMARK_BY_FOLLOWERS: Final = 0.01
-"""Typical engagement rates, relative to views and to followers."""
+"""Engagement rates that are typical, relative to views and to followers."""
 _PROFILE_FIELDS: Final = ("display_name", "avatar_url", "bio", "external_url")
 _FRESH_DAYS: Final = 7
 _OLD_DAYS: Final = 90
 _WEEKLY: Final = 3
-"""Posts per week that earn the full score; more add nothing."""
+"""Posts per week that are enough for the full score."""
 _TEXT: Final = 200
-"""Letters per post that earn the full score; more add nothing."""
+"""Characters per post that are enough for the full score."""
 
 
 class Scored(NamedTuple):
-    """A score and its components."""
+    """The score of an account, and its components."""
 
     score: int | None
     components: Mapping[str, float | None]
@@ -87,7 +87,7 @@ def _has_media(post: Record) -> bool:
 
 
 def score_of(author: Record, signals: Record, unfilled: frozenset[str]) -> Scored:
-    """Return the score of an account from its signals. Fields that its platform never fills do not count against it."""
+    """Return the score of an account from its signals. Fields that the platform never fills do not lower it."""
     return _weighted(
         {
             "presence": _completeness(author, unfilled),
@@ -100,12 +100,12 @@ def score_of(author: Record, signals: Record, unfilled: frozenset[str]) -> Score
 
 
 def _weighted(components: Mapping[str, float | None]) -> Scored:
-    told = {name: value for name, value in components.items() if value is not None}
-    available = sum(WEIGHTS[name] for name in told)
-    weights = {name: rounded(WEIGHTS[name] / available) if name in told else None for name in WEIGHTS}
+    available_values = {name: value for name, value in components.items() if value is not None}
+    available = sum(WEIGHTS[name] for name in available_values)
+    weights = {name: rounded(WEIGHTS[name] / available) if name in available_values else None for name in WEIGHTS}
     score = None
     if available >= WEIGHT_LEAST:
-        score = round(sum(WEIGHTS[name] * value for name, value in told.items()) / available)
+        score = round(sum(WEIGHTS[name] * value for name, value in available_values.items()) / available)
     shown = {name: rounded(value, 1) for name, value in components.items()}
     return Scored(score, shown, weights, round(available, 2))
 
@@ -145,18 +145,18 @@ def _richness(signals: Record) -> float | None:
 
 
 class Overall(NamedTuple):
-    """The score over all platforms, and the values that it is computed from."""
+    """The score over all platforms, and the values it is computed from."""
 
     score: int | None
     best: tuple[str, ...]
     """The platforms with a score, best first."""
     mean: float | None
     scored: Scored
-    """The mean of each component over the platforms."""
+    """The mean of each component over these platforms."""
 
 
 def whole_of(platforms: Mapping[str, Scored]) -> Overall:
-    """Return the score over the platforms that have the account: 0.7 x the best score + 0.3 x the mean."""
+    """Return the score over the platforms that have the account: 0.7 x the best score + 0.3 x the mean score."""
     scores = {slug: one.score for slug, one in platforms.items() if one.score is not None}
     best = tuple(sorted(scores, key=lambda slug: (-scores[slug], slug)))
     means = {name: mean_of([one.components[name] for one in platforms.values()]) for name in WEIGHTS}
@@ -167,17 +167,17 @@ def whole_of(platforms: Mapping[str, Scored]) -> Overall:
 
 
 def verdict_of(score: int | None) -> str:
-    """Return whether reading a name with this score is worthwhile."""
+    """Return whether reading a username with this score is worthwhile."""
     if score is None:
         return "insufficient_evidence"
     return "pull" if score >= PULL else "pull_partial" if score >= PULL_PARTIAL else "skip"
 
 
 def coverage_of(platforms: Mapping[str, Scored]) -> dict[str, str]:
-    """Return for each component whether all, some or none of the platforms supply it."""
+    """Return for each component whether all, some or none of the platforms provide it."""
     return {name: _share([one.components[name] for one in platforms.values()]) for name in WEIGHTS}
 
 
 def _share(values: Sequence[Any]) -> str:
-    told = sum(1 for value in values if value is not None)
-    return "unavailable" if not told else "complete" if told == len(values) else "partial"
+    available_count = sum(1 for value in values if value is not None)
+    return "unavailable" if not available_count else "complete" if available_count == len(values) else "partial"

@@ -1,4 +1,4 @@
-"""One ranking over the searches of all platforms: reciprocal rank fusion (decisions 18)."""
+"""Combines the searches of all platforms into one ranking by reciprocal rank fusion (decisions 18)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Part, Steps
 
 K: Final = 60
-"""The constant of reciprocal rank fusion. The larger it is, the less the first places dominate."""
+"""The constant of reciprocal rank fusion. The larger it is, the less the first ranks dominate."""
 WEIGHTS: Final[Mapping[str, float]] = {"bluesky": 0.5, "mastodon": 0.5}
 """The weight of a platform whose search sorts by time instead of relevance. All others have weight 1."""
 _SEEN: Final = "seen"
-"""The key in a cursor's state for the rows of each platform on earlier pages."""
+"""The key in a cursor's state under which the number of each platform's rows on earlier pages is stored."""
 _NONE: Final[Mapping[str, int]] = {}
 DESCRIPTION: Final = (
     "All searches in parallel, merged by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over "
@@ -47,7 +47,7 @@ def search(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _states(args: Args) -> tuple[Mapping[str, State | None] | None, Mapping[str, int]]:
-    """Return the state from which each platform continues, and how many of its rows earlier pages had."""
+    """Return the state from which each platform continues, and the number of its rows on earlier pages."""
     if args.cursor is None:
         return None, _NONE
     own = {name: state for name, state in args.cursor.items() if name != _SEEN}
@@ -65,7 +65,10 @@ def _parts(platforms: Sequence[Platform], args: Args, states: Mapping[str, State
 
 
 def fuse(rows: Mapping[str, Iterable[Record]], before: Mapping[str, int] = _NONE) -> list[Record]:
-    """Fuse each platform's rows, best first, into one ranking. `before` counts its rows on earlier pages."""
+    """Fuse the rows of each platform, best first, into one ranking.
+
+    `before` is the number of its rows on earlier pages.
+    """
     found: dict[str, list[tuple[float, int, str, Record]]] = {}
     for slug, of_platform in rows.items():
         for rank, row in enumerate(of_platform, before.get(slug, 0) + 1):

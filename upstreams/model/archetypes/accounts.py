@@ -16,7 +16,7 @@ def post_row(
     post: Annotated[Record, Of(post_record), "The post."],
     computed: Annotated[Record, Of(computed_record), "Fields computed from the post."],
 ) -> Record:
-    """A row of a list of posts."""
+    """A row in a list of posts."""
     return locals()
 
 
@@ -59,7 +59,7 @@ def voice(
     has_more_by_platform: Annotated[Record, "Whether each platform, by slug, has older posts."],
     next_cursor: Annotated[str | None, "Send this as `cursor` to get the next page of every platform."] = None,
 ) -> Record:
-    """The posts of one name across platforms."""
+    """The posts of one username across platforms."""
     return locals()
 
 
@@ -73,7 +73,7 @@ def card_totals(
         int | None, ("Likes received, or the closest equivalent, on all platforms that report them; null if none does.")
     ],
 ) -> Record:
-    """Totals over an account's cards."""
+    """Totals over all cards of an account."""
     return locals()
 
 
@@ -86,7 +86,7 @@ def creator_card(
     found_on: Annotated[list[str], "Slugs of the platforms that have the account."],
     totals: Annotated[Record | None, Of(card_totals), "Totals over the cards."],
 ) -> Record:
-    """One name on several platforms: the accounts and their totals."""
+    """One username on several platforms: the accounts and their totals."""
     return locals()
 
 

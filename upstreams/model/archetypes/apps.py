@@ -8,7 +8,7 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 
 
 @nests(developer="The app's developer.", price="The price in one country.", rating="The average rating.")
-def app(  # noqa: PLR0913 - one argument a field of the archetype
+def app(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     id: Annotated[str | None, "The store's ID of the app."],  # noqa: A002 - the field's own name
     store: Annotated[str | None, "The store that sells the app: app_store or steam."],
@@ -75,7 +75,7 @@ def reviewer(
     url: Annotated[Url, "URL of the account's page."] = None,
     reviews_count: Annotated[int | None, "Number of reviews that the account wrote."] = None,
 ) -> Record:
-    """The author of a review, with the fields that a row has."""
+    """The author of a review, limited to the fields shown in a row."""
     return locals()
 
 

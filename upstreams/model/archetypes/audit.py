@@ -1,4 +1,4 @@
-"""The audit of a name across platforms: scores and their evidence (composites 1.1)."""
+"""The audit of a username across platforms: scores and their evidence (composites 1.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def audit_components(
     activity: Annotated[float | None, "How recently and how often the account posts."],
     content_richness: Annotated[float | None, "How much text and media the posts contain."],
 ) -> Record:
-    """The five components of a score, 0 to 100 each; null for a component without evidence."""
+    """The five components of the score, 0 to 100 each; null for a component without evidence."""
     return locals()
 
 
@@ -27,7 +27,7 @@ def component_weights(
     activity: Annotated[float | None, "Weight of activity, out of 0.25."],
     content_richness: Annotated[float | None, "Weight of content richness, out of 0.15."],
 ) -> Record:
-    """The weights of the components, scaled so that the available ones add up to 1; null for the others."""
+    """The weights of the components. The weights of the available components add up to 1; the others are null."""
     return locals()
 
 
@@ -39,7 +39,7 @@ def aggregation(
     best_weight: Annotated[float, "Weight of the highest score in the total score."],
     mean_weight: Annotated[float, "Weight of the mean score in the total score."],
 ) -> Record:
-    """How the scores of the platforms are combined."""
+    """How the scores of the platforms are combined into one."""
     return locals()
 
 
@@ -81,7 +81,7 @@ def surface(
     return locals()
 
 
-def audited(  # noqa: PLR0913 - one argument a field of the answer
+def audited(  # noqa: PLR0913 - one argument per field of the answer
     *,
     handle: Annotated[str, "The name as sent in the request."],
     verdict: Annotated[str, "pull, pull_partial, skip or insufficient_evidence."],
@@ -110,7 +110,7 @@ def audited(  # noqa: PLR0913 - one argument a field of the answer
     platforms: Annotated[Record, "Each platform by slug: the same score blocks, the account, signals and evidence."],
     disclaimer: Annotated[str, "The limitations of the score."],
 ) -> Record:
-    """How much content a name has across platforms, and whether it is worth reading."""
+    """How much content a username has across platforms, and whether it is worth reading."""
     return locals()
 
 

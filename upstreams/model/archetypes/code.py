@@ -17,7 +17,7 @@ def owner(
     return locals()
 
 
-def repository(  # noqa: PLR0913 - one argument a field of the archetype
+def repository(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     id: Annotated[str | None, "The platform's ID of the repository."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the repository."],

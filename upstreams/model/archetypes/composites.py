@@ -1,4 +1,4 @@
-"""Answers that combine several endpoints, and the legs that they consist of (decisions 14)."""
+"""Responses that combine several endpoints, and the legs they are built from (decisions 14)."""
 
 from __future__ import annotations
 

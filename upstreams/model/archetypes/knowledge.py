@@ -60,7 +60,7 @@ def place(
     metadata="Metadata that the page contains.",
     fetch="How the page was fetched.",
 )
-def page(  # noqa: PLR0913 - one argument a field of the archetype
+def page(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     url: Annotated[Url, "The requested URL, normalized."],
     final_url: Annotated[Url, "The URL after all redirects."] = None,
@@ -119,7 +119,7 @@ def point(
     t: Annotated[Instant, "Start of the interval that the value covers."],
     value: Annotated[float | None, "The value; intervals without a value are omitted."],
 ) -> Record:
-    """A value of a series."""
+    """One value of a time series."""
     return locals()
 
 
@@ -129,7 +129,7 @@ def series(
     unit: Annotated[str | None, "The unit of the values."],
     points: Annotated[list[Record] | None, Of(point), "The values, oldest first."] = None,
 ) -> Record:
-    """A series of values over time."""
+    """A time series."""
     points = points or []
     return locals()
 

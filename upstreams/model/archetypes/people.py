@@ -8,7 +8,7 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Record, Url
 from upstreams.model.computed import author_computed
 
 
-def author(  # noqa: PLR0913 - one argument a field of the archetype
+def author(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
     username: Annotated[str | None, "Username of the account."] = None,
@@ -41,7 +41,7 @@ def byline(
     verified: Annotated[bool | None, "Whether the platform has verified the account."] = None,
     url: Annotated[Url, "URL of the profile."] = None,
 ) -> Record:
-    """The author of a post or comment, with the fields that a row has."""
+    """The author of a post or comment, limited to the fields shown in a row."""
     return locals()
 
 

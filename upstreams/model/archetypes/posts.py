@@ -1,6 +1,6 @@
 """Posts and their comments.
 
-If a platform sets `ext.language` of a post, that language tag takes precedence over language detection.
+If a platform sets `ext.language` on a post, that tag takes precedence over language detection.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from upstreams.model.computed import post_computed
 @nests(
     content="Text and media of the post.", engagement="Reactions of readers, as counts.", flags=("Markers of the post.")
 )
-def post(  # noqa: PLR0913 - one argument a field of the archetype
+def post(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     id: Annotated[str | None, "The platform's ID of the post."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the post."],

@@ -43,7 +43,7 @@ class Format(NamedTuple):
 
 
 class Of(NamedTuple):
-    """The constructor of the record in a field, or of the records in its list."""
+    """The constructor of the record in a field, or of each record if the field is a list."""
 
     make: Make
 
@@ -63,11 +63,11 @@ class Field:
     nullable: bool = False
     format: str = ""
     make: Make | None = None
-    """The constructor of the record in this field, or of the records in its list."""
+    """The constructor of the record in this field, or of each record if the field is a list."""
     members: tuple[Field, ...] = ()
-    """The fields of an object that the constructor itself builds."""
+    """The fields of an object that the constructor builds inline."""
     entries: Kind | None = None
-    """The kind of the entries of a list."""
+    """The kind of each entry if the field is a list."""
 
     @property
     def is_open(self) -> bool:
@@ -77,7 +77,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Archetype:
-    """A named shape. `key` is the record's name in `data` and in each row; with an empty key, the record is spread."""
+    """A named response shape.
+
+    `key` is the record's name in `data` and in each row; if empty, the record's fields are inlined.
+    """
 
     name: str
     key: str
@@ -85,25 +88,26 @@ class Archetype:
     """The constructor of the records."""
     many: bool = False
     computed: Computed | None = None
-    """Makes the computed fields next to a record, which `computed` describes."""
+    """Returns the computed fields that are placed next to a record; `computed` describes them."""
     has_legs: bool = False
-    """Whether the responses report which legs they consist of, and how many of the legs answered."""
+    """Whether the responses report their legs, and the share of legs that answered."""
     beside: Make | None = None
-    """The constructor of the fields next to the rows of a list."""
+    """The constructor of the fields placed next to the rows of a list."""
     stored_as: tuple[bytes, bytes] | None = None
-    """The JSON member that reports how the response was obtained, and its replacement in a response from the cache."""
+    """The JSON member that says how the response was obtained, and its replacement when the response is served from the
+    cache."""
 
     findings: tuple[str, ...] = ()
-    """Members that contain the findings (dots for nested members), for a response that is not a list of rows.
+    """Members that hold the results of a response that is not a list (dots lead into nested members).
 
-    A response in which all of them are empty found nothing, and is free (spec 2.4).
+    If all of them are empty, nothing was found and the response is free (spec 2.4).
     """
     cursor_at: str = ""
     """The field with the cursor of the next page, for a response that is not a list; empty if it has no pages."""
 
     @property
     def has_pages(self) -> bool:
-        """Whether a request may name a page by its cursor."""
+        """Whether a request may pass a cursor to select a page."""
         return self.many or bool(self.cursor_at)
 
     @property
@@ -113,17 +117,18 @@ class Archetype:
         return (*more, coverage) if self.has_legs else more
 
     def is_empty(self, record: Record) -> bool:
-        """Return whether a record has no identity: no id. An article without an id counts only if it has no text
-        either."""
+        """Return whether a record has no id. An article without an id is empty only if it has no text either."""
         return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
 
     def found_nothing(self, record: Record) -> bool:
-        """Return whether all members that contain the findings are empty."""
+        """Return whether all members listed in `findings` are empty. False if none are listed."""
         return bool(self.findings) and not any(_has_any(record, path.split(".")) for path in self.findings)
 
     def as_stored(self, encoded: bytes) -> bytes:
-        """Return the response as the cache serves it. No text can contain the member, because its quotes would be
-        escaped."""
+        """Return an encoded response as the cache serves it.
+
+        The replaced member cannot occur inside a text, because its quotes would be escaped there.
+        """
         return encoded if self.stored_as is None else encoded.replace(*self.stored_as)
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
@@ -131,7 +136,7 @@ class Archetype:
         return self.rows((record,), warnings)[0]
 
     def rows(self, records: Iterable[Record], warnings: list[str]) -> list[Record]:
-        """Return each record wrapped as by `wrap`."""
+        """Return all records, each wrapped as in `wrap`."""
         key, computed = self.key, self.computed
         if not key:
             return [{**record} for record in records]
@@ -141,7 +146,7 @@ class Archetype:
 
 
 def _has_any(value: Any, path: list[str]) -> bool:
-    """Return whether there is a value at a path; the path is applied to each entry of a list."""
+    """Return whether there is a value at a path. If the path leads through a list, any of its entries may have it."""
     if isinstance(value, list):
         return any(_has_any(one, path) for one in value)
     if isinstance(value, dict):
@@ -177,7 +182,7 @@ def leg(
     latency_ms: Annotated[int, "Duration in milliseconds."],
     error: Annotated[str | None, "Error code of the failure."] = None,
 ) -> Record:
-    """One leg of a composite response."""
+    """One leg of a composite response, and how it ended."""
     return locals()
 
 
@@ -213,7 +218,7 @@ def fields_of(make: Make) -> tuple[Field, ...]:
 
 
 class _Slot(NamedTuple):
-    """A placeholder for an argument in a record."""
+    """A placeholder that marks where an argument ends up in a record."""
 
     argument: str
 
@@ -228,17 +233,17 @@ def _fields(filled: Record, empty: Record, hints: dict[str, Any], parts: dict[st
 
 
 def _declared(name: str, hint: Any, *, is_none: bool) -> Field:
-    plain, *told = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    plain, *annotations = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     types = get_args(plain) if get_origin(plain) is UnionType else (plain,)
     entries = next((get_args(one)[0] for one in types if get_origin(one) is list), None)
     kinds = [_kind(one) for one in types if one is not type(None)]
     return Field(
         name,
         kinds[0],
-        next(one for one in told if isinstance(one, str)),
+        next(one for one in annotations if isinstance(one, str)),
         nullable=type(None) in types and is_none,
-        format=next((one.name for one in told if isinstance(one, Format)), ""),
-        make=next((one.make for one in told if isinstance(one, Of)), None),
+        format=next((one.name for one in annotations if isinstance(one, Format)), ""),
+        make=next((one.make for one in annotations if isinstance(one, Of)), None),
         entries=None if entries is None else _kind(entries),
     )
 

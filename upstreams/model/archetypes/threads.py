@@ -76,7 +76,7 @@ def community_share(
     comments: Annotated[int | None, "Total comments on the posts; null if unknown."],
     tone: Annotated[Record, Of(tones), "The tone of the posts and of the comments that were read."],
 ) -> Record:
-    """A community's share of a page of posts."""
+    """The share of one community in a page of posts."""
     return locals()
 
 

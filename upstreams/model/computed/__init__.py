@@ -1,4 +1,4 @@
-"""Computed fields: engagement rate, reach, language and category, if the upstream sent the inputs (spec 1)."""
+"""Computed fields: engagement rate, reach, language and category, as far as the upstream sent their inputs (spec 1)."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Record = dict[str, Any]
 Computed = Callable[[Record, list[str]], Record]
 
 
-def _told_by(record: Record, text: str | None) -> tuple[str | None, str]:
-    """Return the language and category of a record from its text; the upstream's own language tag takes precedence."""
+def _language_and_category(record: Record, text: str | None) -> tuple[str | None, str]:
+    """Return the language and category of a record from its text; a language tag from the upstream takes precedence."""
     own_tag = record["ext"].get("language")
     if own_tag.__class__ is not str or not own_tag:
-        return _read(text[:TEXT_MAX]) if text else _UNTOLD
+        return _read(text[:TEXT_MAX]) if text else _UNKNOWN
     return own_tag, _category(text[:READ_MAX]) if text else "other"
 
 
-_UNTOLD = (None, "other")
+_UNKNOWN = (None, "other")
 _read = lru_cache(maxsize=2_048)(language_and_category)
 _category = lru_cache(maxsize=2_048)(category_of)
-"""Both are cached, because they are slow and the same bios and posts return with every refresh."""
+"""Language and category are cached, because detection is slow and the same bios and posts return with every refresh."""
 
 
 def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:
@@ -44,7 +44,7 @@ def author_computed(record: Record, warnings: list[str]) -> Record:
     """
     followers = record["followers"]
     rate = _rate(record["likes_count"], followers, "likes_count / followers", warnings) if followers else None
-    language, category = _told_by(record, record["bio"])
+    language, category = _language_and_category(record, record["bio"])
     return {
         "engagement_rate": rate,
         "language": language,
@@ -60,7 +60,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
     """
     engagement = record["engagement"]
     views = engagement["views"]
-    language, category = _told_by(record, record["content"]["text"])
+    language, category = _language_and_category(record, record["content"]["text"])
     return {
         "engagement_rate": _post_rate(engagement, warnings) if views else None,
         "language": language,
@@ -70,7 +70,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
-    """Return the rate over the counts that the upstream sent; None without any of the three."""
+    """Return the sum of the counts that the upstream sent, divided by `base`; None if it sent none of the three."""
     counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     part = sum(counted) if counted else None
     return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

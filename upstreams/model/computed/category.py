@@ -25,7 +25,7 @@ _CATEGORY_WORDS = {
 }
 CATEGORY_OF = {word.encode(): category for category, words in _CATEGORY_WORDS.items() for word in words.split()}
 _WORDS_APART = bytes(code if chr(code) in ascii_lowercase else ord(" ") for code in range(256))
-"""A table for `bytes.translate` that keeps only the letters a to z. It splits a text into words in a third of the time
+"""A table for `bytes.translate` that keeps only the letters a to z. Splitting a text with it takes a third of the time
 of a regular expression."""
 
 
@@ -35,6 +35,9 @@ def words_of(text: str) -> list[bytes]:
 
 
 def category_of(text: str) -> str:
-    """Return the category with the most keywords in a text, the first one in case of a tie; or `other`."""
+    """Return the category with the most keywords in a text.
+
+    The first category wins a tie; without keywords it is `other`.
+    """
     named = list(filter(None, map(CATEGORY_OF.get, words_of(text))))
     return max(named, key=named.count) if named else "other"

@@ -1,8 +1,7 @@
 """The language of a text, detected from its script, its letters and common small words.
 
 This needs no library and no model, so the result is the same on every machine. It returns None if a text is too short
-or unclear, because a wrong tag is worse than none. `docs/performance.md` compares it with libraries for language
-detection.
+or unclear, because a wrong tag is worse than none. `docs/performance.md` compares it with language detection libraries.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from upstreams.model.computed.scores import (
 )
 
 TEXT_MAX: Final = 2 * READ_MAX
-"""Maximum characters of a text that are read."""
+"""Maximum number of characters of a text that are read."""
 _LETTERS_MIN: Final = 10
-"""The minimum number of letters needed to detect a language. Each piece with a score has at least one."""
+"""The minimum number of letters needed to detect a language. Every scored piece has at least one."""
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
-"""The minimum number of letters, with any characters between them."""
+"""Matches the minimum number of letters, with any characters between them."""
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")
@@ -72,11 +71,11 @@ _SCRIPTS: Final = (
 """Ranges of code points, and the languages written in them."""
 _TAGS_OF: Final = {block: tags for first, last, tags in _SCRIPTS for block in range(first >> 4, (last >> 4) + 1)}
 
-_ENOUGH: Final = 9 * SHARED_BY
+_SCORE_MIN: Final = 9 * SHARED_BY
 _AHEAD_TENTHS: Final = 14
-"""The factor, in tenths, by which the best language must lead the second."""
+"""The best score must be this many tenths of the second best."""
 _TOP_BIT: Final[int] = 1 << BITS - 1
-"""This bit is set after adding the missing amount to a score that is large enough."""
+"""`_count_near` adds the same amount to all scores. The addition sets this bit in every score that is high enough."""
 _ONES: Final = everywhere(TAGS, 1)
 _TOP_BITS: Final = everywhere(TAGS, _TOP_BIT)
 _ENGLISH_SHIFT: Final = everywhere(("en",), 1).bit_length() - 1
@@ -90,16 +89,16 @@ def language_and_category(text: str) -> tuple[str | None, str]:
     If these do not determine a language, for example because the text begins with a title or a URL, the following words
     are read too.
     """
-    read = _small(text[:READ_MAX])
+    read = _lower(text[:READ_MAX])
     scores, scored = scores_of(read)
     language = _language(read, scores, scored)
     if language is None and len(text) > READ_MAX:
-        rest = _small(text[READ_MAX:TEXT_MAX])
+        rest = _lower(text[READ_MAX:TEXT_MAX])
         language = _language(rest, *scores_of(rest))
     return language, subject_of(scores) or category_of(read)
 
 
-def _small(text: str) -> str:
+def _lower(text: str) -> str:
     return text.lower().replace("’", "'")
 
 
@@ -113,14 +112,14 @@ def _language(read: str, scores: int, scored: int) -> str | None:
     if scored < _LETTERS_MIN and not _has_letters(read, is_ascii=is_ascii):
         return None
     if is_ascii:
-        return _first(scores + _ASCII_SCORES & _IN_LATIN)
+        return _best_language(scores + _ASCII_SCORES & _IN_LATIN)
     among, letters = _IN_LATIN, _BEYOND_LATIN.findall(read)
     if letters and len(letters) * 2 >= len(_LATIN.findall(_ADDRESS.sub("", read))):
         tags = _written_in(letters)
         if len(tags) < 2:
             return next(iter(tags), None)
         among = everywhere(tags.intersection(TAGS))
-    return _first(scores + sum(OF_LETTER.get(letter, 0) for letter in set(read)) & among)
+    return _best_language(scores + sum(OF_LETTER.get(letter, 0) for letter in set(read)) & among)
 
 
 def _has_letters(read: str, *, is_ascii: bool) -> bool:
@@ -138,17 +137,17 @@ def _written_in(letters: list[str]) -> set[str]:
     return set(max(counts, key=counts.__getitem__).split()) if counts.total() else set()
 
 
-def _first(scores: int) -> str | None:
-    """Return the best language if it is well ahead of the second."""
+def _best_language(scores: int) -> str | None:
+    """Return the best language if its score is well above the second best."""
     english = scores >> _ENGLISH_SHIFT & ALL_BITS
-    if english >= _ENOUGH and _near(scores, english) == 1:  # the case of most texts
+    if english >= _SCORE_MIN and _count_near(scores, english) == 1:  # the usual case
         return "en"
     values = values_of(scores)
     best = max(values)
-    return TAGS[values.index(best)] if best >= _ENOUGH and _near(scores, best) == 1 else None
+    return TAGS[values.index(best)] if best >= _SCORE_MIN and _count_near(scores, best) == 1 else None
 
 
-def _near(scores: int, best: int) -> int:
-    """Return the number of languages whose score is about as high, or higher."""
+def _count_near(scores: int, best: int) -> int:
+    """Return how many languages have a score near `best` or above it."""
     missing = _TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS
     return (scores + _ONES * missing & _TOP_BITS).bit_count()

@@ -1,7 +1,7 @@
 """Scores of a text by language, from its words, and by topic, from its keywords.
 
-All scores of a text are in one integer, 16 bits each. The scores of a piece are one cached integer, and the scores of a
-text are the sum of its pieces. No score of a text of `READ_MAX` characters reaches the top bit.
+All scores of a text are packed into one integer, 16 bits each. The scores of a piece are one cached integer, and the
+scores of a text are the sum over its pieces. No score reaches its top bit for a text of `READ_MAX` characters.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from upstreams.model.computed.category import CATEGORY_OF, words_of
 
 _AROUND: Final = ".,;:!?…·\"'`*_~()[]{}<>«»„“”‘–—|-।،؟"
-"""Punctuation around words. URLs, account names and tags begin with other characters and are not words."""
+"""Punctuation to strip from words. URLs, account names and tags begin with other characters and are not words."""
 _LETTERS: Final = {
     "de": "ßäöü", "es": "ñ¿¡áóí", "pt": "ãõçêáó", "et": "õäöü", "hu": "őűöüóá", "pl": "łźżśęąćń", "lt": "ęąėųįšž",
     "cs": "řěůšžýčá", "sk": "ľĺŕäšžýčá", "ro": "țşţăâî", "tr": "şğıçöü", "vi": "ăơưđạếệộảềấ", "sv": "åäö",
@@ -37,19 +37,20 @@ _ENDINGS: Final = {
 }  # fmt: skip
 """Common word endings of each language."""
 READ_MAX: Final = 250
-"""Characters of a text that are read in one pass. More would rarely change the result, but would cost more."""
+"""The number of characters read in one pass. More would rarely change the result, but would cost more."""
 SHARED_BY: Final = 12
 """The maximum number of languages that share the weight of a word, an ending or a letter."""
 _WORD_WEIGHT: Final = 10 * SHARED_BY
 _ENDING_WEIGHT: Final = 5 * SHARED_BY
 _LETTER_WEIGHT: Final = 8 * SHARED_BY
 ENGLISH_AHEAD: Final = 3 * SHARED_BY
-"""The bonus for English, the most likely language of a text with only ASCII letters."""
+"""The bonus for English if a text has only ASCII letters, because English is then the most likely language."""
 
 _NEAR_ENGLISH = "en nl af de da no fr es pt it ca pl cs sk ro hr ga sq fi et tl sv hu cy tr lv lt vi id is eo eu ht sw"
 _BEYOND_LATIN = "ru uk be bg sr mk kk mn ur ku fa ar hi mr ne"
 TAGS: Final = (*_NEAR_ENGLISH.split(), *_BEYOND_LATIN.split())
-"""The languages with word lists. Those that share words with English are first, so that the integers stay small."""
+"""The languages with word lists. Languages that share words with English come first, so that the integers stay small.
+"""
 CATEGORIES: Final = tuple(dict.fromkeys(CATEGORY_OF.values()))
 BITS: Final = 16
 ALL_BITS: Final = 2**BITS - 1
@@ -62,12 +63,12 @@ _PIECE_MAX: Final = 40
 
 
 def everywhere(names: Iterable[str], score: int = ALL_BITS) -> int:
-    """Return the integer in which each of these names has this score."""
+    """Return an integer that holds this score for each of these names."""
     return sum(score << _SHIFT[name] for name in names)
 
 
 def _weights(of: Mapping[str, Iterable[str]], weight: int) -> dict[str, int]:
-    """Return the scores that each word, ending or letter gives to the languages that have it."""
+    """Return for each word, ending or letter the scores that it adds to its languages."""
     found: dict[str, list[str]] = {}
     for tag, each in of.items():
         for item in dict.fromkeys(each):
@@ -82,13 +83,16 @@ OF_LETTER: Final = _weights(_LETTERS, _LETTER_WEIGHT)
 
 @cache
 def _words() -> dict[str, int]:
-    from upstreams.model.computed.small_words import SMALL_WORDS  # noqa: PLC0415 - 10 ms, which only who reads texts needs
+    from upstreams.model.computed.small_words import SMALL_WORDS  # noqa: PLC0415 - 10 ms, needed only to read texts
 
     return _weights({tag: words.split() for tag, words in SMALL_WORDS.items()}, _WORD_WEIGHT)
 
 
 def _of_languages(piece: str) -> int:
-    """Return the scores of a piece as a word, with or without surrounding punctuation, or by its ending."""
+    """Return the language scores of a piece.
+
+    It is looked up as a word, then without surrounding punctuation, then by its ending.
+    """
     words = _words()
     if piece in words:
         return words[piece]
@@ -103,15 +107,15 @@ class _Pieces(dict[str, int]):
     """A cache of the scores of pieces of text, in lower case."""
 
     def __missing__(self, piece: str) -> int:
-        told = _of_languages(piece)
+        scores = _of_languages(piece)
         for word in words_of(piece):
             if word in CATEGORY_OF:
-                told += 1 << _SHIFT[CATEGORY_OF[word]]
+                scores += 1 << _SHIFT[CATEGORY_OF[word]]
         if len(piece) <= _PIECE_MAX:
             if len(self) == _PIECES_MAX:
                 self.clear()
-            self[piece] = told
-        return told
+            self[piece] = scores
+        return scores
 
 
 _PIECES: Final = _Pieces()
@@ -124,7 +128,7 @@ def scores_of(read: str) -> tuple[int, int]:
 
 
 def subject_of(scores: int) -> str:
-    """Return the category with the highest score: `other` if none has a score, "" if several share the highest."""
+    """Return the category with the highest score: `other` if none has a score, "" if several share it."""
     subjects = scores >> _SUBJECTS_SHIFT
     if not subjects:
         return "other"
@@ -134,5 +138,5 @@ def subject_of(scores: int) -> str:
 
 
 def values_of(scores: int) -> tuple[int, ...]:
-    """Return the individual scores, in order."""
+    """Return the individual scores in the order of their names."""
     return _SINGLE.unpack(scores.to_bytes(_SINGLE.size, "little"))

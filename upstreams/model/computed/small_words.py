@@ -1,7 +1,7 @@
 """Common small words of languages with Latin, Cyrillic, Arabic or Devanagari letters: the data of `language`.
 
-Nearly every sentence contains them: articles, pronouns, prepositions, forms of to be and to have, and words that are
-frequent in posts. A word of several languages is listed for each of them.
+Nearly every sentence contains some of them: articles, pronouns, prepositions, forms of "to be" and "to have", and words
+that are frequent in posts. A word that exists in several languages is listed for each of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pages identified by a number: the page number, or the number of rows before the page."""
+"""Pages identified by a number: the page number, or the number of preceding rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from upstreams.model.steps import Answer
 
 @dataclass(frozen=True)
 class _Counted(Paging):
-    """Numbered pages. Whichever of these fields is set shows whether there is another page; if none is set, a full page
-    does."""
+    """Numbered pages.
+
+    At most one of these fields is set, and it shows whether there is another page. If none is set, there is one after
+    each full page.
+    """
 
     name: str
     """The query member with the number."""
@@ -24,13 +27,13 @@ class _Counted(Paging):
     more: str = field(default="", kw_only=True)
     """The member of the body that is true if there are more pages."""
     header: str = field(default="", kw_only=True)
-    """The header that is not empty if there are more pages."""
+    """The header that is set and not empty if there are more pages."""
     link: bool = field(default=False, kw_only=True)
     """Whether the `Link` header names the next page."""
     depth: int | None = field(default=None, kw_only=True)
-    """The maximum number of rows of one list that the platform serves."""
+    """The maximum number of rows that the platform serves of one list."""
     key: ClassVar[str]
-    """The key of the number in the cursor's state."""
+    """The key under which the number is stored in the cursor's state."""
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -42,7 +45,7 @@ class _Counted(Paging):
         place = args.position(self.key, self.first)
         return {self.name: place, self.size: args.number("limit")} if self.size else {self.name: place}
 
-    def _goes_on(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
+    def _has_next(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
         """Return whether there is a page after the one that ends with row number `end`."""
         if self.depth is not None and end >= self.depth:
             return False
@@ -58,10 +61,10 @@ class _Counted(Paging):
 
     def _page(self, start: int, query: Mapping[str, str], rows: int, *, following: int) -> StandInPage:
         stop = min(start + self._served(query), rows)
-        goes_on = stop < rows
-        members = {**self._counted(rows), **({self.more: goes_on} if self.more else {})}
-        headers = {self.header: str(following) if goes_on else ""} if self.header else {}
-        return StandInPage(start, stop, members, headers, {self.name: str(following)} if self.link and goes_on else {})
+        has_next = stop < rows
+        members = {**self._counted(rows), **({self.more: has_next} if self.more else {})}
+        headers = {self.header: str(following) if has_next else ""} if self.header else {}
+        return StandInPage(start, stop, members, headers, {self.name: str(following)} if self.link and has_next else {})
 
 
 @dataclass(frozen=True)
@@ -72,11 +75,11 @@ class ByPage(_Counted):
     pages: str = field(default="", kw_only=True)
     """The member of the body with the number of pages."""
     pages_max: int | None = field(default=None, kw_only=True)
-    """The maximum number of pages of one list that the platform serves."""
+    """The maximum number of pages that the platform serves of one list."""
     key: ClassVar[str] = "p"
 
-    def is_last(self, args: Args, number: int) -> bool:  # noqa: ARG002 - some serve more to those with a credential
-        """Return whether the platform serves no page after this one; numbers start at 1."""
+    def is_last(self, args: Args, number: int) -> bool:  # noqa: ARG002 - some platforms serve more pages to requests with a credential
+        """Return whether this is the last page that the platform serves; numbers start at 1."""
         return number == self.pages_max
 
     @property
@@ -91,10 +94,10 @@ class ByPage(_Counted):
         if self.is_last(args, number):
             return None
         if self.pages:
-            goes_on = number < (values.count(members.get(self.pages)) or 0)
+            has_next = number < (values.count(members.get(self.pages)) or 0)
         else:
-            goes_on = self._goes_on(answer, members, number * size, is_full=len(records) >= size)
-        return {"p": page + 1} if goes_on else None
+            has_next = self._has_next(answer, members, number * size, is_full=len(records) >= size)
+        return {"p": page + 1} if has_next else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
         """See `Paging`."""
@@ -105,7 +108,7 @@ class ByPage(_Counted):
 
 @dataclass(frozen=True)
 class ByOffset(_Counted):
-    """Pages identified by the number of rows before them."""
+    """Pages identified by the number of preceding rows."""
 
     key: ClassVar[str] = "o"
 
@@ -113,8 +116,8 @@ class ByOffset(_Counted):
         """See `Paging`."""
         size = self.page_rows(args)
         end = args.position("o", self.first) + size
-        goes_on = self._goes_on(answer, members, end - self.first, is_full=len(records) >= size)
-        return {"o": end} if goes_on else None
+        has_next = self._has_next(answer, members, end - self.first, is_full=len(records) >= size)
+        return {"o": end} if has_next else None
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
         """See `Paging`."""

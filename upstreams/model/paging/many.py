@@ -1,4 +1,4 @@
-"""Reads of many records with one call, if an upstream accepts several ids at once. Batches use them."""
+"""Reads of many records with one call, for upstreams that accept several ids. Batches use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def many(
 ) -> Many:
     """Return a read of many records with one call.
 
-    The ids go into `member`, separated by `apart`. Each record must contain its own id.
+    The ids are sent in `member`, separated by `apart`. Each record must contain its own id.
     """
 
     def read(values: Sequence[str], args: Args) -> Steps:

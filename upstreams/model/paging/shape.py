@@ -1,4 +1,4 @@
-"""The interface of paging objects, the ones for lists that need one call, and the pages they produce."""
+"""The interface of paging objects, paging objects for lists that need one call, and the pages they produce."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from upstreams.model.params import Args, Param, State, Value, collected, limit
 from upstreams.model.steps import Accepts, Answer, Page
 
 Members = Mapping[str, Any]
-"""The members of a response body that a paging object requested."""
+"""The requested members of a response body."""
 
 
 class StandInPage(NamedTuple):
-    """A page of a stand-in: the range of its rows, and the references to the next page."""
+    """A page of a stand-in: the range of its rows, and what leads to the next page."""
 
     start: int
     stop: int
@@ -30,17 +30,16 @@ class StandInPage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Paging:
-    """The interface of all paging objects, with what they share: the page size and the upstream's total."""
+    """The interface of all paging objects, and what they share: the page size and the upstream's total."""
 
     size: str = "limit"
-    """The query member for the page size. Empty if the platform does not accept one: pages then have `size_max` rows.
-    """
+    """The query member for the page size. If it is empty, the platform accepts none and pages have `size_max` rows."""
     size_max: int = 100
     size_default: int = 20
     total: str = ""
     """The member of the body with the total number of rows."""
     whole: ClassVar[bool] = False
-    """Whether the upstream sends the whole list, of which a page is a part."""
+    """Whether the upstream sends the whole list, from which a page is cut."""
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -62,19 +61,19 @@ class Paging:
         return {self.size: args.number("limit")} if self.size else {}
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """Return the state at which the next page starts; None on the last page."""
+        """Return the state from which the next page starts; None on the last page."""
         raise NotImplementedError
 
-    def fresh(self, args: Args, records: list[Record]) -> list[Record]:  # noqa: ARG002 - mostly all
-        """Return the records of a page that were not on the previous page."""
+    def fresh(self, args: Args, records: list[Record]) -> list[Record]:  # noqa: ARG002 - by default, all of them
+        """Return the records of a page that did not appear on the previous page."""
         return records
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """Return the page that a stand-in with this number of rows serves for a request's query."""
+        """Return the page that a stand-in with this number of rows serves for a query."""
         raise NotImplementedError
 
     def _served(self, query: Mapping[str, str]) -> int:
-        """Return the number of rows that a request asks for."""
+        """Return the number of rows that a query asks for."""
         return min(int(query.get(self.size, self.size_max)), self.size_max) if self.size else self.size_max
 
     def _counted(self, rows: int) -> dict[str, Any]:
@@ -85,7 +84,7 @@ class Paging:
 class Once(Paging):
     """A list with a single page."""
 
-    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - there is none
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - there is no next page
         """Return None."""
         return None
 
@@ -96,7 +95,7 @@ class Once(Paging):
 
 @dataclass(frozen=True, kw_only=True)
 class Whole(Paging):
-    """A list that one call returns as a whole; a page is a slice of it, by `limit` and our own cursor."""
+    """A list that one call returns as a whole. A page is a slice of it, given by `limit` and our own cursor."""
 
     size: str = ""
     whole: ClassVar[bool] = True
@@ -105,12 +104,12 @@ class Whole(Paging):
         """See `Paging`."""
         return (collected(collect, self.size_default) if collect else limit(self.size_max, self.size_default),)
 
-    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
-        """See `Paging`; `records` are the ones from the start of the page to the end of the list."""
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as in `Paging`
+        """See `Paging`; `records` are all records from the start of the page to the end of the list."""
         size = args.number("limit")
         return {"o": args.position("o", 0) + size} if len(records) > size else None
 
-    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:  # noqa: ARG002 - it is all of them
+    def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:  # noqa: ARG002 - every query returns the whole list
         """See `Paging`."""
         return StandInPage(0, rows, self._counted(rows))
 

@@ -17,7 +17,7 @@ _PAGE = re.compile(r"[0-9]{1,9}")
 
 
 class _Tokens(Paging):
-    """Pages identified by a token of the upstream; the tokens of a stand-in are the number of rows before the page."""
+    """Pages identified by a token of the upstream. A stand-in uses the number of preceding rows as the token."""
 
     name: str
 
@@ -28,14 +28,14 @@ class _Tokens(Paging):
 
 @dataclass(frozen=True)
 class ByToken(_Tokens):
-    """Pages identified by a token from the previous answer. A token that does not change ends the list."""
+    """Pages identified by a token in the previous answer. The list ends if the token does not change."""
 
     name: str
     """The query member with the token."""
     member: str = ""
     """The member of the body with the next token; by default it has the same name as the query member."""
     header: str = field(default="", kw_only=True)
-    """The header with the next token, instead of a member of the body."""
+    """The header with the next token, if it is not in a member of the body."""
     first: str | None = field(default=None, kw_only=True)
     """The token of the first page."""
     empty_ends: bool = field(default=False, kw_only=True)
@@ -74,7 +74,10 @@ class ByToken(_Tokens):
 
 @dataclass(frozen=True)
 class ByLink(_Tokens):
-    """Pages identified by a query member of the rel="next" URL in the `Link` header, or else by `other`."""
+    """Pages identified by a query member of the rel="next" URL in the `Link` header.
+
+    Without that header, `other` decides.
+    """
 
     name: str
     other: str = ""
@@ -92,7 +95,7 @@ class ByLink(_Tokens):
             found[self.size] = args.number("limit")
         return found
 
-    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as in `Paging`
         """See `Paging`."""
         if (token := answer.next_link(self.name)) is not None:
             return {"c": token} if token and token != args.token() else None
@@ -108,7 +111,7 @@ class ByLink(_Tokens):
 
 @dataclass(frozen=True)
 class ByLastId(_Tokens):
-    """Pages that continue from the id of the last row; a page without rows is the last one.
+    """Pages that continue from the id of the last row. A page without rows is the last one.
 
     Some platforms repeat that row at the start of the next page.
     """
@@ -117,7 +120,7 @@ class ByLastId(_Tokens):
     of: str = "id"
     """The field of our record with the value to continue from."""
     newest_last: bool = field(default=False, kw_only=True)
-    """Whether rows are sorted oldest first, so that older pages continue from the first row."""
+    """Whether rows are sorted oldest first. Older pages then continue from the first row."""
     short_ends: bool = field(default=False, kw_only=True)
     """Whether a page that is not full is the last one."""
 
@@ -126,7 +129,7 @@ class ByLastId(_Tokens):
         token = args.token("m")
         return {self.size: args.number("limit"), self.name: token} if self.size else {self.name: token}
 
-    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as all
+    def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as in `Paging`
         """See `Paging`."""
         if not records or (self.short_ends and len(records) < self.page_rows(args)):
             return None
@@ -135,7 +138,7 @@ class ByLastId(_Tokens):
         return {"m": place} if place is not None and place != args.token("m") else None
 
     def fresh(self, args: Args, records: list[Record]) -> list[Record]:
-        """See `Paging`. Rows are not dropped by time, because several rows can have the same time."""
+        """See `Paging`. Rows are not dropped by time, because several rows can have the same timestamp."""
         known = args.token("m") if self.of == "id" else None
         if known is None or not records:
             return records
@@ -147,7 +150,7 @@ class ByLastId(_Tokens):
         return value
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """See `Paging`; the rows of a stand-in have consecutive numbers as ids, starting at 0."""
+        """See `Paging`. The rows of a stand-in have the ids 0, 1, 2 and so on."""
         start = self._begin(query) + 1 if query.get(self.name) else 0
         return StandInPage(start, min(start + self._served(query), rows), self._counted(rows))
 

@@ -16,7 +16,7 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 
 QUERY = Param("query", "Search query.", "podcast player", required=True)
 _KEYS = {"country": "country", "term": "query", "limit": "limit"}
-"""The key that a refusal names -> our parameter."""
+"""Maps the key in a refusal to our parameter."""
 
 
 def _judge(answer: Answer) -> UpstreamError | None:

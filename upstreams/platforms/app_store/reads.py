@@ -1,4 +1,4 @@
-"""Reads of the App Store's lists. A lookup's first row is the developer; a feed with one entry has no list."""
+"""Reads of the App Store's lists. The first row of a lookup is the developer. A feed with one entry has no list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 _APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
 _IN_COUNTRY = "([a-z]{2}/)?"
-"""The prefix before a number whose address included the country."""
+"""The prefix of a number that was sent as a URL with the country."""
 COUNTRY = Param(
     "country",
     "The storefront, as a two-letter country code.",
@@ -68,7 +68,7 @@ COLLECTION = Param(
 )
 ONE_APP, REVIEWED, ONE_DEVELOPER = (Within(COUNTRY, one) for one in (APP, APP_NUMBER, DEVELOPER))
 _PAGES_MAX = 10
-"""The number of review pages that the store serves for one app and country."""
+"""The maximum number of review pages that the store serves for an app and country."""
 _PAGE = re.compile(r"/page=(\d{1,3})/")
 _NO_ENTRY = "The store sent an empty page, which it sometimes does even if reviews exist. Try again later."
 
@@ -103,7 +103,7 @@ def _software(body: Any) -> list[Json]:
 
 
 def _entries(body: Any) -> list[Json]:
-    """Return a feed's entries. A single entry comes as an object, and an empty feed has no `entry` member."""
+    """Return a feed's entries. A single entry is sent as an object, and an empty feed has no `entry` member."""
     found = obj(obj(body).get("feed")).get("entry", [])
     return [found] if isinstance(found, dict) else rows(found)
 
@@ -118,7 +118,7 @@ def app_info(args: Args) -> Steps:
 
 
 def developer_apps(args: Args) -> Steps:
-    """Return a developer's apps. An unknown developer's lookup has no rows, not even the first one."""
+    """Return a developer's apps. For an unknown developer, the lookup has no rows, not even the first one."""
     answer = yield _LOOKUP_APPS.at(args)
     if not rows(obj(answer.body).get("results")):
         raise NotFound("The store has no such developer in this country.")
@@ -141,8 +141,8 @@ def app_reviews(args: Args) -> Steps:
     """Return a page of reviews.
 
     In an older form of the feed, the first entry is the app itself, which has a name and no rating. The first page is
-    requested without its number, because the store answers that form more reliably. A page without reviews is not the
-    last one if an earlier page promised more.
+    requested without a page number, because the store answers this request more reliably. A page without reviews is not
+    the last one if an earlier page reported more pages.
     """
     page = args.position("p", 1)
     answer = yield _FIRST.at(args) if page == 1 else _LATER.at(args, page=str(page))
@@ -154,7 +154,7 @@ def app_reviews(args: Args) -> Steps:
 
 
 def _last_page(feed: Json) -> int:
-    """Return the page number in the address of the last page, or 0 if there is none."""
+    """Return the page number in the URL of the last page; 0 if there is none."""
     links = (part(link, "attributes") for link in parts(feed, "link"))
     address = next((text(link, "href") for link in links if link.get("rel") == "last"), None)
     found = _PAGE.search(address or "")

@@ -18,7 +18,7 @@ def _is_free(price: float | None) -> bool | None:
 
 
 def _priced(price: float | None) -> float | None:
-    """Return a price, or None if it is below zero, which marks an app that is not for sale."""
+    """Return a price. None if it is negative, which marks an app that is not for sale."""
     return price if price is not None and price >= 0 else None
 
 
@@ -74,7 +74,7 @@ app_of = record_map(
         "advisories": read.texts("advisories"),
     },
 )
-"""An app as search and lookup return it."""
+"""An app, as returned by search and lookup."""
 
 _CHART_PRICE = of(_priced, read.fraction("im:price.attributes.amount"))
 chart_app_of = record_map(
@@ -112,4 +112,4 @@ review_of = record_map(
     published_at=read.instant("updated.label"),
     ext={"version": read.text("im:version.label"), "vote_count": read.count("im:voteCount.label")},
 )
-"""A review. Some feeds omit its time, and negative vote totals mean votes against it."""
+"""A review. Some feeds omit its time, and a negative vote total means more votes against it."""

@@ -62,15 +62,15 @@ SORT = Param("sort", "Sort order.", "top", default="latest", choices=("latest", 
 
 _ONE_ACTOR = (("handle", "user_id"),)
 _DIRECT = (Fallback("appview-direct"),)
-"""The same AppView without the cache in front of it."""
+"""The same AppView without its cache."""
 _PAGED = ByToken("cursor")
 _COUNTED = ("followers", "following", "posts_count", "external_url")
 """Fields that only the call for a single profile returns."""
 _SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signed=True)
 _PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
-"""The word with which an InvalidRequest names a parameter -> our name for it."""
+"""Maps the word by which an InvalidRequest names a parameter to our name for it."""
 _ABSENT = "not found", "actor", "handle"
-"""Words of an InvalidRequest about the requested account.
+"""Words in the message of an InvalidRequest about the requested account.
 
 Examples: `Profile not found`, `Unable to resolve handle`, `actor must be a valid did or a handle`.
 """

@@ -1,4 +1,4 @@
-"""Bluesky's parameters, and reads that need several calls, because addresses name accounts by handle."""
+"""Bluesky's parameters, and reads that need several calls because URLs contain handles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DEPTH = Param("depth", "Levels of replies, 1 to 100.", "6", type="integer", defa
 
 
 def _actor(handle: str | None, user_id: str | None) -> str:
-    """Return the account as the API expects it: a handle, or a DID with the prefix that our ids omit."""
+    """Return the account in the form that the API expects: a handle, or a DID with the prefix that our ids omit."""
     return handle if handle is not None else f"did:{user_id}"
 
 
@@ -64,7 +64,7 @@ LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), "likes")
 
 
 def _post_uri(args: Args) -> Generator[Call, Any, str]:
-    """Return the at:// URI of the post in `url`. A handle is resolved first, because the API requires the DID."""
+    """Return the at:// URI of the post in `url`. The handle is resolved first, because the API requires a DID."""
     account, _, key = args.text("url").partition("/")
     if not account.startswith("did:"):
         answer = yield _RESOLVE.at(args, handle=account)
@@ -76,7 +76,7 @@ def _post_uri(args: Args) -> Generator[Call, Any, str]:
 
 
 def post(of: Rows, args: Args) -> Steps:
-    """Return one post or reply. A deleted or hidden one is missing from an otherwise normal answer."""
+    """Return one post or reply. If it is deleted or hidden, it is missing from an otherwise normal answer."""
     uri = yield from _post_uri(args)
     answer = yield _GET_POSTS.via(accepts=of).at(args, uris=uri)
     found = _records(of, answer.body)
@@ -86,7 +86,7 @@ def post(of: Rows, args: Args) -> Steps:
 
 
 def _records(of: Rows, body: Any) -> list[Record]:
-    """Return the records of an answer. Posts that reply to nothing are dropped if replies were requested."""
+    """Return the records of an answer. If replies were requested, posts that are not replies are dropped."""
     return [one for one in of.records(body) if of is POSTS or one["parent_id"] is not None]
 
 
@@ -111,7 +111,7 @@ def likes(args: Args) -> Steps:
 
 
 def posts(of: Rows, values: Sequence[str], args: Args) -> Steps:
-    """Return many posts or replies with one call, after one call that resolves all handles to DIDs."""
+    """Return many posts or replies with one call, after another call that resolves all handles to DIDs."""
     handles = tuple(dict.fromkeys(one for value in values if not (one := value.partition("/")[0]).startswith("did:")))
     dids: dict[str, str] = {}
     if handles:

@@ -12,7 +12,7 @@ from upstreams.model.readers import of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
-"""The placeholder for a handle whose domain no longer points to the account. It identifies no account."""
+"""The placeholder handle of accounts whose domain no longer points to them. It does not identify an account."""
 _VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = ("porn", "sexual", "nudity", "graphic-media")
 
@@ -23,7 +23,7 @@ def _key(uri: str | None) -> str | None:
 
 
 def _is_adult(labels: Any) -> bool | None:
-    """Whether a label that still applies marks the post as adult; None if the view carries no labels."""
+    """Whether a current label marks the post as adult; None if the view contains no labels."""
     if labels.__class__ is not list:
         return None
     for label in labels:
@@ -44,7 +44,7 @@ byline_of = record_map(
     verified=read.choice("verification.verifiedStatus", _VERIFIED),
     url=_PROFILE,
 )
-"""The fields that an account has in every view."""
+"""Account fields that are present in every view."""
 author_of = byline_of.with_fields(
     author,
     bio=read.text("description"),
@@ -68,7 +68,7 @@ post_of = record_map(
         read.each("embed.media?.images", _FULL),
         read.each("embed.media?.items", _FULL),
         read.text("embed.media?.playlist"),
-    ),  # a quote with media nests it one level deeper
+    ),  # a quote with media nests the quote one level deeper
     thumbnail_url=read.either(
         read.text("embed.media?.thumbnail"),
         read.first("embed.media?.images", _SMALL),
@@ -115,13 +115,13 @@ _reply_of = record_map(
     replies_count=read.count("replyCount"),
     published_at=read.instant("record.createdAt"),
 )
-"""A reply in a thread, without its position there."""
+"""A reply in a thread, without its position in the thread."""
 
 
 lone_reply_of = _reply_of.with_fields(
     parent_id=of(_key, read.text("record.reply.parent.uri")), post_id=of(_key, read.text("record.reply.root.uri"))
 )
-"""A reply that was requested directly. Both ids are null if the post is not a reply."""
+"""A reply that was requested directly. Both parent ids are null if the post is not a reply."""
 
 
 def id_of(view: Json) -> str | None:
@@ -130,16 +130,16 @@ def id_of(view: Json) -> str | None:
 
 
 def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, levels: int) -> list[Record]:
-    """Return the replies below a node of a thread, at most `levels` deep, without replies that have no URI."""
+    """Return the replies below a node of a thread, at most `levels` deep. Replies without a URI are omitted."""
     if levels < 1:
         return []
-    told = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))
-    return [_comment_of(reply, parent_id, post_id, levels) for reply in told]
+    readable = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))
+    return [_comment_of(reply, parent_id, post_id, levels) for reply in readable]
 
 
 def _comment_of(node: Json, parent_id: str | None, post_id: str | None, levels: int) -> Record:
     view = part(node, "post")
-    if not view:  # a #notFoundPost or #blockedPost has only a URI
+    if not view:  # a #notFoundPost or #blockedPost, which has only a URI
         return comment(id=id_of(node), parent_id=parent_id, post_id=post_id, deleted=True)
     replies = replies_of(parts(node, "replies"), id_of(view), post_id, levels - 1)
     return {**_reply_of(view), "parent_id": parent_id, "post_id": post_id, "replies": replies}

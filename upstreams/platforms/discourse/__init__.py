@@ -103,7 +103,7 @@ PLATFORM = Platform(
     endpoints=(
         _topics("posts", "Topics, most recently active first.", Get("/latest.json")),
         _topics("posts/top", "The most active topics of a period.", Get("/top.json", period=PERIOD)),
-        # The path has a slug, because the redirect to the real slug replaces that text everywhere in the address, even
+        # The path contains a slug, because the redirect to the real slug replaces this text everywhere in the URL, even
         # in `page`.
         _topics("category/posts", "Topics in a category.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
         _topics(

@@ -1,4 +1,4 @@
-"""Discourse's reads that combine several places: authors are listed apart from topics, and posts come in portions."""
+"""Discourse's reads that combine parts: authors are listed separately from topics, and posts are sent in portions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ COMMENT_URL = Param(
 )
 ONE_COMMENT = Located(HOST, COMMENT_URL, COMMENT_ID)
 _PORTION = 20
-"""The number of posts that come with a topic, and the most that one call may request."""
+"""The number of posts that a topic includes, and the maximum that one call can request."""
 LIMIT = limit(_PORTION)
 TOPIC = Get("/t/{id}.json", id=POST_ID)
 _POSTS = Get("/t/{id}/posts.json", id=POST_ID)
@@ -81,7 +81,7 @@ def comments(args: Args) -> Steps:
     """Return the replies in a topic, with at most one further call for those that the topic does not include.
 
     The topic lists the ids of all its posts and includes the first ones. The included posts are not requested again,
-    even if their ids differ from the list: both have the same order.
+    even if their ids differ from the list, because both have the same order.
     """
     answer = yield TOPIC.at(args)
     stream = obj(obj(answer.body).get("post_stream"))
@@ -101,9 +101,9 @@ def comments(args: Args) -> Steps:
     records = [numbered_comment_of(found[number], args.values) for number in wanted if number in found]
     for record in records:
         record["parent_id"] = _parent(record, known)
-    goes_on = start + size < len(numbers)
-    unread = len(rows_told) - len(numbers) - 1 if isinstance(rows_told := stream.get("stream"), list) else 0
-    return Page(records, {"o": start + size} if goes_on else None, None if unread else len(numbers))
+    has_next = start + size < len(numbers)
+    unread = len(all_rows) - len(numbers) - 1 if isinstance(all_rows := stream.get("stream"), list) else 0
+    return Page(records, {"o": start + size} if has_next else None, None if unread else len(numbers))
 
 
 def comment(args: Args) -> Steps:
@@ -114,7 +114,7 @@ def comment(args: Args) -> Steps:
 
 
 def found_topics(args: Args) -> Steps:
-    """Return the topics that a search finds. A body without matches has no `topics` member."""
+    """Return the topics that match a search. A body without matches has no `topics` member."""
     answer = yield replace(SEARCH.at(args, FOUND_TOPICS), accepts="json")
     body = obj(answer.body)
     none: Any = {"topics": []} if "grouped_search_result" in body else {}
@@ -122,7 +122,7 @@ def found_topics(args: Args) -> Steps:
 
 
 def found_posts(args: Args) -> Steps:
-    """Return the posts that a search finds, each with the slug of its topic, which the body lists separately."""
+    """Return the posts that match a search, each with the slug of its topic, which the body lists separately."""
     answer = yield replace(SEARCH.at(args, FOUND_POSTS), accepts="json")
     body = obj(answer.body)
     slugs = {ident(one, "id"): one.get("slug") for one in parts(body, "topics")}
@@ -131,16 +131,16 @@ def found_posts(args: Args) -> Steps:
 
 
 def _numbers(stream: dict[str, Any], known: list[dict[str, Any]]) -> list[int]:
-    """Return the numbers of all posts in a topic; for a very long topic, only the numbers of the included posts."""
-    told = stream.get("stream")
-    numbers = told if isinstance(told, list) else [one.get("id") for one in known]
+    """Return the numbers of all posts in a topic. For a very long topic, only the included posts are known."""
+    listed = stream.get("stream")
+    numbers = listed if isinstance(listed, list) else [one.get("id") for one in known]
     return [number for number in numbers if type(number) is int and number > 0]
 
 
 def _parent(record: Record, known: list[dict[str, Any]]) -> str | None:
     """Return the id of the parent post, by its number within the topic.
 
-    The topic itself is the parent of a post that answers the first post or none.
+    If a post replies to the first post or to no post, the topic is its parent.
     """
     number = record["parent_id"]
     if number in (None, "1"):

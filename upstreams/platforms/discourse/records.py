@@ -1,4 +1,4 @@
-"""Map Discourse's topics, posts, users and categories to our records. Addresses use the host of the request."""
+"""Map Discourse's topics, posts, users and categories to our records. URLs use the host from the request."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from upstreams.model.readers import Reader, of
 from upstreams.model.steps import segment
 
 _LIKE = 2
-"""The number of the action kind "like"."""
+"""The number of the action type "like"."""
 _PICTURE = "240"
-"""The width of account pictures, in pixels."""
+"""The width of avatars in pixels."""
 _HOST = read.given("host")
 
 
@@ -24,7 +24,7 @@ def _first(found: list[str]) -> str | None:
 
 
 def _on(host: str | None, address: str | None) -> str | None:
-    """Return the full form of an address that may lack its host or its scheme."""
+    """Return the full form of a URL that may lack its host or its scheme."""
     if address is None or not address.startswith("/"):
         return address
     return f"https:{address}" if address.startswith("//") else f"https://{host}{address}"
@@ -50,13 +50,13 @@ def _category(host: str | None, slug: str | None, number: str | None) -> str | N
     return number and f"https://{host}/c/{slug or '-'}/{number}"
 
 
-def _answers(posts: int | None) -> int | None:
+def _reply_count(posts: int | None) -> int | None:
     """Return the number of posts after the first one."""
     return posts - 1 if posts else None
 
 
 def _tags(found: Any) -> list[str] | None:
-    """Return the names of tags, which come as texts or as objects."""
+    """Return the names of tags, which are sent as texts or as objects."""
     if not isinstance(found, list):
         return None
     names = (one.get("name") if isinstance(one, dict) else one for one in found)
@@ -65,12 +65,12 @@ def _tags(found: Any) -> list[str] | None:
 
 def _likes(actions: Any) -> int | None:
     entries = actions if isinstance(actions, list) else []
-    told = (one.get("count") for one in entries if isinstance(one, dict) and one.get("id") == _LIKE)
-    return next((count for count in told if type(count) is int and count >= 0), None)
+    counts = (one.get("count") for one in entries if isinstance(one, dict) and one.get("id") == _LIKE)
+    return next((count for count in counts if type(count) is int and count >= 0), None)
 
 
 def _user(of_what: str = "id") -> RecordMap:
-    """Return the map for the account in an object, whose id has this name."""
+    """Return the map for the account in an object whose account id has this name."""
     return record_map(
         byline,
         id=read.ident(of_what),
@@ -92,7 +92,7 @@ found_topic_of = record_map(
     url=_topic_at("slug", "id"),
     text=read.text("title"),
     author=read.NEVER,
-    comments=of(_answers, read.count("posts_count")),
+    comments=of(_reply_count, read.count("posts_count")),
     pinned=read.flag("pinned"),
     published_at=read.instant("created_at"),
     ext={
@@ -114,7 +114,7 @@ topic_of = listed_topic_of.with_fields(
     text=of(joined, read.text("title"), of(_first, read.each("post_stream.posts", read.html("cooked")))),
     author=byline_of.at("details.created_by"),
 )
-"""A topic requested alone, with the text of its first post."""
+"""A topic that was requested directly, with the text of its first post."""
 _DELETED = of(any_true, read.flag("user_deleted"), read.instant("deleted_at"))
 comment_of = record_map(
     comment,
@@ -129,12 +129,12 @@ comment_of = record_map(
     deleted=_DELETED,
     published_at=read.instant("created_at"),
 )
-"""A post in any topic; a deleted one has neither text nor author.
+"""A post in a topic. A deleted post has neither text nor author.
 
-The parent is known only by its number within the topic.
+Its parent is known only by its number in the topic.
 """
 numbered_comment_of = comment_of.with_fields(parent_id=read.ident("reply_to_post_number"))
-"""A post whose parent is still that number."""
+"""A post whose parent is still given as that number."""
 
 
 def _unless_topic(number: str | None, place: int | None) -> str | None:
@@ -143,14 +143,14 @@ def _unless_topic(number: str | None, place: int | None) -> str | None:
     return number
 
 
-def _above(topic: str | None, answered: str | None) -> str | None:
-    """Return the topic if a post answers it. Otherwise, only the position of the parent post is known."""
+def _parent_of_reply(topic: str | None, answered: str | None) -> str | None:
+    """Return the topic if a post replies to it. Otherwise, only the position of the parent post is known."""
     return topic if answered in (None, "1") else None
 
 
 lone_comment_of = comment_of.with_fields(
     id=of(_unless_topic, read.ident("id"), read.count("post_number")),
-    parent_id=of(_above, read.ident("topic_id"), read.ident("reply_to_post_number")),
+    parent_id=of(_parent_of_reply, read.ident("topic_id"), read.ident("reply_to_post_number")),
 )
 """A post that was requested directly."""
 action_of = comment_of.with_fields(

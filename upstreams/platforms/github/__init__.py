@@ -43,7 +43,7 @@ def _by_graphql(read: Read) -> tuple[Fallback, ...]:
 
 
 _MANY = 50
-"""The number of accounts or issues in one GraphQL query."""
+"""The maximum number of accounts or issues in one GraphQL query."""
 _OF_PROFILES = (
     "bio",
     "display_name",
@@ -54,9 +54,9 @@ _OF_PROFILES = (
     "location",
     "posts_count",
 )
-"""Fields that rows of accounts do not contain."""
+"""Fields that are missing from rows of accounts."""
 _NO_README = ("description", "image_url", "language", "updated_at")
-"""Fields of a page that a readme does not contain."""
+"""Page fields that a readme does not have."""
 PLATFORM = Platform(
     slug="github",
     hosts=("github.com",),

@@ -1,4 +1,4 @@
-"""GitHub's composite endpoints: several calls run in parallel, and one answer names its legs (decisions 14)."""
+"""GitHub's composite endpoints: several calls run in parallel, and one response reports its legs (decisions 14)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def velocity(args: Args) -> Steps:
 
 
 def _known(about: Record) -> None:
-    """Raise NotFound if the subject is missing, because a composite without it is useless (spec 7.5)."""
+    """Raise NotFound if the subject is missing, because the composite is useless without it (spec 7.5)."""
     if about["id"] is None:
         raise NotFound("The upstream answered without usable data.")
 

@@ -1,4 +1,4 @@
-"""GitHub's GraphQL API, which answers even if the quota of the REST API is used up, because its quota is separate.
+"""GitHub's GraphQL API. It answers even if the quota of the REST API is used up, because its quota is separate.
 
 Queries rename fields to the REST API's names (see `queries`), so the same functions build the records. A field that
 GraphQL lacks, or defines differently, is null.
@@ -49,7 +49,7 @@ def releases(args: Args) -> Steps:
 
 
 def issue(args: Args) -> Steps:
-    """Return one issue or pull request. If it is missing, it may have moved, and only the REST API redirects."""
+    """Return one issue or pull request. If it is missing, it may have moved, and only the REST API follows that."""
     issue_number = args.text("url").rpartition("/")[2]
     found = yield from _repository(args, queries.ISSUE, number=int(issue_number))
     entry = part(found, "issue")
@@ -74,9 +74,9 @@ def issues(values: Sequence[str], _args: Args) -> Steps:
         owner, name, number = issue_name.split("/")
         sent |= {f"owner_{place}": owner, f"name_{place}": name, f"number_{place}": int(number)}
     nodes, unsure = yield from _several(queries.issues(len(values)), sent, values)
-    told = {value: part(node, "issue") for value, node in nodes.items()}
-    unsure += [value for value, node in told.items() if not node]
-    found = {value: issue_of(_issue_as_rest(node)) for value, node in told.items() if node}
+    issue_nodes = {value: part(node, "issue") for value, node in nodes.items()}
+    unsure += [value for value, node in issue_nodes.items() if not node]
+    found = {value: issue_of(_issue_as_rest(node)) for value, node in issue_nodes.items() if node}
     missing = tuple(Call(f"/repos/{issue_path(value)}", optional=True) for value in unsure)
     return Single(found | (yield from _by_rest(unsure, missing, issue_of)))
 
@@ -87,12 +87,12 @@ def _several(
     """Return the objects by value, and the values that have neither an object nor a NOT_FOUND error."""
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json={"query": query, "variables": variables})
     body = obj(answer.body)
-    told, errors = part(body, "data"), parts(body, "errors")
-    if not told or any(text(error, "type") in _THROTTLED for error in errors):
+    found_data, errors = part(body, "data"), parts(body, "errors")
+    if not found_data or any(text(error, "type") in _THROTTLED for error in errors):
         raise _refusal(errors)
     absent = {path[0] for error in errors if text(error, "type") == "NOT_FOUND" and (path := error.get("path"))}
     places = {f"one_{place}": value for place, value in enumerate(values)}
-    nodes = {value: node for name, value in places.items() if (node := part(told, name))}
+    nodes = {value: node for name, value in places.items() if (node := part(found_data, name))}
     return nodes, [value for name, value in places.items() if value not in nodes and name not in absent]
 
 
@@ -113,7 +113,7 @@ def _repository(args: Args, query: str, **variables: str | int | None) -> Genera
 
 
 def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> Generator[Call, Any, Json]:
-    """Return the object under `what`. If errors accompany it, they concern single fields, which are null."""
+    """Return the object under `what`. If there are errors too, they are about single fields, which are null."""
     sent = {"query": query, "variables": variables}
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json=sent)
     body = obj(answer.body)
@@ -132,7 +132,7 @@ def _refusal(errors: list[Json]) -> UpstreamError:
 
 
 def _counted(node: Json) -> Json:
-    """Return the object with a plain number in place of a connection that was only counted."""
+    """Return the object, in which a connection that was only counted is replaced by its count."""
     return {name: _count(value) if isinstance(value, dict) else value for name, value in node.items()}
 
 
@@ -141,7 +141,7 @@ def _count(value: Json) -> Any:
 
 
 def _rows(node: Json, name: str) -> list[Json] | None:
-    """Return the rows of a connection, or None if it was not sent or is known to be incomplete."""
+    """Return the rows of a connection; None if it was not sent or is known to be incomplete."""
     connection = part(node, name)
     if not isinstance(connection.get("nodes"), list):
         return None
@@ -163,7 +163,7 @@ def _repository_as_rest(node: Json) -> Json:
 
 
 def _issue_as_rest(node: Json) -> Json:
-    """Return an issue with REST's field names. Its id is null if it is a pull request, because REST uses another id."""
+    """Return an issue with the field names of REST. The id of a pull request is null, because REST uses another id."""
     is_pull = text(node, "type") == "PullRequest"
     state = (text(node, "state", "pull_state") or "").lower()
     return {
@@ -178,6 +178,6 @@ def _issue_as_rest(node: Json) -> Json:
 
 
 def _user_as_rest(actor: Json) -> Record:
-    """Return an author in REST's form, which adds `[bot]` to an app's name."""
+    """Return an author as in REST, which adds `[bot]` to the name of an app."""
     login = text(actor, "login")
     return {**actor, "login": f"{login}[bot]"} if login and text(actor, "type") == "Bot" else actor

@@ -1,4 +1,4 @@
-"""The GraphQL queries to GitHub. Fields are renamed to the REST API's names where it has them."""
+"""The GraphQL queries to GitHub. Fields are renamed to the REST API's names where it has the same fields."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from upstreams.model.params import Args
 from upstreams.model.steps import Answer, Call, Single, Steps, segment
 
 _USUAL = (".github/README.md", "README.md")
-"""The order in which GitHub itself looks for a readme."""
+"""The order in which GitHub looks for a readme."""
 _RARE = (
     "README.rst",
     "README",
@@ -29,8 +29,8 @@ def readme(args: Args) -> Steps:
     """Return a repository's readme, if it has one of the usual names.
 
     Raises:
-        UpstreamFailed: No file has a usual name, or a read failed. The readme may have another name, so this is not a
-            NotFound.
+        UpstreamFailed: No file has a usual name, or a read failed. It is not a NotFound, because the readme may have
+            another name.
     """
     full_name = "/".join(map(segment, args.text("url").split("/")))
     for paths in (_USUAL, _RARE):
@@ -48,7 +48,7 @@ def _file(full_name: str, path: str) -> Call:
 
 
 def _article(full_name: str, path: str, answer: Answer) -> Record:
-    """Return a file's record. A text without blanks is the target of a symbolic link, which only the API follows."""
+    """Return a file's record. Text without blanks is the target of a symbolic link, which only the API follows."""
     if not isinstance(answer.body, str) or not _BLANK.search(answer.body):
         raise UnexpectedBody("expected text")
     return article(

@@ -31,7 +31,7 @@ def _label_names(labels: Any) -> list[str] | None:
 
 
 def _is_pull_request(links: Any) -> bool:
-    """Whether an issue is a pull request. Old answers carry the member on every issue, with null addresses inside."""
+    """Whether an issue is a pull request. Old answers have the member on every issue, with null URLs inside."""
     return isinstance(links, dict) and any(links.values())
 
 
@@ -67,7 +67,7 @@ author_of = _byline_of.with_fields(
         "public_gists": read.count("public_gists"),
     },
 )
-"""A user or an organization. Rows of lists carry only id, login, avatar and address."""
+"""A user or an organization. List rows contain only id, login, URL and avatar."""
 
 
 def _number_in(issue: str | None) -> str | None:
@@ -100,7 +100,7 @@ repository_of = record_map(
     updated_at=read.instant("updated_at"),
     pushed_at=read.instant("pushed_at"),
 )
-"""A repository. Only the call for one repository returns `watchers` (`watchers_count` repeats the stars)."""
+"""A repository. Only the call for a single repository returns `watchers` (`watchers_count` repeats the stars)."""
 issue_of = record_map(
     post,
     id=read.ident("number"),
@@ -130,7 +130,7 @@ comment_of = record_map(
     likes=read.count("reactions.total_count"),
     published_at=read.instant("created_at"),
 )
-"""A comment on an issue, whose number comes from the request."""
+"""A comment on an issue. The number of the issue comes from the request."""
 
 
 def _issue_in(comment: str | None) -> str | None:
@@ -139,7 +139,7 @@ def _issue_in(comment: str | None) -> str | None:
 
 
 lone_comment_of = comment_of.with_fields(post_id=of(_issue_in, read.given("url")))
-"""A comment that was requested by its address, which contains the issue."""
+"""A comment that was requested by its URL, which contains the issue."""
 release_of = record_map(
     release,
     id=read.ident("id"),
@@ -170,7 +170,7 @@ def readme_of(body: Any, full_name: str) -> Record:
 
 
 def _decoded(file: Json) -> str | None:
-    """Return the decoded content. GitHub breaks its base64 into lines and omits it for files above 1 MB."""
+    """Return the decoded content. GitHub breaks its base64 into lines, and omits it for files above 1 MB."""
     content = text(file, "content")
     if content is None or text(file, "encoding") != "base64":
         return content

@@ -6,8 +6,8 @@ from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, Ups
 from upstreams.model.fields import Json, parts, text
 from upstreams.model.steps import Answer
 
-_KEPT_BACK = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
-"""Words of a 403 with which an organization denies access to the operator's token or address."""
+_ACCESS_DENIED = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
+"""Words in a 403 that mean that an organization denies access to the operator's token or IP address."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
@@ -20,7 +20,7 @@ def judge(answer: Answer) -> UpstreamError | None:
         return UpstreamThrottled(answer.source)
     if answer.status == 403 and "block" in body:
         return NotFound("GitHub has blocked access to this repository.")
-    if answer.status == 403 and any(words in _message(body).lower() for words in _KEPT_BACK):
+    if answer.status == 403 and any(words in _message(body).lower() for words in _ACCESS_DENIED):
         return NotFound(_message(body), reason="account_private")
     if answer.status == 409 and "empty" in _message(body):
         return NotFound("The repository is empty.")
@@ -35,14 +35,14 @@ def _message(body: Json) -> str:
 
 def _throttles(answer: Answer, body: Json) -> bool:
     message = _message(body).lower()
-    told = answer.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in answer.headers
-    return told or "rate limit" in message or "abuse detection" in message
+    has_limit_header = answer.headers.get("x-ratelimit-remaining") == "0" or "retry-after" in answer.headers
+    return has_limit_header or "rate limit" in message or "abuse detection" in message
 
 
 def _unsearchable(body: Json) -> UpstreamError | None:
     """Return the error for a rejected search.
 
-    Either its wording is invalid, or the repository or account that it names does not exist.
+    Either the query is invalid, or it names a repository or account that does not exist.
     """
     problem = next((error for error in parts(body, "errors") if error.get("resource") == "Search"), None)
     if problem is None:

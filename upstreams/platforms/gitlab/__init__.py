@@ -1,4 +1,4 @@
-"""GitLab: projects, issues, releases and accounts of gitlab.com and of any other server."""
+"""GitLab: projects, issues, releases and accounts of gitlab.com and of other servers."""
 
 from __future__ import annotations
 

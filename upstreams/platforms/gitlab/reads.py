@@ -1,4 +1,4 @@
-"""GitLab's parameters, and the reads that first look up an account's number or leave out system notes."""
+"""GitLab's parameters, and the reads that first look up an account's number or that remove system notes."""
 
 from __future__ import annotations
 
@@ -95,17 +95,18 @@ _ROWS_MAX = 50_000
 
 
 class _Paged(ByPage):
-    """Numbered pages. GitLab rejects pages that end after this many rows, although a header may name such a page."""
+    """Numbered pages. GitLab rejects pages that end after this many rows, even if a header names such a page."""
 
     def is_last(self, args: Args, number: int) -> bool:
-        """As `ByPage`."""
+        """See `ByPage`."""
         return (number + 1) * self.page_rows(args) > _ROWS_MAX
 
 
 PAGED = _Paged("page", size="per_page", header="x-next-page")
-"""The paging of most lists: pages are numbered, and a header names the next one and is empty on the last."""
+"""The paging of most lists. Pages are numbered; a header names the next page and is empty on the last one."""
 KEYED = ByLink("id_before", "page", size="per_page")
-"""An account's projects continue after the last project's number. Older servers use page numbers here too."""
+"""The paging of an account's projects, which continues from the number of the last project. Older servers use page
+numbers."""
 
 PROJECT = Located(HOST, REPO, REPO_URL)
 TICKET = Located(HOST, ISSUE, ISSUE_URL)
@@ -146,7 +147,10 @@ def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
 
 
 def profile(args: Args) -> Steps:
-    """Return one account, or the few fields of the accounts list if the server hides it from anonymous callers."""
+    """Return one account.
+
+    If the server hides it from anonymous callers, return the few fields in the list of accounts.
+    """
     number, listed = yield from _account(args)
     answer = yield _USER.at(args, user=number)
     if isinstance(answer, Missing) and not answer.absent and answer.failure is not None:

@@ -10,7 +10,7 @@ from upstreams.model.readers import of
 
 
 def _page(host: str | None, path: str | None) -> str | None:
-    """Return a picture's full address, because some servers omit their host."""
+    """Return the full URL of a picture, because some servers omit their host."""
     return f"https://{host}{path}" if host and path and path.startswith("/") else path
 
 
@@ -64,7 +64,7 @@ author_of = byline_of.with_fields(
         "bot": read.flag("bot"),
     },
 )
-"""An account. Many servers show anonymous callers only its name and picture."""
+"""An account. Many servers show only its name and picture to anonymous callers."""
 issue_of = record_map(
     post,
     id=read.ident("iid"),
@@ -107,4 +107,4 @@ release_of = record_map(
     published_at=read.instant("released_at"),
     ext={"upcoming": read.flag("upcoming_release"), "created_at": read.instant("created_at")},
 )
-"""A release. Its tag is its id, because it has no number."""
+"""A release. Its id is its tag, because it has no number."""

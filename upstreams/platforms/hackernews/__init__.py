@@ -24,9 +24,9 @@ def _front_page(resource: str, summary: str, name: str) -> Endpoint:
 
 
 def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
-    """Return an endpoint for a front page in order of time, whose kind Algolia can list in the same order.
+    """Return an endpoint for a front page that is sorted by time, which Algolia can list in the same order.
 
-    The other front pages are ranked by a formula of the site, and no other source has their order.
+    The other front pages are ranked by a formula of the site, which no other source provides.
     """
     fallbacks = (Fallback("algolia", elsewhere.newest(tag)),)
     return replace(_front_page(resource, summary, name), fallbacks=fallbacks, description=f"{summary} {_ALGOLIAS}")

@@ -1,7 +1,7 @@
-"""Hacker News' fallbacks: data that both Algolia's and Firebase's API have, read from the less usual one.
+"""Hacker News' fallbacks: data that Algolia and Firebase both have is read from the API that is not used first.
 
 Only Firebase has the number of an item's comments, and only Algolia has the story that an item belongs to. Fields that
-the answering API lacks are null.
+the answering API does not have are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from upstreams.platforms.hackernews.reads import (
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _COMMENTS_MAX = 300
-"""The maximum number of comments read for a page, because each needs a separate call."""
+"""The maximum number of comments that are read for a page, because each one needs a separate call."""
 
 
 _NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), "hits")
@@ -77,7 +77,7 @@ def _item(item_id: int, *, optional: bool = False) -> Call:
 def comments(args: Args) -> Steps:
     """Return a story's comments from Firebase, read item by item.
 
-    A page is a slice of the top level, each comment with all its replies.
+    A page is a slice of the top-level comments, each with all its replies.
     """
     item = yield from _story_asked_for(args)
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
@@ -100,19 +100,19 @@ class _Threads(NamedTuple):
 
 
 def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
-    """Read comments level by level, each level in parallel. Each id is requested once, so cycles end."""
+    """Read comments level by level, each level in parallel. Each id is requested once, so cycles cannot loop."""
     trees: list[Json] = []
     answers: list[Answer | Missing] = []
     seen = set(top)
     level = [(kid, trees) for kid in top]
     for _ in range(LEVELS_MAX):
-        asked = level[: _COMMENTS_MAX - len(answers)]
-        if not asked:
+        requested = level[: _COMMENTS_MAX - len(answers)]
+        if not requested:
             break
-        got = yield tuple(_item(kid, optional=True) for kid, _ in asked)
+        got = yield tuple(_item(kid, optional=True) for kid, _ in requested)
         answers += got
-        following = level[len(asked) :]
-        for (_, siblings), entry in zip(asked, (answer.body if answer else None for answer in got), strict=True):
+        following = level[len(requested) :]
+        for (_, siblings), entry in zip(requested, (answer.body if answer else None for answer in got), strict=True):
             if isinstance(entry, dict):
                 replies: list[Json] = []
                 siblings.append({**entry, "children": replies})
@@ -120,15 +120,18 @@ def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
                 seen.update(_kids(entry))
         level = following
     missing = left_out(len(answers) - len(arrived(answers)), answers)
-    return _Threads(trees, missing + (_beyond(len(answers)) if level else ()))
+    return _Threads(trees, missing + (_omission_warning(len(answers)) if level else ()))
 
 
-def _beyond(asked: int) -> tuple[str, ...]:
-    where = f"beyond the first {_COMMENTS_MAX} comments" if asked == _COMMENTS_MAX else f"below level {LEVELS_MAX}"
+def _omission_warning(requested: int) -> tuple[str, ...]:
+    where = f"beyond the first {_COMMENTS_MAX} comments" if requested == _COMMENTS_MAX else f"below level {LEVELS_MAX}"
     return (f"replies {where} are left out",)
 
 
 def _kids(item: Json) -> list[int]:
-    """Return the ids of a comment's replies. An unreadable list counts as empty, so that it fails no other comment."""
+    """Return the ids of a comment's replies.
+
+    An unreadable list counts as empty, so that other comments can still be read.
+    """
     kids = item.get("kids")
     return list(dict.fromkeys(numbers(kids))) if isinstance(kids, list) else []

@@ -21,7 +21,7 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 LEVELS_MAX = 100
-"""The maximum depth of replies, because our JSON encoder does not support much deeper nesting."""
+"""The maximum depth of replies. Our JSON encoder does not support much deeper nesting."""
 
 
 def _tagged(tags: str) -> str:
@@ -38,8 +38,8 @@ def _path(sort: str) -> str:
     return "search_by_date" if sort == "recent" else "search"
 
 
-def _numeric_filters(*told: str | int | None) -> str | None:
-    since, until, points, comments = told
+def _numeric_filters(*values: str | int | None) -> str | None:
+    since, until, points, comments = values
     bounds = (
         ("created_at_i>=", _seconds("since", since)),
         ("created_at_i<", _seconds("until", until)),
@@ -49,10 +49,10 @@ def _numeric_filters(*told: str | int | None) -> str | None:
     return ",".join(f"{field}{bound}" for field, bound in bounds if bound is not None) or None
 
 
-def _seconds(name: str, told: str | int | None) -> int | None:
-    if told is None:
+def _seconds(name: str, value: str | int | None) -> int | None:
+    if value is None:
         return None
-    moment = instant({name: told}, name)
+    moment = instant({name: value}, name)
     if moment is None:
         raise InvalidArgument(name, "must be a date or a time, such as 2024-01-31 or 2024-01-31T12:00:00Z")
     return int(datetime.fromisoformat(moment).timestamp())
@@ -108,9 +108,9 @@ _JOINED = Get("/user/{name}.json", name=HANDLE).via("firebase", optional=True)
 
 
 def only_story(item: Json) -> Json:
-    """Return the item. Raises NotFound for a comment or a poll option, which also have numbers but are not stories.
+    """Return the item. Raises NotFound for a comment or a poll option, which have numbers too but are not stories.
 
-    Raises UnexpectedBody for an object without a number, which must not pass for a story without comments.
+    Raises UnexpectedBody for an object without a number, which must not be mistaken for a story without comments.
     """
     if ident(item, "id") is None:
         raise UnexpectedBody("expected an item")
@@ -134,7 +134,7 @@ def lone_comment_of(item: Json) -> Record:
 
 
 def comments(args: Args) -> Steps:
-    """Return a story's comments. A page is a slice of the top level, each comment with all its replies."""
+    """Return a story's comments. A page is a slice of the top-level comments, each with all its replies."""
     answer = yield ITEM.at(args)
     item = only_story(obj(answer.body))
     start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
@@ -143,11 +143,11 @@ def comments(args: Args) -> Steps:
     return Page(
         [comment_of(thread, ident(item, "id"), LEVELS_MAX) for thread in shown],
         next={"o": end} if end < len(threads) else None,
-        warnings=(f"replies below level {LEVELS_MAX} are left out",) if _goes_deeper(shown) else (),
+        warnings=(f"replies below level {LEVELS_MAX} are left out",) if _has_deeper_replies(shown) else (),
     )
 
 
-def _goes_deeper(level: list[Json]) -> bool:
+def _has_deeper_replies(level: list[Json]) -> bool:
     for _ in range(LEVELS_MAX):
         level = [reply for entry in level for reply in parts(entry, "children")]
         if not level:
@@ -156,7 +156,7 @@ def _goes_deeper(level: list[Json]) -> bool:
 
 
 def profile(args: Args) -> Steps:
-    """Return one account. Algolia sometimes lacks its creation time, so Firebase is read too."""
+    """Return one account. Its creation time is sometimes missing from Algolia, so Firebase is read too."""
     answer = yield _USER.at(args)
     user = obj(answer.body)
     if instant(user, "created_at", "created_at_i") is None:
@@ -167,21 +167,21 @@ def profile(args: Args) -> Steps:
 
 
 def listed(name: str) -> Read:
-    """Return a read of one of Firebase's lists: first the ids of its items, then a page of the items in parallel."""
+    """Return a read of one of Firebase's lists: first the ids of its items, then one page of the items in parallel."""
 
     def read(args: Args) -> Steps:
         start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
         answer = yield Call(f"/{name}.json", source="firebase")
         listed_items = numbers(answer.body)
-        asked = listed_items[start:end]
-        if not asked:  # the list became shorter since the previous page
+        requested = listed_items[start:end]
+        if not requested:  # the list became shorter since the previous page
             return Page([])
-        answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in asked)
+        answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in requested)
         items = arrived(answers)
         return Page(
             [post_of(item) for item in items],
             next={"o": end} if end < len(listed_items) else None,
-            warnings=left_out(len(asked) - len(items), answers),
+            warnings=left_out(len(requested) - len(items), answers),
         )
 
     return read
@@ -191,7 +191,7 @@ def arrived(answers: Sequence[Answer | Missing]) -> list[Json]:
     """Return the items among the answers.
 
     Raises:
-        UpstreamFailed: No item arrived, and at least one call failed for another reason than absence.
+        UpstreamFailed: No item was received, and at least one call failed for a reason other than "not found".
     """
     items = rows([answer.body for answer in answers if isinstance(answer, Answer)])
     failed = next((answer for answer in answers if isinstance(answer, Missing) and not answer.absent), None)

@@ -27,7 +27,7 @@ def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT00
 
 
 def _title(title: str | None) -> str | None:
-    """Return a title. Titles are text with character references, not markup, so `Vec<T>` stays unchanged."""
+    """Return a title. Titles are text with character references but no markup, so `Vec<T>` stays unchanged."""
     return title and unescape(title)
 
 
@@ -53,14 +53,17 @@ post_of = record_map(
         "story_title": of(_title, read.text("story_title")),
     },
 )
-"""A story, poll or job, or a comment from a search, which has no title but names its story."""
+"""A story, poll or job; or a comment from a search, which has the title of its story instead of its own."""
 
 
 def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
-    """Return a comment and its replies, `levels` deep including itself. One without author and text was deleted."""
-    told = flag(item, "deleted", "dead")
+    """Return a comment and its replies, at most `levels` deep including itself.
+
+    If author and text are missing, it was deleted.
+    """
+    is_marked = flag(item, "deleted", "dead")
     words, by = plain(text(item, "text", "comment_text")), _byline_of(item) if text(item, "author", "by") else None
-    gone = told is True or (words is None and by is None)
+    gone = is_marked is True or (words is None and by is None)
     comment_id = ident(item, "id", "objectID")
     return comment(
         id=comment_id,
@@ -69,7 +72,7 @@ def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
         post_id=ident(item, "story_id") or post_id,
         text=None if gone else words,
         author=None if gone else by,
-        deleted=True if gone else told,
+        deleted=True if gone else is_marked,
         published_at=instant(item, "created_at", "created_at_i", "time"),
         replies=[comment_of(reply, post_id, levels - 1) for reply in parts(item, "children")] if levels > 1 else [],
     )
@@ -85,4 +88,4 @@ author_of = record_map(
     url=of(_user_address, _USER_NAME),
     joined_at=read.instant("created_at", "created_at_i", "created"),
 )
-"""An account. Its karma maps to likes, the closest field."""
+"""An account. Its karma is returned as likes, the closest field."""

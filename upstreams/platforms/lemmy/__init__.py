@@ -46,7 +46,7 @@ _SCOPE = made(in_capitals, SCOPE)
 def _of_account(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
     """Return an endpoint for a list of an account.
 
-    In version 3, the account's page includes its newest posts and comments.
+    In version 3 of the API, the account's page includes its newest posts and comments.
     """
     rows = resource.rpartition("/")[2]
     old = Get("/user", username=made(at_host, HANDLE), sort="New")

@@ -27,7 +27,7 @@ INSTANCE = Host("instance", default="lemmy.world")
 
 
 def _name(name: str, what: str, example: str, mark: str, *, required: bool = True) -> Param:
-    """Return the parameter for a name on the instance, or on another host as `name@host` or a full address."""
+    """Return the parameter for a name on the instance, or on another host as `name@host` or a full URL."""
     return Param(
         name,
         f"The {what} name on the instance, or name@host for another host.",
@@ -93,7 +93,7 @@ QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def in_capitals(choice: str | None) -> str | None:
-    """Return a choice as version 3 spells it: `TopDay`."""
+    """Return a choice in the spelling of version 3: `TopDay`."""
     return choice and choice.title().replace("_", "")
 
 
@@ -112,13 +112,13 @@ ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 ONE_COMMENT = Located(INSTANCE, COMMENT_URL, COMMENT_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
 _VERSION = "v"
-"""The key in a cursor's state for the API version that issued its token."""
+"""The key in a cursor's state under which the API version that issued its token is stored."""
 _FIRST = "f"
-"""The key in a cursor's state for the id of the list's first row, if the list came from version 3."""
+"""The key in a cursor's state under which the id of the list's first row is stored if it came from version 3."""
 
 
 class Listed(NamedTuple):
-    """A list in version 3 and in version 4: the calls, and the names of the members with the rows."""
+    """A list in version 3 and in version 4: the calls, and the names of the members that contain the rows."""
 
     old: Get
     new: Get
@@ -151,7 +151,7 @@ def listing_of(
     listed: Listed,
     located: Located | None = None,
 ) -> Endpoint:
-    """Return an endpoint of a list, from the call of version 3 or of version 4."""
+    """Return an endpoint for a list, from the call of version 3 or of version 4."""
     old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
     params = (*listed.old.params, *NUMBERED.params())
@@ -167,22 +167,22 @@ def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
 
 def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
     (call, pages), (newer, newer_pages) = old, new
-    asked = newer.at(args, newer_pages)
+    newer_call = newer.at(args, newer_pages)
     is_newer = _is_newer(args, pages)
-    answer = yield (asked if is_newer else call.at(args, pages))
+    answer = yield (newer_call if is_newer else call.at(args, pages))
     if not answer:
-        answer = yield from _of_newer(asked, answer)
+        answer = yield from _of_newer(newer_call, answer)
     elif not is_newer:
         page = pages.page(args, answer)
         if args.cursor or len(page.records) < args.number("limit"):
             return _unless_first(page, args)
-        answer = yield replace(asked, optional=True)
+        answer = yield replace(newer_call, optional=True)
         return _newer_page(newer_pages, args, answer) or _unless_first(page, args)
     return _marked(newer_pages.page(args, answer), {_VERSION: 4})
 
 
 def _is_newer(args: Args, pages: Pages) -> bool:
-    """Whether the previous page came from version 4."""
+    """Return whether the previous page came from version 4."""
     return bool(args.cursor and _VERSION in args.cursor) or (pages.paging is NUMBERED and args.token() is not None)
 
 
@@ -200,7 +200,7 @@ def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
 
 
 def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
-    """Return the page of version 4, or None if it failed or is unreadable."""
+    """Return the page of version 4; None if it failed or is unreadable."""
     if isinstance(answer, Answer):
         with suppress(*UNREADABLE):
             return _marked(pages.page(args, answer), {_VERSION: 4})
@@ -210,7 +210,7 @@ def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | No
 def _unless_first(page: Page, args: Args) -> Page:
     """Return a page of version 3, or an empty one if it repeats the first page.
 
-    A server of 1.0 returns the first page for every number.
+    A server with Lemmy 1.0 returns the first page for every page number.
     """
     first, before = page.records[0]["id"] if page.records else None, args.token(_FIRST)
     if before is not None and first == before:
@@ -220,14 +220,14 @@ def _unless_first(page: Page, args: Args) -> Page:
 
 
 def _marked(page: Page, mark: State) -> Page:
-    """Return the page with more entries in its cursor's state."""
+    """Return the page with additional entries in its cursor's state."""
     return page if page.next is None else replace(page, next={**page.next, **mark})
 
 
 def _hold(missing: Missing) -> None:
-    """Raise the failure of a call, unless it means that the server lacks this version of the API.
+    """Raise the failure of a call, unless it means that the server does not have this version of the API.
 
-    A bare 404 status means that too: the server may lack only the path.
+    A 404 status without a message means that too, because the server may only lack the path.
     """
     failure = missing.failure
     if not (isinstance(failure, OtherSoftware) or (isinstance(failure, NotFound) and failure.by_status)):

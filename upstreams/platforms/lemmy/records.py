@@ -13,7 +13,10 @@ from upstreams.model.readers import Reader, of
 
 
 def _parent(path: str | None, post_id: str | None) -> str | None:
-    """Return the id of the parent comment, or of the post. `0.12.34` lists the ancestors and the comment itself."""
+    """Return the id of the parent comment, or of the post.
+
+    The path `0.12.34` lists the ancestors and the comment itself.
+    """
     above = path.split(".")[:-1] if path else []
     if not above:
         return None
@@ -67,7 +70,7 @@ post_of = record_map(
         "community_url": read.text("community.ap_id", "community.actor_id"),
     },
 )
-"""A post, with its text as Markdown."""
+"""A post. Its text is Markdown."""
 _DELETED = of(any_true, read.flag("comment.deleted"), read.flag("comment.removed"))
 comment_of = record_map(
     comment,
@@ -82,7 +85,7 @@ comment_of = record_map(
     deleted=_DELETED,
     published_at=_made_at("comment"),
 )
-"""A comment. A deleted or removed one has neither text nor author."""
+"""A comment. If it was deleted or removed, it has neither text nor author."""
 author_of = _byline_of.inside("person").with_fields(
     author,
     bio=read.text("person.bio"),
@@ -111,7 +114,7 @@ community_of = record_map(
         "nsfw": read.flag("community.nsfw"),
     },
 )
-"""A community. Its subscribers are its followers."""
+"""A community. Its subscribers are returned as followers."""
 profile_of = author_of.inside("person_view").with_fields(
     id=of(_unless_gone, read.ident("person_view.person.id"), "person_view.person.deleted")
 )

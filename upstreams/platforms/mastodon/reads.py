@@ -1,4 +1,4 @@
-"""Mastodon's parameters, and its reads of more than one call. Lists of an account need its id."""
+"""Mastodon's parameters, and reads that need more than one call because lists of an account require its id."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HANDLE = Param(
     problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
 )
 _ID = r"[0-9A-Za-z](?:[0-9A-Za-z_-]{0,62}[0-9A-Za-z])?"
-"""An id: a number on Mastodon, but any text on GoToSocial, Pleroma, Sharkey and other servers with its API."""
+"""An id: a number on Mastodon, but any text on GoToSocial, Pleroma, Sharkey and other servers with Mastodon's API."""
 _OWN_PATHS = r"(?!(?:[a-z]+_[a-z]+|lookup|search|relationships)$)"
-"""Paths of the API next to accounts, which are not ids."""
+"""Paths of the API that have the form of an account but are not ids."""
 USER_ID = Param("user_id", "The account's id on the instance.", "1", pattern=_OWN_PATHS + _ID)
 POST_ID = Param("id", "The post's id on the instance.", "103270115826048975", pattern=_OWN_PATHS + _ID)
 POST_URL = Param(
@@ -54,7 +54,7 @@ def profile(args: Args) -> Steps:
 
 
 def of_account(call: Get, pages: Pages, args: Args) -> Steps:
-    """Return a list of an account, from a `call` that takes its number."""
+    """Return a list of an account, from a `call` that accepts the account's number."""
     number = args.text_or_none("user_id")
     if number is None:
         found = yield _LOOKUP.at(args)
@@ -83,6 +83,6 @@ def tags(call: Get, rows: Rows, args: Args) -> Steps:
 
 
 def _change(uses: list[int | None]) -> int | None:
-    """Return the difference from the day before, or None if one of the two days is unknown."""
+    """Return the difference from the day before; None if one of the two days is unknown."""
     today, before = (*uses, None, None)[:2]
     return None if today is None or before is None else today - before

@@ -20,7 +20,7 @@ from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import flag, ident, obj, part, rows, text
 from upstreams.model.paging import ByOffset
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
-from upstreams.model.paths import Located, told_call
+from upstreams.model.paths import Located, call_from_answer
 from upstreams.model.refusals import Pace, Refusals, Remaining
 from upstreams.model.steps import Missing, Page, Single, Steps
 from upstreams.platforms.peertube.records import (
@@ -57,11 +57,11 @@ def _name(what: str, example: str, mark: str) -> Param:
 ACCOUNT = made(at_host, _name("account's", "framasoft", "(?:a|accounts)"))
 CHANNEL = made(at_host, _name("channel's", "joinpeertube", "(?:c|video-channels)"))
 _ID = r"(?:\d{1,18}|[A-Za-z0-9]{22}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})"
-"""A number, a short UUID or a full one."""
+"""The id of a video: a number, a short UUID or a full UUID."""
 
 
 def _located(what: str, example: str, path: str) -> Located:
-    """Return the parameters for a subject that is named by its address, or by its id on the instance."""
+    """Return the parameters for a subject that is identified by its URL, or by its id on the instance."""
     address = f"https://framatube.org/{example}"
     url = Param(
         "url",
@@ -113,8 +113,8 @@ LANGUAGE = Param(
     pattern=r"[a-z]{2,3}(?:-[a-z0-9]{2,4})*",
     problem="must be a language, such as de or pt-br",
 )
-_CLOSED = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
-"""Words of a refusal that concerns access to a video."""
+_ACCESS_WORDS = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
+"""Words in a refusal that mean that access to a video is restricted."""
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
 _REPLIES = Get("/videos/{id}/comment-threads/{thread}", id=VIDEO.name, thread=COMMENT_ID)
@@ -132,35 +132,35 @@ def _comment(args: Args) -> Steps:
     video, _, thread = args.text("id").partition("/")
     answer = yield _THREAD.at(args, id=video, thread=thread)
     body, values = obj(answer.body), {**args.values, "id": video}
-    told = comment_of(part(body, "comment"), values)
-    return Single({**told, "replies": replies_of(rows(body.get("children")), values)})
+    record = comment_of(part(body, "comment"), values)
+    return Single({**record, "replies": replies_of(rows(body.get("children")), values)})
 
 
 def _transcript(args: Args) -> Steps:
-    """Return the transcript of a video. Captions by people take precedence over automatic ones."""
+    """Return the transcript of a video. Captions written by people take precedence over automatic ones."""
     answer = yield _CAPTIONS.at(args)
     tracks = rows(obj(answer.body).get("data"))
     wanted = args.text_or_none("language") or ""
-    of_language = [one for one in tracks if _is_in(wanted, ident(part(one, "language"), "id") or "")]
+    of_language = [one for one in tracks if _matches_language(wanted, ident(part(one, "language"), "id") or "")]
     if not of_language:
         problem = "The video has no captions in this language." if tracks else "The video has no captions."
         raise NotFound(problem, reason=_NO_CAPTIONS)
     track = min(of_language, key=lambda one: flag(one, "automaticallyGenerated") is True)
     path = text(track, "captionPath")
     address = text(track, "fileUrl") or (path and f"https://{args.text('instance')}{path}")
-    call = told_call(address, source="files", accepts=CAPTIONS, optional=True)
+    call = call_from_answer(address, source="files", accepts=CAPTIONS, optional=True)
     if call is None:
         raise UnexpectedBody("the caption track has no file address")
-    told = yield call
-    if isinstance(told, Missing) and told.failure is not None and not isinstance(told.failure, NotFound):
-        raise told.failure
-    if isinstance(told, Missing) or not told.body["cues"]:
+    answer = yield call
+    if isinstance(answer, Missing) and answer.failure is not None and not isinstance(answer.failure, NotFound):
+        raise answer.failure
+    if isinstance(answer, Missing) or not answer.body["cues"]:
         raise NotFound("The video's captions are empty.", reason=_NO_CAPTIONS)
-    return Single(transcript_of(told.body, track, tracks))
+    return Single(transcript_of(answer.body, track, tracks))
 
 
-def _is_in(wanted: str, language: str) -> bool:
-    """Whether a language is the wanted one or a national variant of it: `en-gb` matches `en`."""
+def _matches_language(wanted: str, language: str) -> bool:
+    """Return whether a language is the requested one or a national variant of it: `en-gb` matches `en`."""
     return not wanted or language.lower() == wanted or language.lower().startswith(f"{wanted}-")
 
 
@@ -173,7 +173,7 @@ PLATFORM = Platform(
     common=(INSTANCE,),
     refusals=Refusals(
         message="detail|error",
-        private={401: "", 403: _CLOSED},
+        private={401: "", 403: _ACCESS_WORDS},
         absent={404: "", 410: "", 451: "", 403: "follow constraints"},
         bad={400: {"parameters: id": "id"}},
     ),

@@ -23,13 +23,13 @@ def _on(host: str | None, path: str | None) -> str | None:
     return f"https://{host}{path}" if host and path and path.startswith("/") else None
 
 
-def _picture(host: str | None, *told: str | None) -> str | None:
-    """Return the first full address, or else the last value, which is a path on the instance."""
-    return next((address for address in told[:-1] if address), None) or _on(host, told[-1])
+def _picture(host: str | None, *urls: str | None) -> str | None:
+    """Return the first full URL; without one, the last value, which is a path on the instance."""
+    return next((address for address in urls[:-1] if address), None) or _on(host, urls[-1])
 
 
 def _files(files: list[str], playlists: list[str]) -> list[str]:
-    """Return the addresses of a video's files; newer videos have only playlists."""
+    """Return the URLs of a video's files. Newer videos have only playlists."""
     return files or playlists
 
 
@@ -47,7 +47,7 @@ _account_of = record_map(
     username=read.text("name"),
     display_name=read.text("displayName"),
     avatar_url=read.either(
-        of(_last, read.each("avatars", _image("fileUrl", "url", path=("path",)))),  # the largest comes last
+        of(_last, read.each("avatars", _image("fileUrl", "url", path=("path",)))),  # the largest picture is last
         _image("avatar.fileUrl", "avatar.url", path=("avatar.path",)),
     ),
     url=read.text("url"),
@@ -60,7 +60,7 @@ author_of = _account_of.with_fields(
     joined_at=read.instant("createdAt"),
     ext={"host": read.text("host"), "owner": read.text("ownerAccount.name")},
 )
-"""An account, or a channel, which has an owner."""
+"""An account or a channel. A channel has an owner."""
 video_of = record_map(
     post,
     id=read.text("uuid"),
@@ -84,7 +84,7 @@ video_of = record_map(
         "is_live": read.flag("isLive"),
     },
 )
-"""A video of a list, with its text as Markdown."""
+"""A video in a list. Its text is Markdown."""
 whole_video_of = video_of.with_fields(
     media_urls=of(
         _files, read.each("files", read.text("fileUrl")), read.each("streamingPlaylists", read.text("playlistUrl"))
@@ -116,23 +116,23 @@ comment_of = record_map(
     deleted=read.flag("isDeleted"),
     published_at=read.instant("createdAt"),
 )
-"""A comment. A deleted one has neither text nor author."""
+"""A comment. A deleted comment has neither text nor author."""
 
 
 def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = _LEVELS_MAX) -> list[Record]:
     """Return the replies below a comment of a thread, each with its own replies."""
-    told = ((child, child.get("comment")) for child in children if levels)
+    pairs = ((child, child.get("comment")) for child in children if levels)
     return [
         {**comment_of(reply, values), "replies": replies_of(parts(child, "children"), values, levels - 1)}
-        for child, reply in told
+        for child, reply in pairs
         if isinstance(reply, dict)
     ]
 
 
-def transcript_of(told: Json, track: Json, tracks: list[Json]) -> Record:
+def transcript_of(captions: Json, track: Json, tracks: list[Json]) -> Record:
     """Return a video's transcript: the text of one track, and the languages of all tracks."""
     language = ident(part(track, "language"), "id")
-    cues = [cue(language=language, **one) for one in told["cues"]]
+    cues = [cue(language=language, **one) for one in captions["cues"]]
     known = [found for one in tracks if (found := ident(part(one, "language"), "id"))]
     ext = {"language": language, "languages": known, "automatic": flag(track, "automaticallyGenerated")}
     return transcript(transcript=" ".join(one["text"] for one in cues) or None, transcripts=cues, ext=ext)

@@ -24,13 +24,13 @@ from upstreams.platforms.podcasts.records import (
 
 QUERY = Param("query", "Search query.", "economics", required=True)
 _KEYS: Mapping[str, str] = {"country": "country", "term": "query", "limit": "limit"}
-"""The key that a refusal names -> our parameter."""
+"""Maps the key in a refusal to our parameter."""
 _ONE_OF = (("id", "url"),)
 _FOUND, _CHARTED = Once(size_max=200), Whole(size_max=100)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Treat 403 and 503 from Apple as throttling. From a feed's host, they have their usual meaning."""
+    """Treat 403 and 503 from Apple as throttling. From the host of a feed, they have their usual meaning."""
     if answer.source != "feed":
         return UpstreamThrottled(answer.source) if answer.status in (403, 503) else None
     is_private = answer.status in (401, 403)

@@ -1,4 +1,4 @@
-"""Reads of shows. Apple's directory stores the feed's address; the feed, on any host, has the episodes."""
+"""Reads of shows. Apple's directory has the URL of the feed; the feed, on any host, has the episodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from upstreams.model.errors import NotFound, TooLarge, UnexpectedBody, UpstreamF
 from upstreams.model.fields import Json, obj, rows, text
 from upstreams.model.paging import Whole
 from upstreams.model.params import Address, Args, Param
-from upstreams.model.paths import AddressCall, Within, address_call, told_call
+from upstreams.model.paths import AddressCall, Within, address_call, call_from_answer
 from upstreams.model.steps import Answer, Form, Missing, Page, Single, Steps
 from upstreams.platforms.podcasts.records import episode_of, feed_of, found_episode_of, show_of
 
@@ -42,9 +42,9 @@ ONE_SHOW = Within(COUNTRY, SHOW_ID)
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
 _TOO_LARGE = "too_large"
-"""The member that replaces all values of a feed if the feed is too large."""
+"""The member that replaces all values of a feed if it is too large."""
 _FURTHER, _LISTED_AT = "n", "d"
-"""Members of a cursor beside its offset: the address of a further document, or the mark of the directory's list."""
+"""Cursor members in addition to the offset: the URL of a further document, or the mark of the directory's list."""
 _ADDRESS_MAX = 2_000
 _WITHOUT_FEED = "The show's feed is unavailable. These are at most the last 200 episodes, from Apple's directory."
 _WHOLE = Whole(size_max=200)
@@ -53,9 +53,9 @@ _LISTED = Pages(found_episode_of, _WHOLE, "results")
 
 
 def _read_feed(raw: bytes, content_type: str) -> Json:
-    """Return the feed's values, or only `_TOO_LARGE` with the reason.
+    """Return the feed's values; if it is too large, only `_TOO_LARGE` with the reason.
 
-    A bad feed does not count as a failure of its host, which may have many others.
+    A bad feed does not count as a failure of its host, which may have many other feeds.
     """
     try:
         return obj(FEED.read(raw, content_type))
@@ -66,10 +66,10 @@ def _read_feed(raw: bytes, content_type: str) -> Json:
 
 
 _of_feed = partial(address_call, "url", source="feed", accepts=Form(FEED.media_types, _read_feed))
-_told_feed = partial(told_call, source="feed", accepts=Form(FEED.media_types, _read_feed))
+_feed_call = partial(call_from_answer, source="feed", accepts=Form(FEED.media_types, _read_feed))
 
 
-def _found(answer: Answer) -> Json:
+def _directory_row(answer: Answer) -> Json:
     """Return the show among a lookup's rows."""
     shows = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast"]
     if not shows:
@@ -77,7 +77,7 @@ def _found(answer: Answer) -> Json:
     return shows[0]
 
 
-def _told(answer: Answer) -> Json:
+def _feed_values(answer: Answer) -> Json:
     """Return the feed's values.
 
     Raises:
@@ -90,19 +90,22 @@ def _told(answer: Answer) -> Json:
 
 
 def show(args: Args) -> Steps:
-    """Return one show. By number, the directory's data is merged with the feed's if the feed is available."""
+    """Return one show.
+
+    If it is requested by number and its feed is available, the directory's data is merged with the feed's.
+    """
     if "url" in args.values:
         answer = yield _of_feed(args.text("url"))
-        return Single(feed_of.read(_told(answer), args.values))
+        return Single(feed_of.read(_feed_values(answer), args.values))
     answer = yield _SHOW.at(args)
-    row = _found(answer)
-    call = _told_feed(text(row, "feedUrl"), optional=True)
+    row = _directory_row(answer)
+    call = _feed_call(text(row, "feedUrl"), optional=True)
     more = (yield call) if call is not None else None
-    return Single(_together(show_of(row), feed_of(more.body)) if more and _TOO_LARGE not in more.body else show_of(row))
+    return Single(_merged(show_of(row), feed_of(more.body)) if more and _TOO_LARGE not in more.body else show_of(row))
 
 
-def _together(known: Json, more: Json) -> Json:
-    """Return the show, with the directory's values first and the feed's values where those are missing."""
+def _merged(known: Json, more: Json) -> Json:
+    """Return the show with the directory's values, and with the feed's values for fields that the directory lacks."""
     ext = {**more["ext"], **{name: value for name, value in known["ext"].items() if value is not None}}
     return {**known, "description": more["description"], "ext": ext}
 
@@ -110,16 +113,16 @@ def _together(known: Json, more: Json) -> Json:
 def episodes(args: Args) -> Steps:
     """Return a show's episodes from its feed, or from the directory if the feed's first page is unavailable.
 
-    A cursor stays with its source: one of the feed's documents, or the directory's list.
+    A cursor belongs to its source: one of the feed's documents, or the directory's list.
     """
     if args.token(_FURTHER) is not None or "url" in args.values:
-        document = _told_feed(args.token(_FURTHER)) or _of_feed(args.text("url"))
+        document = _feed_call(args.token(_FURTHER)) or _of_feed(args.text("url"))
         answer = yield document
         return _page(args, document, answer)
     if args.token(_LISTED_AT) is not None:
         return (yield from _listed(args, None))
     answer = yield _SHOW.at(args)
-    call = _told_feed(text(_found(answer), "feedUrl"), optional=args.cursor is None)
+    call = _feed_call(text(_directory_row(answer), "feedUrl"), optional=args.cursor is None)
     answer = (yield call) if call is not None else None
     if call is not None and answer and (args.cursor is not None or _TOO_LARGE not in answer.body):
         return _page(args, call, answer)
@@ -127,15 +130,18 @@ def episodes(args: Args) -> Steps:
 
 
 def _page(args: Args, document: AddressCall, answer: Answer) -> Page:
-    """Return a page of one of the feed's documents. Its last page leads to the next document, if any (RFC 5005)."""
-    feed, here = _told(answer), args.token(_FURTHER)
+    """Return a page of one of the feed's documents.
+
+    Its last page leads to the next document, if there is one (RFC 5005).
+    """
+    feed, here = _feed_values(answer), args.token(_FURTHER)
     items = [{**item, "author": item["author"] or feed["author"]} for item in feed["items"]]
     page = EPISODES.page(args, answer._replace(body={"items": items}))
     if page.next is not None:
         return replace(page, next={**page.next, _FURTHER: here}) if here else page
-    further = _told_feed(feed["next_url"]) if page.records and len(feed["next_url"] or "") <= _ADDRESS_MAX else None
-    leads_on = further is not None and _place(further) not in (_place(document), _place(_told_feed(feed["feed_url"])))
-    return replace(page, next={_FURTHER: feed["next_url"]}) if leads_on else page
+    further = _feed_call(feed["next_url"]) if page.records and len(feed["next_url"] or "") <= _ADDRESS_MAX else None
+    has_next = further is not None and _place(further) not in (_place(document), _place(_feed_call(feed["feed_url"])))
+    return replace(page, next={_FURTHER: feed["next_url"]}) if has_next else page
 
 
 def _place(call: AddressCall | None) -> str:
@@ -143,7 +149,7 @@ def _place(call: AddressCall | None) -> str:
 
 
 def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
-    """Return a page of the directory's list, in place of an unavailable feed.
+    """Return a page of the directory's list, because the feed is unavailable.
 
     Raises:
         UpstreamError, LimitError: The directory lists no episodes either.
@@ -153,7 +159,7 @@ def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
     if not listed and isinstance(instead_of, Missing) and instead_of.failure is not None:
         raise instead_of.failure
     if not listed and isinstance(instead_of, Answer):
-        _told(instead_of)
+        _feed_values(instead_of)
     page = _LISTED.page(args, answer._replace(body={"results": listed}))
     following = page.next and {**page.next, _LISTED_AT: "directory"}
     return replace(page, next=following, warnings=() if instead_of is None else (_WITHOUT_FEED,))

@@ -1,4 +1,4 @@
-"""Map podcasts to our records, from rows of Apple's directory and charts, and from the values read from a feed."""
+"""Map podcasts to our records: rows of Apple's directory and charts, and values of a feed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _YES = frozenset(("yes", "true", "explicit"))
 _NO = frozenset(("no", "false", "clean", "cleaned", "notexplicit"))
 
 
-def _told(word: str | None) -> bool | None:
-    """Return a yes or no, which feeds and directory spell in many ways, mostly to mark explicit content."""
+def _as_flag(word: str | None) -> bool | None:
+    """Return a boolean that feeds and the directory spell in many ways, mostly to mark explicit content."""
     folded = (word or "").strip().lower()
     return True if folded in _YES else False if folded in _NO else None
 
@@ -26,7 +26,7 @@ def _seconds(milliseconds: int | None) -> int | None:
 
 
 def _as_address(url: str | None) -> str | None:
-    """Return the feed's address in a request, which is stored without its scheme."""
+    """Return the URL of the feed in a request. Its canonical form has no scheme."""
     return url and f"https://{url}"
 
 
@@ -41,12 +41,12 @@ def _known_by(known: str | None, enclosed: list[str] | None) -> str | None:
 
 
 def _numbered(*elements: Any) -> int | None:
-    """Return the first number in these elements."""
-    return next((told for one in elements if (told := values.count(_named(one))) is not None), None)
+    """Return the first number found in these elements."""
+    return next((number for one in elements if (number := values.count(_named(one))) is not None), None)
 
 
 def _by(*names: str, known_by: str = "", url: str = "") -> Reader:
-    """Return the author, of whom most sources give only the name."""
+    """Return the author. Most sources contain only the name."""
     number, address = (read.ident(known_by) if known_by else NEVER), (read.text(url) if url else NEVER)
     return record_map(byline, id=number, display_name=read.text(*names), url=address).here()
 
@@ -67,7 +67,7 @@ show_of = record_map(
         "feed_url": read.text("feedUrl"),
         "genre": read.text("primaryGenreName"),
         "categories": read.texts("genres"),
-        "explicit": of(_told, read.text("collectionExplicitness")),
+        "explicit": of(_as_flag, read.text("collectionExplicitness")),
     },
 )
 """A show from the directory. `releaseDate` is the date of its last episode."""
@@ -80,7 +80,7 @@ found_episode_of = record_map(
     media_urls=of(lambda url: [url] if url else None, read.text("episodeUrl")),
     thumbnail_url=read.text("artworkUrl600", "artworkUrl160"),
     duration_seconds=of(_seconds, read.count("trackTimeMillis")),
-    nsfw=of(_told, read.text("contentAdvisoryRating")),
+    nsfw=of(_as_flag, read.text("contentAdvisoryRating")),
     published_at=read.instant("releaseDate"),
     ext={"guid": read.text("episodeGuid"), "feed_url": read.text("feedUrl"), "categories": _GENRES},
 )
@@ -107,7 +107,7 @@ chart_episode_of = record_map(
     ext={"categories": _GENRES},
 )
 _ADDRESS = of(_as_address, read.given("url"))
-_IS_EXPLICIT = of(_told, of(_named, "extra.itunes.explicit"))
+_IS_EXPLICIT = of(_as_flag, of(_named, "extra.itunes.explicit"))
 feed_of = record_map(
     collection,
     id=of(lambda guid, url: guid or url, of(_named, "extra.podcast.guid"), _ADDRESS),
@@ -123,13 +123,13 @@ feed_of = record_map(
         "categories": read.texts("categories"),
         "explicit": _IS_EXPLICIT,
         "type": of(_named, "extra.itunes.type"),
-        "complete": of(_told, of(_named, "extra.itunes.complete")),
+        "complete": of(_as_flag, of(_named, "extra.itunes.complete")),
         "new_feed_url": of(_named, "extra.itunes.new-feed-url"),
         "copyright": read.text("copyright"),
         "updated_at": read.instant("updated_at", "published_at"),
     },
 )
-"""A show from its feed. The owner's email address is left out."""
+"""A show from its feed. The email address of the owner is omitted."""
 _ENCLOSED = read.each("enclosures", read.text("url"))
 episode_of = record_map(
     post,
@@ -154,4 +154,4 @@ episode_of = record_map(
         "updated_at": read.instant("updated_at"),
     },
 )
-"""An episode from a feed. One without an id and a page is identified by its audio file."""
+"""An episode from a feed. Without an id and a page, it is identified by its audio file."""

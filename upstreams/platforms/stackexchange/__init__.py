@@ -41,11 +41,11 @@ _PAGES_OF = {
     "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
 }
 _NUMBER = r"([a-z0-9.-]*[a-z]/)?\d{1,20}"
-"""A number on the site that `site` names, or after the host of its site."""
+"""A number on the site in `site`, or a number with the host of its site before it."""
 
 
 def _forms(resource: str) -> tuple[str, ...]:
-    """Return the patterns of a resource's page addresses, which include the site."""
+    """Return the patterns for the URLs of a resource's pages, which include the site."""
     return tuple(f"{site}/{_PAGES_OF[resource]}" for site in _SITE_FORMS)
 
 
@@ -94,10 +94,10 @@ _IDS = re.compile(r"/[0-9](?:[0-9;]|%3B)*(?=/|$)")
 
 
 class _Paged(ByPage):
-    """Pages with a maximum depth if no key is configured (spec 4.3)."""
+    """Pages with a maximum depth, which applies if no key is configured (spec 4.3)."""
 
     def is_last(self, args: Args, number: int) -> bool:
-        """As `ByPage`."""
+        """See `ByPage`."""
         return number >= _PAGES_WITHOUT_KEY and not args.credentials.get("key")
 
 
@@ -106,7 +106,7 @@ def _get(path: str, **members: Member) -> Get:
 
 
 def _method_of(path: str) -> str:
-    """Return the path without its ids: `/questions/1;2/answers` and `/questions/3/answers` are one method."""
+    """Return the path without its ids: `/questions/1;2/answers` and `/questions/3/answers` are the same method."""
     return _IDS.sub("/{ids}", path)
 
 

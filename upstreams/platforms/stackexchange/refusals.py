@@ -11,8 +11,8 @@ from upstreams.model.steps import Answer
 
 _THROTTLED = frozenset((502, 503))
 _WAIT = re.compile(r"in ([0-9]{1,6}) seconds")
-_OURS = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
-"""The name of the wrong field, which is the whole message -> our name for it."""
+_PARAM_OF_NAME = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
+"""Maps a message, which is only the name of the wrong field, to our name for the parameter."""
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
@@ -22,9 +22,9 @@ def _judge(answer: Answer) -> UpstreamError | None:
     if error in _THROTTLED or answer.status == 503:
         wait = _WAIT.search(message)
         return UpstreamThrottled(answer.source, float(wait[1]) if wait else None)
-    if error != 400 or message.startswith("`key`") or message == "ids":  # the key or our request is wrong: a failure
+    if error != 400 or message.startswith("`key`") or message == "ids":  # the key or our request is wrong
         return None
-    param = "site" if "site" in message else _OURS.get(message, "query")
+    param = "site" if "site" in message else _PARAM_OF_NAME.get(message, "query")
     return InvalidArgument(param, f"is refused by Stack Exchange: {message or 'bad parameter'}")
 
 
@@ -33,6 +33,6 @@ REFUSALS = Refusals(
     code="error_id",
     message="error_message",
     hidden=True,
-    absent={"404": "", "400": "ids", 404: "", 410: "", 451: ""},  # `ids`: a number above all existing ones
+    absent={"404": "", "400": "ids", 404: "", 410: "", 451: ""},  # `ids`: the number is above all existing ones
     passing=("500",),
 )

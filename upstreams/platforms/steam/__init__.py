@@ -49,12 +49,15 @@ _DETAILS = Get("/api/appdetails", appids=APP_ID, cc=COUNTRY, l=LANGUAGE)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Treat an empty answer as throttling. It does not mean that the app is unknown."""
+    """Treat an empty answer as throttling. It does not mean that the app does not exist."""
     return UpstreamThrottled(answer.source) if answer.status < 400 and answer.body is None else None
 
 
 def _app(args: Args) -> Steps:
-    """Return one app, which is listed under its number. Unknown apps and apps not sold there have no data."""
+    """Return one app, which the answer lists under its number.
+
+    Unknown apps and apps not sold in the country have no data.
+    """
     answer = yield _DETAILS.at(args)
     found = obj(obj(answer.body).get(args.text("app_id")))
     if found.get("success") is False:

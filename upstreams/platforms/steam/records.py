@@ -1,4 +1,4 @@
-"""Map Steam's JSON to our records. Prices are in hundredths of the currency, whichever it is."""
+"""Map Steam's JSON to our records. Prices are in hundredths of any currency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY = re.compile(
     r"(?:(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2,8})|(?P<first>[A-Z][a-z]{2,8}) (?P<last>\d{1,2})), (?P<year>\d{4})",
     re.ASCII,
 )
-"""A date as the store writes it in English; the order of day and month depends on the country."""
+"""A date as the store writes it in English. The order of day and month depends on the country."""
 
 
 def _whole(hundredths: int | None) -> float | None:
@@ -25,24 +25,24 @@ def _whole(hundredths: int | None) -> float | None:
 
 
 def _is_free(price: int | None) -> bool | None:
-    """Whether a price is zero; None without a price, because the app may be free or not on sale yet."""
+    """Whether a price is zero. None without a price, because the app may be free or not on sale yet."""
     return None if price is None else price == 0
 
 
 def _page(kind: str | None, number: str | None) -> str | None:
-    """Return the address of an app, or of a package of several apps."""
+    """Return the URL of an app, or of a package of several apps."""
     return number and f"{_STORE}/{'sub' if kind == 'sub' else 'app'}/{number}"
 
 
 def _day(written: str | None) -> str | None:
-    """Return the day in a text, or None for a quarter, a year or a vague announcement."""
+    """Return the day in a text; None for a quarter, a year or a vague announcement."""
     found = _DAY.fullmatch(written or "")
     if found is None:
         return None
     try:
         month = _MONTHS.index((found["month"] or found["first"]).lower()[:3]) + 1
         return f"{date(int(found['year']), month, int(found['day'] or found['last']))}T00:00:00Z"
-    except ValueError:  # no such day or month in the calendar
+    except ValueError:  # the calendar has no such day or month
         return None
 
 
@@ -69,16 +69,16 @@ def _platforms() -> Reader:
     )
 
 
-def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is what was read
+def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is the value that was read
     return None if is_positive is None else float(is_positive)
 
 
 def _votes(name: str) -> Reader:
-    """Return the map of a count of votes. Negative counts arrive as unsigned 32-bit numbers."""
+    """Return the map of a number of votes. Negative numbers are sent as unsigned 32-bit numbers."""
     return of(lambda count: None if count is None or count >= _BELOW_ZERO else count, read.count(name))
 
 
-def _scale(is_positive: bool | None) -> int | None:  # noqa: FBT001 - it is what was read
+def _scale(is_positive: bool | None) -> int | None:  # noqa: FBT001 - it is the value that was read
     return None if is_positive is None else 1
 
 
@@ -116,7 +116,7 @@ app_of = record_map(
         "discount_percent": read.count("price_overview.discount_percent"),
     },
 )
-"""An app from the store's page. The price is for the requested country."""
+"""An app from its store page. The price is the price in the requested country."""
 
 _PRICE = read.count("price.final")
 found_app_of = record_map(
@@ -163,4 +163,4 @@ review_of = record_map(
         "playtime_at_review_min": read.count("author.playtime_at_review"),
     },
 )
-"""A review. Its score is a text, except that zero is sent as the number 0."""
+"""A review. Its score is a text, except that zero is sent as a number."""

@@ -1,4 +1,4 @@
-"""Telegram's reads of pages, which have status 200 even if the account or post does not exist."""
+"""Telegram's reads of pages. Pages have status 200 even if the account or post does not exist."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def profile_posts(args: Args) -> Steps:
     if not found and answer.body["history"] is None:
         raise _without_messages(answer.body)
     records = [message_of(row, args.values) for row in reversed(found)]
-    goes_on = records and older is not None and older != args.token()
-    return Page(records, {"c": older} if goes_on else None, warnings=_warnings(found))
+    has_next = records and older is not None and older != args.token()
+    return Page(records, {"c": older} if has_next else None, warnings=_warnings(found))
 
 
 def post(args: Args) -> Steps:
-    """Return one post from its embedded form. If the post does not exist, that page contains an error text."""
+    """Return one post from its embedded form. If the post does not exist, the page contains an error text."""
     answer = yield _WIDGET.at(args)
     if not answer.body["items"]:
         raise NotFound(answer.body["error"]) if answer.body["error"] else _without_messages(answer.body)
@@ -76,13 +76,13 @@ def post(args: Args) -> Steps:
 
 
 def _warnings(found: list[Json]) -> tuple[str, ...]:
-    """Return the warning that counts are rounded, if one of these messages has such a count."""
+    """Return a warning that counts are rounded, if one of these messages has a rounded count."""
     counts = (count for row in found for count in (row["views"], row["stars"], *row["reactions"]) if count)
     return (_ROUNDED,) if any(map(_SHORT.search, counts)) else ()
 
 
 def _without_messages(card: Json) -> NotFound:
-    """Return the refusal for a card: the account either shows no posts or does not exist.
+    """Return the refusal that a card means: the account either shows no posts or does not exist.
 
     Raises:
         UnexpectedBody: The page is not a card.

@@ -19,7 +19,7 @@ _EXTRA = re.compile(
     r"(?P<count>no|\d[\d\s\u00a0]*) (?P<what>subscriber|member|monthly user)s?\b(?:, (?P<online>.*) online)?"
 )
 _KINDS = {"subscriber": "channel", "member": "group", "monthly user": "bot"}
-"""The word for an account's people -> the kind of account."""
+"""Maps the word for the people of an account to the kind of account."""
 _MEMBER = re.compile(r"https?://(?:t|telegram)\.me/(\w{4,32})/?")
 _EDITED = re.compile(r"(?:^|>)[^<>]*\bedited\b[^<>]*<a ")
 
@@ -77,13 +77,13 @@ WIDGET = page(**_ACCOUNT, error=words(".tgme_widget_message_error"), items=_MESS
 
 
 def _extra(extras: Any) -> dict[str, str]:
-    """Return the parts of the line with an account's counts."""
+    """Return the parts of the line that contains an account's counts."""
     found = (_EXTRA.fullmatch(one.strip()) for one in extras or ())
     return next((one.groupdict() for one in found if one), {})
 
 
 def _has(*whats: str) -> read.Reader:
-    """Return the map of an account's count of these, which is written out in full."""
+    """Return the map of one of an account's counts, which are not abbreviated."""
 
     def count(extras: Any) -> int | None:
         found = _extra(extras)
@@ -102,7 +102,7 @@ def _online(extras: Any) -> int | None:
     return short_count(_extra(extras).get("online"))
 
 
-def _is_there(found: Any) -> bool:
+def _is_present(found: Any) -> bool:
     return found is not None
 
 
@@ -115,7 +115,7 @@ def _channel(place: str | None) -> str | None:
 
 
 def _username(member: str | None, url: str | None, place: str | None) -> str | None:
-    """Return the name of the channel, or of a group's author if that account is public."""
+    """Return the name of the channel, or of the author in a group if that account is public."""
     if member is None:
         return _channel(place)
     found = _MEMBER.fullmatch(url or "")
@@ -123,7 +123,7 @@ def _username(member: str | None, url: str | None, place: str | None) -> str | N
 
 
 def _folded(member: str | None, url: str | None, place: str | None) -> str | None:
-    """Return the author in the form of a profile, of which only the name is known."""
+    """Return the author in the form of a profile. Only the name is known."""
     name = _username(member, url, place)
     return name and name.lower()
 
@@ -141,7 +141,7 @@ def _pictures(styles: Any) -> Iterator[str]:
 
 
 def _media(styles: Any, videos: Any) -> list[str]:
-    """Return the addresses of pictures, followed by the addresses of videos and audio files."""
+    """Return the URLs of pictures, followed by the URLs of videos and audio files."""
     return list(dict.fromkeys((*_pictures(styles), *(videos or ()))))
 
 
@@ -149,19 +149,19 @@ def _first_picture(styles: Any) -> str | None:
     return next(_pictures(styles), None)
 
 
-def _behind(inner: str) -> int | None:
-    """Return the count after a reaction's sign, which is markup."""
+def _reaction_count(inner: str) -> int | None:
+    """Return the count that follows the symbol of a reaction, which is markup."""
     return short_count(inner.rpartition(">")[2])
 
 
 def _stars(inner: str | None) -> int | None:
-    return None if inner is None else _behind(inner)
+    return None if inner is None else _reaction_count(inner)
 
 
 def _sum(reactions: Any) -> int | None:
-    """Return the sum of all reactions, or None if there are none, because the channel may have disabled them."""
-    told = [count for inner in reactions or () if (count := _behind(inner)) is not None]
-    return sum(told) if told else None
+    """Return the sum of all reactions; None if there are none, because the channel may have disabled them."""
+    counts = [count for inner in reactions or () if (count := _reaction_count(inner)) is not None]
+    return sum(counts) if counts else None
 
 
 def _edited(meta: str | None) -> bool | None:
@@ -175,14 +175,14 @@ profile_of = record_map(
     display_name=read.text("title"),
     avatar_url=read.text("image"),
     bio=read.html("description"),
-    verified=of(_is_there, "verified"),
+    verified=of(_is_present, "verified"),
     followers=_has("subscriber", "member"),
     url=of(_address, read.given("handle")),
     ext={
         "kind": of(_kind, "extras"),
         "monthly_users": _has("monthly user"),
         "online": of(_online, "extras"),
-        "has_preview": of(_is_there, "preview"),
+        "has_preview": of(_is_present, "preview"),
     },
 )
 """An account, from its card."""
@@ -216,4 +216,4 @@ message_of = record_map(
         "location_url": read.text("location"),
     },
 )
-"""A message in a channel, or in a group by one of its members."""
+"""A message in a channel, or by a member of a group."""

@@ -53,13 +53,13 @@ def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **member
 
 
 def _viewed(resource: str, summary: str, read: Read, *params: Param, description: str = "") -> Endpoint:
-    """Return an endpoint for views by day or month."""
+    """Return an endpoint for page views by day or month."""
     spans = (*params, FROM, TO, GRANULARITY, ACCESS, AGENT)
     return Endpoint(resource, summary, SERIES, read, spans, kind="analytics", description=description, needs=_CONTACT)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Map a 400 to an error about the title, or about a day without counted views."""
+    """Map a 400 to an error about the title, or about a day whose views were not counted."""
     body = answer.body if answer.status == 400 and isinstance(answer.body, dict) else {}
     detail = text(body, "detail") or " ".join(texts(body, "detail") or ())
     param = "from" if answer.source == "metrics" else "title"

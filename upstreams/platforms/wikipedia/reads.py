@@ -1,4 +1,4 @@
-"""Wikipedia's parameters, and reads whose answers are more than a list of rows: links, views and their days."""
+"""Wikipedia's parameters, and reads whose answers are more than a list of rows: links, page views and their days."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DATE = Param("date", "The day or month (default: the day before yesterday).", "2
 _LATE = timedelta(days=2)
 _SPAN = timedelta(days=29)
 OF_PAGE = "rows"
-"""The member that holds a page's list."""
+"""The member that contains a page's list."""
 _DISAMBIGUATION = "The title is ambiguous. This page lists its meanings."
 
 _SUMMARY = Get("/api/rest_v1/page/summary/{title}", title=TITLE).via(accepts=page_of)
@@ -117,14 +117,14 @@ def _series(subject: str, body: Any) -> Single:
 
 def top(args: Args) -> Steps:
     """Return the most viewed pages of a day or month."""
-    told = args.text_or_none("date") or f"{_latest(args)}"
-    year, month, day = (*told.split("-"), "all-days")[:3]
+    date_text = args.text_or_none("date") or f"{_latest(args)}"
+    year, month, day = (*date_text.split("-"), "all-days")[:3]
     if day != "all-days":
-        _day("date", told)
+        _day("date", date_text)
     answer = yield _TOP.at(args, year=year, month=month, day=day)
     found = rows(obj(answer.body).get("items"))
     items = [ranked_of(row, args.values) for row in rows(found[0].get("articles"))] if found else []
-    return Single(analytics(period=told, items=items))
+    return Single(analytics(period=date_text, items=items))
 
 
 def _latest(args: Args) -> date:
@@ -132,20 +132,20 @@ def _latest(args: Args) -> date:
     return (datetime.fromtimestamp(args.now_at, UTC) - _LATE).date()
 
 
-def _day(name: str, told: str) -> date:
+def _day(name: str, date_text: str) -> date:
     try:
-        return date.fromisoformat(told)
+        return date.fromisoformat(date_text)
     except ValueError as exc:
         raise InvalidArgument(name, "must be a valid calendar day") from exc
 
 
 def _first_day(args: Args, end: date) -> date:
-    """Return the first day of a span without a start. Monthly counts exist only for whole months."""
+    """Return the first day of a span if the request has no start. Monthly counts exist only for whole months."""
     return end.replace(year=end.year - 1, day=1) if args.text("granularity") == "monthly" else end - _SPAN
 
 
 def _days(args: Args) -> tuple[str, str]:
-    """Return the first hour of the first day and of the last day."""
+    """Return the first hour of the first and of the last day."""
     last, first = args.text_or_none("to"), args.text_or_none("from")
     end = _day("to", last) if last else _latest(args)
     start = _day("from", first) if first else _first_day(args, end)

@@ -1,4 +1,4 @@
-"""Map Wikipedia's JSON to our records. Lists contain titles, from which the addresses are built."""
+"""Map Wikipedia's JSON to our records. Lists contain titles, from which the URLs are built."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from upstreams.model.readers import of
 
 
 def address(lang: str | None, title: str | None) -> str | None:
-    """Return the address of a page."""
+    """Return the URL of a page."""
     if not lang or not title:
         return None
     return f"https://{lang}.wikipedia.org/wiki/{quote(title.replace(' ', '_'), safe='/:(),!*;@$~')}"
 
 
 def _instant(written: str | None) -> str | None:
-    """Return the time in ten digits, to the hour."""
+    """Return the time as ten digits, down to the hour."""
     try:
         return f"{datetime.strptime(f'{written}+0000', '%Y%m%d%H%z'):%Y-%m-%dT%H:%M:%SZ}"
     except ValueError:
@@ -49,7 +49,7 @@ listed_of = record_map(
     language=_LANG,
     ext={"namespace": read.number("ns"), "kind": read.text("type")},
 )
-"""A page in a list, which contains the title and little else."""
+"""A page in a list, which contains little more than the title."""
 linked_of = record_map(
     article, id=read.always(None), url=of(address, _LANG, _TITLE), title=_TITLE, text=read.always(None), language=_LANG,
     ext={"namespace": read.number("ns")},

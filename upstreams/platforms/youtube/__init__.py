@@ -1,6 +1,6 @@
 """YouTube: channels, videos, comments, playlists and searches, from its API with the operator's key.
 
-Without a key, feeds describe a channel and the last videos of channels and playlists, and oEmbed describes a video.
+Without a key, feeds provide channels and the latest videos of channels and playlists, and oEmbed provides videos.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=10
 
 
 def _below(read: Read) -> tuple[Fallback, ...]:
-    """Return the fallback of a node whose key may run out of quota. A node without a key reads this way directly."""
+    """Return the fallback for a node whose key may run out of quota. A node without a key uses this read directly."""
     return (Fallback("web", read, needs=_KEY),)
 
 
@@ -85,7 +85,7 @@ def _videos(
     needs: tuple[str, ...] = (),
     fed: Read | None = None,
 ) -> Endpoint:
-    """Return an endpoint for a list of videos, with each video's full data; `fed` reads the list from a feed."""
+    """Return an endpoint for a list of videos, each with its full data; `fed` reads the list from a feed."""
     return Endpoint(
         resource,
         summary,
@@ -106,7 +106,7 @@ def _spelled(known: dict[str, str]) -> Callable[[str | None], str | None]:
     return lambda choice: known.get(choice or "")
 
 
-_said = partial(Get, "/comments", part="snippet", textFormat="plainText")
+_COMMENT_CALL = partial(Get, "/comments", part="snippet", textFormat="plainText")
 
 
 PLATFORM = Platform(
@@ -192,17 +192,17 @@ PLATFORM = Platform(
             "video/comment",
             "One comment on a video.",
             COMMENT,
-            _said(id=COMMENT_ID),
+            _COMMENT_CALL(id=COMMENT_ID),
             comment_of,
             at="items[0]",
             needs=_KEY,
-            many=many(COMMENT_ID, 50, _said(maxResults=50), Rows(comment_of, "items"), needs=_KEY),
+            many=many(COMMENT_ID, 50, _COMMENT_CALL(maxResults=50), Rows(comment_of, "items"), needs=_KEY),
         ),
         listing(
             "video/comment/replies",
             "Replies to a comment.",
             COMMENT_LIST,
-            _said(parentId=PARENT),
+            _COMMENT_CALL(parentId=PARENT),
             Pages(comment_of, _COMMENTS, "items"),
             needs=_KEY,
         ),

@@ -1,6 +1,8 @@
-"""YouTube's reads of more than one call: one call describes 50 videos of a list. Without a key, feeds replace them.
+"""YouTube's reads of more than one call: one call returns the data of 50 videos of a list.
 
-A channel's lists are playlists: their ids are the channel's id with other first letters.
+Without a key, feeds are read.
+
+A channel's lists are playlists. Their ids are the channel's id with other first letters.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from upstreams.platforms.youtube.records import (
 
 _WITHOUT_API = "YouTube's API is unavailable. Its public pages supplied this data; they list only the last 15 videos."
 ONE_CHANNEL = (("channelId", "handle", "url"),)
-_BACK = {"this_week": 6, "this_month": 29, "this_year": 364}
-"""Days before today. They are whole days, so that every page belongs to the same search."""
+_DAYS_BEFORE = {"this_week": 6, "this_month": 29, "this_year": 364}
+"""Numbers of days before today. Whole days are used, so that every page belongs to the same search."""
 
 ITEMS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, total="pageInfo.totalResults")
 FOUND = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, empty_ends=True)
@@ -64,7 +66,7 @@ _CHANNEL = Get(
     forUsername=made(_user_of, CHANNEL_URL),
 ).via(accepts=_CHANNELS)
 _VIDEO = Get("/videos", part=VIDEO_PARTS, id=VIDEO_URL, hl=LANGUAGE).via(accepts=_VIDEOS)
-_FACTS = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
+_VIDEO_DATA = Get("/videos", part=VIDEO_PARTS).via(accepts=_VIDEOS)
 VIDEOS = many(VIDEO_URL, 50, Get("/videos", part=VIDEO_PARTS, hl=LANGUAGE), _VIDEOS, needs=("key",))
 CHANNELS = many(CHANNEL_ID, 50, Get("/channels", part="snippet,statistics"), _CHANNELS, needs=("key",))
 _PLAYLIST = Get("/playlistItems", part="snippet,contentDetails")
@@ -78,7 +80,7 @@ def _has_key(args: Args) -> bool:
 
 
 def _known_id(args: Args) -> str:
-    """Return the channel's id from the request. Raises InvalidArgument: a name cannot be looked up without a key."""
+    """Return the channel's id from the request. Raises InvalidArgument for a name, which requires a key to look up."""
     address = args.text_or_none("url")
     found = _id_of(args.text_or_none("channelId"), address)
     if found is None:
@@ -89,7 +91,7 @@ def _known_id(args: Args) -> str:
 
 
 def channel(args: Args) -> Steps:
-    """Return one channel, from its feed without a key."""
+    """Return one channel. Without a key, it is read from its feed."""
     if not _has_key(args):
         return (yield from fed_channel(args))
     answer = yield _CHANNEL.at(args)
@@ -103,12 +105,12 @@ def fed_channel(args: Args) -> Steps:
 
 
 def _warnings(args: Args) -> tuple[str, ...]:
-    """Return the warning of an answer that replaces the API's, if the node has a key."""
+    """Return the warning for an answer that replaces the API's answer, if the node has a key."""
     return (_WITHOUT_API,) if _has_key(args) else ()
 
 
 def video(args: Args) -> Steps:
-    """Return one video, from oEmbed without a key."""
+    """Return one video. Without a key, it is read from oEmbed."""
     if not _has_key(args):
         return (yield from embedded(args))
     answer = yield _VIDEO.at(args)
@@ -126,7 +128,7 @@ def embedded(args: Args) -> Steps:
 
 
 def _first(rows: Rows, args: Args, answer: Answer) -> Record:
-    """Return the requested record. For an unknown one, the list is empty or missing."""
+    """Return the requested record. If it does not exist, the list is empty or missing."""
     is_none = rows.members(answer.body)[_COUNTED] == 0
     found = [] if is_none else rows.records(answer.body, 0, 1, args.values)
     if not found:
@@ -135,7 +137,7 @@ def _first(rows: Rows, args: Args, answer: Answer) -> Record:
 
 
 def of_channel(latest: str, popular: str, args: Args) -> Steps:
-    """Return a channel's list, a playlist whose id starts with one of these prefixes."""
+    """Return a channel's list: the playlist whose id starts with one of these prefixes."""
     if not _has_key(args):
         return (yield from fed_of_channel(latest, popular, args))
     named = args.text_or_none("channelId")
@@ -148,11 +150,11 @@ def of_channel(latest: str, popular: str, args: Args) -> Steps:
         if named:
             yield from _looked_up(args)
         return Page([])
-    return (yield from _with_facts(_LISTED.page(args, answer), args))
+    return (yield from _with_video_data(_LISTED.page(args, answer), args))
 
 
 def _looked_up(args: Args) -> Generator[Call, Any, str]:
-    """Return the id of the channel. Raises NotFound: YouTube has no channel with this name."""
+    """Return the id of the channel. Raises NotFound if YouTube has no channel with this name."""
     answer = yield _CHANNEL.at(args)
     channel_id = _first(_CHANNELS, args, answer)["id"]
     if not isinstance(channel_id, str):
@@ -161,13 +163,13 @@ def _looked_up(args: Args) -> Generator[Call, Any, str]:
 
 
 def _is_absent(failure: UpstreamError | LimitError) -> bool:
-    """Whether the playlist does not exist. YouTube creates none for a channel without shorts, or without videos."""
+    """Return whether the playlist does not exist. A channel without shorts, or without videos, has no such playlist."""
     return isinstance(failure, NotFound) and failure.reason is None
 
 
 def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:
     """Return a channel's list from its feed."""
-    return _fed(_list_of(_known_id(args), latest, popular, args), args)
+    return _from_feed(_list_of(_known_id(args), latest, popular, args), args)
 
 
 def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
@@ -176,20 +178,20 @@ def _list_of(channel_id: str, latest: str, popular: str, args: Args) -> str:
 
 def playlist(args: Args) -> Steps:
     """Return a playlist's videos."""
-    return (_listed if _has_key(args) else _fed)(args.text("playlist_id"), args)
+    return (_listed if _has_key(args) else _from_feed)(args.text("playlist_id"), args)
 
 
 def fed_playlist(args: Args) -> Steps:
     """Return a playlist's videos from its feed."""
-    return _fed(args.text("playlist_id"), args)
+    return _from_feed(args.text("playlist_id"), args)
 
 
 def _listed(playlist_id: str, args: Args) -> Steps:
     answer = yield _PLAYLIST.at(args, _LISTED, playlistId=playlist_id)
-    return (yield from _with_facts(_LISTED.page(args, answer), args))
+    return (yield from _with_video_data(_LISTED.page(args, answer), args))
 
 
-def _fed(playlist_id: str, args: Args) -> Steps:
+def _from_feed(playlist_id: str, args: Args) -> Steps:
     answer = yield _FEED.at(args, playlist_id=playlist_id)
     return replace(_ENTRIES.page(args, answer), warnings=_warnings(args))
 
@@ -201,30 +203,30 @@ def search(args: Args) -> Steps:
     answer = yield _SEARCH.at(
         args, _SEARCHED, q=args.text("query"), order=order, publishedAfter=since, regionCode=args.text_or_none("region")
     )
-    return (yield from _with_facts(_SEARCHED.page(args, answer), args))
+    return (yield from _with_video_data(_SEARCHED.page(args, answer), args))
 
 
 def hashtag(args: Args) -> Steps:
     """Return the videos with a hashtag."""
     length = "short" if args.text("type") == "shorts" else None
     answer = yield _SEARCH.at(args, _SEARCHED, q=f"#{args.text('hashtag')}", order="relevance", videoDuration=length)
-    return (yield from _with_facts(_SEARCHED.page(args, answer), args))
+    return (yield from _with_video_data(_SEARCHED.page(args, answer), args))
 
 
 def _since(args: Args) -> str | None:
-    """Return the start of the search period as ISO 8601, or None without a period."""
+    """Return the start of the search period as ISO 8601; None without a period."""
     chosen = args.text_or_none("uploadDate")
     if chosen is None:
         return None
     today = datetime.fromtimestamp(args.now_at, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    return (today - timedelta(days=_BACK.get(chosen, 0))).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (today - timedelta(days=_DAYS_BEFORE.get(chosen, 0))).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _with_facts(page: Page, args: Args) -> Steps:
-    """Return the page with all facts about its videos, without those that are deleted or private."""
+def _with_video_data(page: Page, args: Args) -> Steps:
+    """Return the page with all data of its videos. Deleted and private videos are omitted."""
     ids = [str(one["id"]) for one in page.records if one["id"] is not None]
     if not ids or args.values.get("includeExtras") is False:
         return page
-    answer = yield _FACTS.at(args, id=",".join(ids))
+    answer = yield _VIDEO_DATA.at(args, id=",".join(ids))
     known = {one["id"]: one for one in _VIDEOS.records(answer.body, given=args.values)}
     return replace(page, records=[known[one] for one in ids if one in known])

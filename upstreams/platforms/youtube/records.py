@@ -32,18 +32,18 @@ def _unless_hidden(subscribers: int | None, hidden: Any) -> int | None:
     return None if hidden is True else subscribers
 
 
-def _length(told: Any) -> int | None:
-    """Return the length of a video in seconds, or None for a live or upcoming one."""
-    return duration(told) or None
+def _length(value: Any) -> int | None:
+    """Return the length of a video in seconds; None for a live or upcoming video."""
+    return duration(value) or None
 
 
 def _restricted(rating: Any) -> bool | None:
-    """Whether only adults may watch the video. An object without the mark means that it is unrestricted."""
+    """Whether only adults may watch the video. Without a mark, the video is unrestricted."""
     return rating.get("ytRating") == "ytAgeRestricted" if isinstance(rating, dict) else None
 
 
 def _channel_in(address: str | None) -> str | None:
-    """Return the id in a channel's address, because some feeds write the id itself without its first letters."""
+    """Return the id in a channel's URL, because some feeds contain the id itself without its first letters."""
     before, found, channel_id = (address or "").partition("/channel/")
     return channel_id if before and found and channel_id else None
 
@@ -76,7 +76,7 @@ channel_feed_of = record_map(
     url=read.text("url"),
     joined_at=read.instant("published_at"),
 )
-"""A channel from the head of its feed."""
+"""A channel, from the head of its feed."""
 video_of = record_map(
     post,
     id=_ID,
@@ -111,7 +111,7 @@ item_of = record_map(
     thumbnail_url=_PICTURE,
     published_at=read.instant("contentDetails.videoPublishedAt"),
 )
-"""A video as an entry of a playlist. `snippet.publishedAt` is the time when it was added."""
+"""A video in a playlist. `snippet.publishedAt` is the time at which it was added."""
 _FOUND_ID = read.text("id.videoId")
 found_of = record_map(
     post,
@@ -123,7 +123,7 @@ found_of = record_map(
     published_at=_PUBLISHED,
     ext={"live": read.text("snippet.liveBroadcastContent")},
 )
-"""A video from a search. Its texts are escaped, and its description is shortened."""
+"""A video from a search. Its texts are HTML-escaped, and its description is shortened."""
 entry_of = record_map(
     post,
     id=read.text("extra.yt.videoId"),
@@ -140,7 +140,7 @@ entry_of = record_map(
     likes=read.count("extra.media.group.community.starRating.count"),
     published_at=read.instant("published_at"),
 )
-"""A video from an entry of a feed."""
+"""A video, from an entry of a feed."""
 embed_of = record_map(
     post,
     id=read.given("url"),

@@ -10,7 +10,7 @@ from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, Upstr
 from upstreams.model.fields import part, parts, text
 from upstreams.model.steps import Answer
 
-_OURS = {
+_PARAM_OF_NAME = {
     "regionCode": "region",
     "hl": "language",
     "q": "query",
@@ -18,7 +18,7 @@ _OURS = {
     "parentId": "continuationToken",
     "videoId": "url",
 }
-"""The parameter that a refusal names -> our parameter."""
+"""Maps the parameter in a refusal to our parameter."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
@@ -35,12 +35,12 @@ def judge(answer: Answer) -> UpstreamError | None:
         return None  # the key is invalid, regardless of the calling address
     if (refusal := _REASONS.get(reason)) is not None:
         return refusal(message, answer)
-    ours = _OURS.get(text(first, "location") or "") if answer.status == 400 else None
+    ours = _PARAM_OF_NAME.get(text(first, "location") or "") if answer.status == 400 else None
     return InvalidArgument(ours, f"is refused by YouTube: {message}") if ours else None
 
 
 def _judge_page(status: int) -> UpstreamError | None:
-    """Return the error for a status of oEmbed or of a feed, which give no reason."""
+    """Return the error for a status of oEmbed or of a feed, whose answers contain no reason."""
     if status in (401, 403):
         return NotFound("The owner restricts who may see or embed it.", reason="account_private")
     return NotFound("YouTube does not have this video.") if status == 400 else None
@@ -49,7 +49,7 @@ def _judge_page(status: int) -> UpstreamError | None:
 def _until_reset_s(answer: Answer) -> float | None:
     """Return the seconds until the daily quota resets.
 
-    It resets at midnight Pacific time, which has passed by 8:00 UTC all year.
+    It resets at midnight Pacific time, which is at 8:00 UTC at the latest in all seasons.
     """
     try:
         now = parsedate_to_datetime(answer.headers.get("date", "")).astimezone(UTC)

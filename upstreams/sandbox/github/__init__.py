@@ -1,4 +1,4 @@
-"""The stand-in of GitHub: accounts, repositories, releases, issues and search by REST, GraphQL, and raw files."""
+"""The stand-in of GitHub: accounts, repositories, releases, issues and search over REST and GraphQL, and raw files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def _releases(request: SandboxRequest) -> SandboxReply:
 
 
 def _issues(request: SandboxRequest) -> SandboxReply:
-    """Return issues, newest first. Open issues have odd numbers, so a list of one state has every second number."""
+    """Return issues, newest first.
+
+    Open issues have odd numbers, so a list of one state contains every second number.
+    """
     name, state = _name(request), request.query.get("state", "open")
     step = 1 if state == "all" else 2
     newest = invented.total("issues", name) * 2 - (state == "open")
@@ -115,7 +118,7 @@ def _guarded(pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> 
 
 
 def _raw(request: SandboxRequest) -> SandboxReply:
-    """Return the readme, the only file of a repository."""
+    """Return the readme, which is the only file of a repository."""
     if "throttled" in request.path:
         return SandboxReply("429: Too Many Requests", 429, {"retry-after": "30"})
     if "broken" in request.path:

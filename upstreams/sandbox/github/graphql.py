@@ -1,4 +1,7 @@
-"""The stand-in of GitHub's GraphQL API: the same facts as in the REST API, with the fields that a query selects."""
+"""The stand-in of GitHub's GraphQL API.
+
+It returns the same data as the REST API, with the fields that a query selects.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _TOKEN = re.compile(r"\.\.\. *on *\w+|[\w]+|[{}:]")
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One selected field, named `key` in the answer; or, if `on` is a type, the fields that apply only to that type."""
+    """One selected field, named `key` in the answer. If `on` is a type, the fields that apply only to that type."""
 
     key: str
     name: str
@@ -68,7 +71,7 @@ def _fields_of(query: str) -> tuple[_Field, ...]:
 
 
 def _fields(tokens: list[str]) -> tuple[_Field, ...]:
-    """Return the fields up to the closing brace, removing the tokens that are read from the front of `tokens`."""
+    """Return the fields up to the closing brace. Tokens that were read are removed from the front of `tokens`."""
     fields: list[_Field] = []
     while (key := tokens.pop(0)) != "}":
         name, inner = key, tuple[_Field, ...]()
@@ -160,7 +163,7 @@ def _repository(variables: Mapping[str, Any]) -> Invented:
 
 
 def _releases(full_name: str, variables: Mapping[str, Any]) -> Invented:
-    """Return a page of the list; a cursor is the position after which the page starts."""
+    """Return a page of the list. A cursor is the position after which the page starts."""
     start = int(variables["after"] or 0)
     end, last = start + variables["first"], invented.total("releases", full_name)
     places = range(start, min(end, last))

@@ -1,4 +1,4 @@
-"""The bodies of GitHub's stand-in. Each depends only on its subject, so that all calls agree with each other."""
+"""The bodies of GitHub's stand-in. Each depends only on its subject, so that all calls are consistent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Invented = dict[str, Any]
 
 
 def total(*subject: object) -> int:
-    """Return the number of rows in a subject's list: more than one page of the default size."""
+    """Return the number of rows in a subject's list, which is more than one page of the default size."""
     return seeded("github", "total", *subject).randrange(41, 70)
 
 
@@ -110,7 +110,7 @@ def repo(full_name: str) -> Invented:
 
 
 def single_repo(full_name: str) -> Invented:
-    """Return a repository as its own endpoint returns it, the only one that counts watchers."""
+    """Return a repository as its own endpoint returns it. No other endpoint returns the number of watchers."""
     rng = seeded("github", "watchers", full_name)
     return {**repo(full_name), "subscribers_count": rng.randrange(2_000), "network_count": rng.randrange(4_000)}
 
@@ -159,7 +159,7 @@ def release(full_name: str, place: int) -> Invented:
 
 
 def issue(full_name: str, number: int) -> Invented:
-    """Return an issue, or a pull request if the last digit is above 6; odd numbers are open."""
+    """Return an issue, or a pull request if the last digit is above 6. Odd numbers are open."""
     rng = seeded("github", "issue", full_name, number)
     state = "open" if number % 2 else "closed"
     kind = "pull" if number % 10 > 6 else "issues"
@@ -203,7 +203,7 @@ def comment(full_name: str, number: int, place: int) -> Invented:
 
 
 def known_comment(full_name: str, comment_id: int) -> Invented:
-    """Return the comment with an id; the id does not determine the issue here."""
+    """Return the comment with an id. The id does not determine its issue."""
     return _comment(full_name, comment_id % 1_000 + 1, comment_id)
 
 

@@ -29,13 +29,13 @@ from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, r
 _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
 _FOUND = 245
-"""Results of every search: three pages of a collecting walk."""
+"""The number of results of every search: three pages of a collecting walk."""
 _GONE, _ABSENT = 40, 404
-"""The position of a deleted item in Firebase's lists, and its number."""
+"""The position of the deleted item in Firebase's lists, and its number."""
 _BY_DATE = {"story": "newstories", "job": "jobstories"}
-"""For tags of Algolia: the list of Firebase with the same newest items."""
+"""Maps tags of Algolia to the list of Firebase with the same newest items."""
 _BOUND = re.compile(r"created_at_i([<>])=?(\d+)")
-"""A bound on the time of results, in Unix seconds."""
+"""A limit on the time of results, in Unix seconds."""
 
 
 def _refused(subject: str) -> SandboxReply | None:
@@ -54,7 +54,7 @@ def _refused(subject: str) -> SandboxReply | None:
 
 
 def _hit(item_id: int, about: str = "", at: int | None = None) -> Json:
-    """Return a story as a search result: with the words of the query, at the requested instant."""
+    """Return a story as a search result, with the words of the query and the requested time."""
     story, at = story_of(item_id, about), item_time(item_id) if at is None else at
     hit = {
         "_highlightResult": {"title": {"matchLevel": "none", "matchedWords": [], "value": story["title"]}},
@@ -91,7 +91,7 @@ def _comment_hit(story_id: int) -> Json:
 
 
 def _search(request: SandboxRequest) -> SandboxReply:
-    """Return a page of hits, counted from 0, newest first, which is also the order of relevance here."""
+    """Return a page of hits, newest first. Pages are counted from 0. Sorting by relevance returns the same order."""
     query = request.query.get("query", "")
     subject = f"{query} {request.query.get('tags', '')}"
     if "missing" not in subject and (refused := _refused(subject)) is not None:
@@ -115,7 +115,10 @@ def _search(request: SandboxRequest) -> SandboxReply:
 
 
 def _asked_time(request: SandboxRequest, place: int) -> int | None:
-    """Return the instant of a result, evenly spaced within the requested span from its end; None without a span."""
+    """Return the time of a result.
+
+    Results are evenly spaced, from the end of the requested span; None without a span.
+    """
     bounds = dict(_BOUND.findall(request.query.get("numericFilters", "")))
     if not {">", "<"} <= bounds.keys():
         return None
@@ -124,7 +127,7 @@ def _asked_time(request: SandboxRequest, place: int) -> int | None:
 
 
 def _found(query: str, tags: str) -> list[int]:
-    """Return the items that a search finds; without a query, the existing items of Firebase's list."""
+    """Return the items that match a search; without a query, the existing items of Firebase's list."""
     subject = f"{query} {tags}"
     if "missing" in subject:
         return []
@@ -200,7 +203,7 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
 
 
 def _firebase_comment(story_id: int, place: int) -> Json:
-    """Return a comment from `comment_of`'s threads: positions above a hundred are replies to a position below."""
+    """Return a comment from the threads of `comment_of`. Positions above a hundred are replies to lower positions."""
     comment = comment_of(story_id, place, ())
     parent = story_id if place < REPLIES_FROM else comment_id(story_id, place % REPLIES_FROM)
     body = {"id": comment["id"], "parent": parent, "time": comment["created_at_i"], "type": "comment"}

@@ -8,12 +8,12 @@ from typing import Any
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence
 
 ROWS = 45
-"""Rows of every list: three pages of the default size."""
+"""The number of rows of every list, which fill three pages of the default size."""
 A_COMMENT, ITS_STORY = 2_921_983, 2_921_557
-"""The number of a comment in Firebase's documentation, and of its story."""
+"""The numbers of a comment and of its story, as in Firebase's documentation."""
 REPLIES_FROM = 100
 COMMENTS_FROM = 90_000_000_000
-"""Numbers from here on are comments: this base, plus a thousand times the story's number, plus the position in its
+"""Numbers from here on are comments: this base, plus a thousand times the story's number, plus the position in the
 thread."""
 
 Json = dict[str, Any]
@@ -36,19 +36,22 @@ def comment_id(story_id: int, place: int) -> int:
 
 
 def item_time(item_id: int) -> int:
-    """Return the time of an item: later items have higher numbers, and comments follow their story within minutes."""
+    """Return the time of an item.
+
+    Items with higher numbers are newer, and comments follow their story within minutes.
+    """
     if found := place_of(item_id):
         return item_time(found[0]) + 60 * found[1]
     return EPOCH_S + item_id % 100_000_000
 
 
 def iso(seconds: int) -> str:
-    """Return an instant in Algolia's format."""
+    """Return a time in Algolia's format."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def story_of(item_id: int, about: str = "") -> Json:
-    """Return a story in a format of neither API; every tenth is a question, with a text instead of a link."""
+    """Return a story, in a format that neither API uses. Every tenth is a question, with a text instead of a link."""
     rng = seeded("hackernews", item_id)
     asks = item_id % 10 == 0
     title = f"{about and f'{about}: '}{sentence(rng).rstrip('.')}"
@@ -68,7 +71,7 @@ def threads_of(story_id: int) -> int:
 
 
 def comment_of(story_id: int, place: int, replies: tuple[int, ...], parent_id: int | None = None) -> Json:
-    """Return a comment of a thread; the one at the fifth position is deleted."""
+    """Return a comment of a thread. The comment at the fifth position is deleted."""
     item_id = comment_id(story_id, place)
     rng, at, gone = seeded("hackernews", item_id), item_time(item_id), place == 5
     return {

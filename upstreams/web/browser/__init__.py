@@ -1,1 +1,1 @@
-"""Pages in the operator's Chromium, controlled through its DevTools WebSocket (decisions 21)."""
+"""Pages in the operator's Chromium, which is controlled over its DevTools WebSocket (decisions 21)."""

@@ -43,7 +43,7 @@ _FOCUS: Final = (
 
 
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One action."""
+    """One action of a session."""
 
     type: Annotated[str, Meta(description=f"One of {', '.join(get_args(Kind))}.", examples=["click"])]
     url: Annotated[str | None, Meta(description="The address that goto opens.", examples=["https://example.com/"])] = (
@@ -135,7 +135,7 @@ async def perform(page: BrowserPage, action: Action, scrape: Scrape) -> dict[str
         UpstreamError, LimitError: The action failed.
     """
     try:
-        return await _DEEDS[action.type](page, action, scrape)
+        return await _RUNNERS[action.type](page, action, scrape)
     except CommandRefused as exc:
         raise UpstreamFailed(SOURCE, f"the page navigated away in the meantime ({exc})") from exc
 
@@ -202,7 +202,7 @@ async def _picture(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[s
 
 
 async def _found(page: BrowserPage, action: Action, script: str) -> Any:
-    """Return the value of a script about the action's element, once that element exists.
+    """Wait for the action's element, and return the value of a script about it.
 
     Raises:
         NotFound: No element matched in time.
@@ -214,7 +214,7 @@ async def _found(page: BrowserPage, action: Action, script: str) -> Any:
     raise NotFound("Timed out: no element matched the selector.", reason="selector_absent")
 
 
-_DEEDS: Final[dict[str, Callable[[BrowserPage, Action, Scrape], Awaitable[dict[str, Any]]]]] = {
+_RUNNERS: Final[dict[str, Callable[[BrowserPage, Action, Scrape], Awaitable[dict[str, Any]]]]] = {
     "goto": _goto,
     "click": _click,
     "type": _type,

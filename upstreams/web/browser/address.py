@@ -11,7 +11,7 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 20.0
 """The timeout for the browser's first answer on a new connection.
 
-A single page can block the browser for seconds: 40 MB sent by a page take 2.6 s of an idle core.
+A single page can block the browser for seconds: a page that sends 40 MB keeps an idle core busy for 2.6 s.
 """
 
 

@@ -21,13 +21,13 @@ from upstreams.web.browser.wanted import SOURCE
 from upstreams.web.browser.watch import PageWatch
 
 NOWHERE: Final = "http://127.0.0.1:1"
-"""The proxy of every page's context: an address without a listener."""
+"""The proxy of every page's context: an address where nothing listens."""
 FLAG: Final = "--webrtc-ip-handling-policy=disable_non_proxied_udp"
-"""The flag that a browser must have been started with, because it prevents packets from bypassing the proxy."""
+"""A flag that the browser must have been started with. It prevents packets from bypassing the proxy."""
 
 
 class Browser:
-    """Opens pages in the browser at an address. All their requests go through `exchange`, a guard."""
+    """Opens pages in the browser at an address. All requests of the pages go through `exchange`, a guard."""
 
     def __init__(
         self,
@@ -35,19 +35,19 @@ class Browser:
         *,
         contact: str = "",
         warn: Callable[[str], None] = lambda _: None,
-        bounds: PageBounds = PageBounds(),  # noqa: B008 - it cannot change
+        bounds: PageBounds = PageBounds(),  # noqa: B008 - the default is immutable
     ) -> None:
-        """Create the browser. `warn` is called once per browser start with the problem of an unusable browser."""
+        """Create the browser. If it is unusable, `warn` is called with the problem, once per browser start."""
         self._url = url
         self._contact = contact
         self._warn = warn
         self.renderers = Renderers(bounds)
         self.exchange: Exchange
-        """Set once, when the node's sites are made."""
+        """Set once, when the node's sites are created."""
         self._checked = ""
-        """The address of the browser whose flags were checked."""
+        """The address of the browser whose flags were checked last."""
         self._problem = ""
-        """The reason that this browser cannot be used."""
+        """The reason why this browser cannot be used."""
         self.pages_open = 0
         self.pages_total = 0
 
@@ -56,13 +56,13 @@ class Browser:
 
         Raises:
             SourceUnusable: The browser was started without the required flag.
-            httpx.RequestError: The browser is not there.
+            httpx.RequestError: The browser cannot be reached.
         """
         address = await find_browser(self._url)
         if address.path != self._checked:
             async with open_devtools(address) as devtools:
                 problem = await _problem_of(devtools)
-                await self.renderers.meet(devtools, address.port)
+                await self.renderers.detect_local(devtools, address.port)
             self._checked, self._problem = address.path, problem
             if problem:
                 self._warn(problem)
@@ -80,7 +80,7 @@ class Browser:
             PageTooCostly: The page used up the time or the memory of a page.
             UpstreamFailed: The page crashed.
             SourceUnusable: The browser was started without the required flag.
-            httpx.RequestError: The browser is not there, or ended.
+            httpx.RequestError: The browser cannot be reached, or ended.
         """
         failure: Exception | None = None
         address = await self.reach()
@@ -94,10 +94,10 @@ class Browser:
                     watch = page.watch
                     nursery.start_soon(_watch, page, nursery.cancel_scope)
                     yield page
-                except Exception as exc:  # noqa: BLE001 - raised below, outside of the nursery that wraps it in a group
+                except Exception as exc:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it in a group
                     failure = exc
                     if watch is not None and watch.verdict is None:
-                        watch.verdict = watch.judge()  # a crash fails the block before the watch looks again
+                        watch.verdict = watch.judge()  # a crash fails the block before the watch measures again
                 finally:
                     devtools.observers.clear()  # a later event would start work in a nursery that is closing
                 nursery.cancel_scope.cancel()
@@ -110,11 +110,11 @@ class Browser:
 
     @asynccontextmanager
     async def attached(self, target_id: str) -> AsyncIterator[BrowserPage]:
-        """Yield a page that another connection holds, for use within the block.
+        """Yield a page that another connection holds, for the duration of the block.
 
         Raises:
             CommandRefused: The page no longer exists.
-            httpx.RequestError: The browser is not there, or ended.
+            httpx.RequestError: The browser cannot be reached, or ended.
         """
         async with open_devtools(await self.reach()) as devtools:
             session = (await devtools.call("Target.attachToTarget", targetId=target_id, flatten=True))["sessionId"]
@@ -123,7 +123,7 @@ class Browser:
             yield page
 
     async def _opened(self, devtools: DevTools, nursery: trio.Nursery, look: Look, may_visit: MayVisit) -> BrowserPage:
-        """Open the page. Its context ends with the connection, so it needs no cleanup."""
+        """Open the page. Its context ends with the connection, so no cleanup is needed."""
         try:
             made = await devtools.call(
                 "Target.createBrowserContext", disposeOnDetach=True, proxyServer=NOWHERE, proxyBypassList="<-loopback>"
@@ -145,7 +145,7 @@ class Browser:
 
 
 async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
-    """Cancel the work in a page that must end."""
+    """Cancel the work in a page that must be closed."""
     assert page.watch is not None, "the connection makes the page"
     await page.watch.keep()
     if page.watch.verdict is not None:
@@ -153,10 +153,10 @@ async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
 
 
 async def try_browser(url: str) -> None:
-    """Reach a browser the way a node does.
+    """Connect to a browser in the same way as a node does.
 
     Raises:
-        ConnectionError: The browser is not there, or cannot be used.
+        ConnectionError: The browser cannot be reached, or cannot be used.
     """
     try:
         await Browser(url).reach()
@@ -165,7 +165,10 @@ async def try_browser(url: str) -> None:
 
 
 async def _problem_of(devtools: DevTools) -> str:
-    """Return why a browser cannot be used, or an empty text: its pages could send packets past their proxy."""
+    """Return why a browser cannot be used; "" if it can.
+
+    It cannot be used if its pages could send packets past their proxy.
+    """
     try:
         line = (await devtools.call("SystemInfo.getInfo")).get("commandLine", "")
     except CommandRefused:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ANSWER_BYTES_MAX: Final = 65_536
 
 Observe = Callable[[str, Mapping[str, Any]], None]
-"""A function that takes the name of an event and its members, without waiting."""
+"""A function that receives the name of an event and its members. It must not block."""
 
 
 class CommandRefused(Exception):
@@ -37,7 +37,7 @@ class CommandRefused(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A command without a result yet."""
+    """A command whose result has not arrived."""
 
     session: str
     answered: trio.Event = field(default_factory=trio.Event)
@@ -45,7 +45,10 @@ class _Waiting:
 
 
 class DevTools:
-    """A client of the DevTools protocol. `observers` take the events of a session, by its id."""
+    """A client of the DevTools protocol.
+
+    `observers` maps session ids to the function that receives the session's events.
+    """
 
     def __init__(self, socket: BrowserSocket) -> None:
         self._socket = socket
@@ -114,10 +117,10 @@ async def find_browser(url: str) -> BrowserAddress:
     """Return the WebSocket address of the browser at this URL.
 
     Raises:
-        httpx.RequestError: The browser is not there.
+        httpx.RequestError: The browser cannot be reached.
     """
     origin, _ = origin_of(url)
-    if origin.scheme == "http":  # Chromium answers only to the host name localhost
+    if origin.scheme == "http":  # Chromium answers only if the host name is localhost
         origin = Origin(origin.scheme, await _address_of(origin), origin.port)
     async with open_transport(max_connections=1, body_bytes_max=_ANSWER_BYTES_MAX, connect_s=CONNECT_S) as transport:
         answer = await transport.exchange(HttpCall("GET", origin, "/json/version"), trio.current_time() + ANSWER_S)
@@ -125,7 +128,7 @@ async def find_browser(url: str) -> BrowserAddress:
         _, path = origin_of(orjson.loads(answer.body)["webSocketDebuggerUrl"].replace("ws", "http", 1))
     except (KeyError, TypeError, ValueError, AttributeError, httpx.InvalidURL, httpx.TransportError) as exc:
         raise httpx.RemoteProtocolError("the server there is not a browser with DevTools") from exc
-    # Use host and port of the setting: inside a container, the browser reports only its internal address.
+    # Use the host and port from the setting: inside a container, the browser reports only its internal address.
     return BrowserAddress(origin.host, origin.port, path, origin.scheme == "https")
 
 
@@ -142,8 +145,8 @@ async def open_devtools(address: BrowserAddress) -> AsyncIterator[DevTools]:
     """Yield a connection that lasts as long as the block.
 
     Raises:
-        httpx.ConnectError, httpx.ConnectTimeout: The browser is not there.
-        BrowserLost: The connection ended while the block ran, which was then cancelled.
+        httpx.ConnectError, httpx.ConnectTimeout: The browser cannot be reached.
+        BrowserLost: The connection ended while the block ran. The block was cancelled.
     """
     from upstreams.web.browser.socket import connect, open_socket  # noqa: PLC0415 - few nodes have a browser
 
@@ -161,7 +164,7 @@ async def open_devtools(address: BrowserAddress) -> AsyncIterator[DevTools]:
             nursery.start_soon(read, devtools)
             yield devtools
             is_done = True
-        except Exception as exc:  # noqa: BLE001 - raised below, outside of the nursery that wraps it in a group
+        except Exception as exc:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it in a group
             failure = exc
         nursery.cancel_scope.cancel()
     if failure is not None:

@@ -1,6 +1,6 @@
-"""Pages that sessions hold open: one connection holds a page and makes its requests, others work in it for a while.
+"""Pages that sessions hold open: one connection holds a page and makes its requests, others use it temporarily.
 
-The browser knows a page by a name, so any node can work in a page that another node holds.
+The browser identifies pages by id, so any node can use a page that another node holds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OPEN_S: Final = 30.0
 RUN_S: Final = 50.0
 _READ_S: Final = 20.0
 RESULT_LETTERS_MAX: Final = 12_000_000
-"""The maximum letters of the pages and pictures of one call. Actions beyond it are not run."""
+"""The maximum total characters of the HTML and pictures of one call. Actions beyond it are not run."""
 
 
 class HeldPages:
@@ -38,7 +38,7 @@ class HeldPages:
         self._rendering = rendering
         self._site = site
         self._held: dict[str, BrowserPage] = {}
-        """The pages that this node holds, by their ids in the browser."""
+        """The pages that this node holds, by their id in the browser."""
 
     @asynccontextmanager
     async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
@@ -74,10 +74,10 @@ class HeldPages:
             raise UpstreamFailed(SOURCE, "the page did not open in time", passing=True)
 
     async def run(self, target_id: str, actions: Sequence[Action], *, account_id: str) -> dict[str, Any]:
-        """Run an account's actions up to the first failure. Return their results and the page's address.
+        """Run an account's actions until the first failure. Return their results and the page's address.
 
         Raises:
-            InvalidArgument: The browser cannot read the selector of an action. No action ran.
+            InvalidArgument: The browser cannot parse the selector of an action. No action ran.
             PageTooCostly: The page used up the time or the memory of a page.
             UpstreamError: The page or the browser is gone, or does not answer.
         """
@@ -134,7 +134,7 @@ class HeldPages:
 
 
 async def _check_selectors(page: BrowserPage, actions: Sequence[Action]) -> None:
-    """Reject selectors that the browser cannot read, before any action runs.
+    """Reject selectors that the browser cannot parse, before any action runs.
 
     Raises:
         InvalidArgument: A selector is invalid; the error names the field.

@@ -1,4 +1,4 @@
-"""The two looks of a reader, desktop screen and phone, each with a User-Agent."""
+"""The two appearances of a visitor, desktop and phone, each with a screen and a User-Agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ENGINE: Final = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0"
 
 
 class Look(NamedTuple):
-    """The screen of a page in CSS pixels, and the User-Agent: a common browser's name, followed by ours."""
+    """The screen of a page in CSS pixels, and its User-Agent: the name of a common browser, followed by ours."""
 
     width: int
     height: int
@@ -28,5 +28,5 @@ PHONE: Final = Look(
 
 
 def look_of(*, mobile: bool) -> Look:
-    """Return the look that the caller requests."""
+    """Return the appearance that the caller requests."""
     return PHONE if mobile else DESK

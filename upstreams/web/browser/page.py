@@ -1,4 +1,4 @@
-"""A page that is open in the browser: visits, content and screenshots. Only our own small scripts are added to it."""
+"""A page that is open in the browser: visits, content and screenshots. Only our own small scripts run in it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from upstreams.web.browser.wanted import SOURCE
 from upstreams.web.browser.watch import PageWatch
 
 SETTLE_S: Final = 10.0
-"""The maximum seconds to wait until a page is idle. After that, it is read in its current state."""
+"""The maximum seconds to wait until a page is idle. After that, the page is read in its current state."""
 QUIET_S: Final = 0.5
-"""The seconds without loading after which a page counts as idle."""
-_LOOK_S: Final = 0.1
+"""The number of seconds without loading after which a page counts as idle."""
+_CHECK_EVERY_S: Final = 0.1
 LETTERS_MAX: Final = 10 * 1024 * 1024
-"""The maximum letters of a page's HTML."""
+"""The maximum number of characters of a page's HTML."""
 HEIGHT_MAX: Final = 10_000
 """The maximum height of a screenshot in CSS pixels."""
 PNG_LETTERS_MAX: Final = 4_000_000
-"""The maximum letters of a PNG in base64. A larger screenshot becomes a JPEG."""
+"""The maximum number of base64 characters of a PNG. A larger screenshot becomes a JPEG."""
 JPEG_LETTERS_MAX: Final = 8_000_000
 _SCRIPT_MS: Final = 5_000
 _READ_HTML: Final = """(() => {
@@ -35,7 +35,8 @@ _READ_HTML: Final = """(() => {
   return html.length > %d ? null : (type ? "<!DOCTYPE " + type.name + ">" : "") + html;
 })()"""
 _NO_CALLS: Final = "delete window.RTCPeerConnection; delete window.webkitRTCPeerConnection;"
-"""Calls between browsers bypass the context's proxy. The operator's flag blocks them, and so does this earlier."""
+"""WebRTC calls between browsers would bypass the context's proxy. The operator's flag blocks them; this script removes
+their API."""
 
 
 class PageIds(NamedTuple):
@@ -51,14 +52,14 @@ class BrowserPage:
     def __init__(
         self, devtools: DevTools, session: str, frame: str, resources: Resources | None = None, *, context: str = ""
     ) -> None:
-        """Create it. Without `resources`, another connection makes its requests. `frame` is also the page's id."""
+        """Without `resources`, another connection makes the page's requests. `frame` is also the page's id."""
         self.devtools = devtools
         self._session = session
         self.frame = frame
         self.context = context
         self.resources = resources
         self.watch: PageWatch | None = None
-        """Set by the connection that makes the page."""
+        """Set by the connection that makes the page's requests."""
         self._is_loading = False
         self.is_crashed = False
         self.events: Counter[str] = Counter()
@@ -66,7 +67,7 @@ class BrowserPage:
         devtools.observers[session] = self._observe
 
     async def prepare(self, look: Look, contact: str) -> None:
-        """Apply the look, pause the page's requests, and dismiss whatever would block its scripts."""
+        """Apply the appearance, pause the page's requests, and dismiss dialogs, which would block its scripts."""
         await self.call("Page.enable")
         await self.call("Performance.enable")
         await self.call("Fetch.enable", patterns=[{"urlPattern": "*"}])
@@ -79,7 +80,7 @@ class BrowserPage:
         await self.call("Emulation.setUserAgentOverride", userAgent=look.named(contact))
 
     async def call(self, method: str, **params: Any) -> Mapping[str, Any]:
-        """Like `DevTools.call`, in this page."""
+        """Like `DevTools.call`, for this page."""
         return await self.devtools.call(method, self._session, **params)
 
     def _observe(self, method: str, params: Mapping[str, Any]) -> None:
@@ -140,7 +141,7 @@ class BrowserPage:
         with trio.move_on_after(within_s) as settling:
             quiet_since = trio.current_time()
             while trio.current_time() < quiet_since + QUIET_S:
-                await trio.sleep(_LOOK_S)
+                await trio.sleep(_CHECK_EVERY_S)
                 if self._is_loading or (self.resources is not None and self.resources.in_flight):
                     quiet_since = trio.current_time()
                 if self.is_crashed or (self.resources is not None and self.resources.refusal is not None):
@@ -161,7 +162,7 @@ class BrowserPage:
             raise self.resources.refusal
 
     async def evaluate(self, expression: str) -> Any:
-        """Return the value of our script, run in a world that the page's scripts cannot see.
+        """Return the value of our script. It runs in a world that the page's scripts cannot see.
 
         Raises:
             CommandRefused: The script failed or took too long, or the page is gone.
@@ -196,30 +197,30 @@ class BrowserPage:
         return str(await self.evaluate("location.href"))
 
     async def takes(self, selector: str) -> bool:
-        """Return whether the browser can read a CSS selector. Its syntax may differ from our own reader's."""
+        """Return whether the browser can parse a CSS selector. Our own parser may accept a different syntax."""
         given = orjson.dumps(selector).decode()
         script = f"try {{ document.createDocumentFragment().querySelector({given}); true }} catch (refusal) {{ false }}"
         return bool(await self.evaluate(script))
 
     async def wait_for(self, selector: str) -> None:
-        """Wait until an element matches a CSS selector. The caller sets the deadline.
+        """Wait until an element matches a CSS selector. The caller must set a deadline.
 
         Raises:
             UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
         """
         expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
-        while not await self._is_so(expression):
+        while not await self._is_true(expression):
             self.check()
-            await trio.sleep(_LOOK_S)
+            await trio.sleep(_CHECK_EVERY_S)
 
-    async def _is_so(self, expression: str) -> bool:
+    async def _is_true(self, expression: str) -> bool:
         try:
             return bool(await self.evaluate(expression))
         except CommandRefused:
-            return False  # the page is navigating
+            return False  # the page is navigating, so the script cannot run
 
     async def picture(self, *, whole: bool = False, kind: str = "png") -> tuple[str, str]:
-        """Return the type and base64 of a screenshot, of the window or of the whole page up to the maximum height.
+        """Return the media type and the base64 of a screenshot: of the window, or of the page up to the maximum height.
 
         Raises:
             NotFound: The screenshot is too large.

@@ -1,6 +1,6 @@
-"""Processes of a local browser, as Linux shows them in `/proc`: find, measure, slow down and end them.
+"""Finds, measures, slows down and ends processes of a local browser, as listed by Linux in `/proc`.
 
-A signal is sent only to a process of this node's user that descends from the process listening at the browser's
+A signal is sent only to a process of this node's user that descends from the process that listens at the browser's
 DevTools port. If that cannot be verified (another machine, container or user, or not Linux), there is no local browser
 and no process is touched.
 """
@@ -19,11 +19,11 @@ _PROC: Final = Path("/proc")
 _LISTENS: Final = "0A"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PARENTS_MAX: Final = 4
-"""A renderer is a child of the browser's zygote, or of a zygote's child."""
+"""A renderer is a child of the browser's zygote, or a child of such a child."""
 
 
 class ProcessUsage(NamedTuple):
-    """The CPU seconds of a process since it started, and its memory now if it is known."""
+    """The CPU seconds that a process has used, and its current memory if known."""
 
     cpu_s: float
     memory_bytes: int | None = None
@@ -31,7 +31,7 @@ class ProcessUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocalBrowser:
-    """A browser of this machine and user. Its renderers are forked from the `zygotes`."""
+    """A browser on this machine, run by this user. Its renderers are forked from the `zygotes`."""
 
     pid: int
     zygotes: tuple[int, ...]
@@ -46,8 +46,8 @@ class LocalBrowser:
                         found[pid] = ProcessUsage(_cpu_s(pid), _memory_bytes(pid))
         return found
 
-    def hold_back(self, pid: int, niceness: int) -> None:
-        """Lower the priority of all threads of a renderer; threads that they start later inherit it."""
+    def lower_priority(self, pid: int, niceness: int) -> None:
+        """Lower the priority of all threads of a renderer. Threads that they start later inherit it."""
         if self._has(pid):
             for thread in _names(_PROC / str(pid) / "task"):
                 with suppress(OSError):
@@ -55,9 +55,9 @@ class LocalBrowser:
                         os.setpriority(os.PRIO_PROCESS, int(thread), niceness)
 
     def end(self, pid: int) -> bool:
-        """End a renderer immediately. Return whether it belonged to this browser."""
+        """End a renderer immediately. Return False if it does not belong to this browser."""
         try:
-            descriptor = os.pidfd_open(pid)  # a pidfd stays bound to the process even if the id is reused
+            descriptor = os.pidfd_open(pid)  # a pidfd refers to the same process even if the id is reused
         except OSError:
             return False
         try:
@@ -78,7 +78,7 @@ class LocalBrowser:
 
 
 def local_browser(pid: int, port: int) -> LocalBrowser | None:
-    """Return the browser with this process id if that process listens at the port on this machine, or else None."""
+    """Return the browser with this process id; None unless that process listens at the port on this machine."""
     try:
         if pid <= 0 or (_PROC / str(pid)).stat().st_uid != os.geteuid() or not _listens(pid, port):
             return None
@@ -89,7 +89,7 @@ def local_browser(pid: int, port: int) -> LocalBrowser | None:
 
 
 def listening_process(port: int) -> int | None:
-    """Return the id of a process of this user that listens at a port of this machine."""
+    """Return the id of a process of this user that listens at a port of this machine; None if there is none."""
     for name in _names(_PROC):
         if name.isdigit():
             with suppress(OSError, ValueError):
@@ -118,7 +118,7 @@ def memory_limit_bytes(pid: int) -> int | None:
         for each in (folder, *folder.parents):
             if each != root and root not in each.parents:
                 break
-            with suppress(OSError, ValueError):  # the root has no limit file; "max" means unlimited
+            with suppress(OSError, ValueError):  # the root cgroup has no limit file; "max" means unlimited
                 limits.append(int((each / name).read_text()))
     known = [limit for limit in limits if limit < _NO_LIMIT_BYTES]
     return min(known, default=None)
@@ -151,7 +151,7 @@ def _listening_inodes(port: int) -> Iterator[str]:
 def _names(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:  # it has just ended
+    except OSError:  # the process has just ended
         return []
 
 

@@ -1,8 +1,8 @@
 """The resource use of a browser's pages, and the limits that keep one page from taking everything.
 
-On this machine (see `processes`), each look limits the memory of every renderer, and lowers the priority of a renderer
-by the CPU time that it has used, so that endless scripts only get otherwise idle time. For a remote browser, only the
-CPU time is known, which it reports over DevTools.
+If the browser runs on this machine (see `processes`), each measurement limits the memory of every renderer, and lowers
+its priority according to the CPU time that it has used. Endless scripts thus get only time that is otherwise idle. A
+remote browser reports only CPU time, over DevTools.
 """
 
 from __future__ import annotations
@@ -17,86 +17,92 @@ from trio.to_thread import run_sync
 from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
-LOOK_S: Final = 0.25
-"""The seconds between two looks. A script can write about one gigabyte per second."""
+MEASURE_EVERY_S: Final = 0.25
+"""The seconds between two measurements. In one second, a script can fill about one gigabyte."""
 USUAL_S: Final = 0.5
-"""The CPU seconds after which the priority of a renderer falls. Many pages are idle by then."""
+"""The CPU seconds after which the priority of a renderer is lowered. Many pages are idle by then."""
 NICENESS_A_S: Final = 8
-"""The increase of a renderer's niceness per further CPU second; after three seconds it is 19, the maximum."""
+"""The increase of a renderer's niceness per further CPU second. It reaches 19, the maximum, after three seconds."""
 NICENESS_MAX: Final = 19
 _CLAIM_S: Final = 5.0
-"""A page crashes within this time after its renderer was ended."""
+"""The seconds after the end of its renderer within which a page reports its crash."""
 
 
 class PageBounds(NamedTuple):
     """The maximum resources of a page."""
 
     cpu_s: float = 10.0
-    """CPU seconds of all its threads. Typical pages take 0.5 to 2, the heaviest about 5."""
+    """CPU seconds of all its threads. Typical pages take 0.5 to 2, heavy pages about 5."""
     cpu_share: float = 0.2
     """Additional CPU seconds per second after the page became idle, because a session may be open for an hour."""
     memory_bytes: int = 1024**3
-    """Memory of a renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
+    """The memory of its renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
 
 
 class Renderers:
-    """The renderers of one browser. All pages of this node share it, and each page triggers looks; most are skipped."""
+    """The renderers of one browser.
+
+    All pages of this node share one instance. Each page requests measurements; most requests are skipped.
+    """
 
     def __init__(self, bounds: PageBounds, now: Callable[[], float] = trio.current_time) -> None:
         self.bounds = bounds
         self._now = now
-        self._looked_at = -inf
+        self._measured_at = -inf
         self._ended_at: dict[int, float] = {}
         self.local: LocalBrowser | None = None
         self.usage: Mapping[int, ProcessUsage] = {}
-        """The usage in the last look, by process id."""
+        """The usage at the last measurement, by process id."""
         self.ended_total = 0
-        """Renderers that were ended because of their memory."""
+        """The number of renderers that were ended because of their memory."""
 
-    async def meet(self, devtools: DevTools, port: int) -> None:
-        """Find out whether a newly seen browser runs on this machine."""
+    async def detect_local(self, devtools: DevTools, port: int) -> None:
+        """Determine whether a newly connected browser runs on this machine."""
         browsers = [one["id"] for one in await _processes(devtools) if one["type"] == "browser"]
         self.local = await run_sync(local_browser, browsers[0], port) if browsers else None
         self.usage, self._ended_at = {}, {}
 
-    async def look(self, devtools: DevTools) -> None:
-        """Measure all renderers, and act on those that exceed a limit; at most every `LOOK_S`."""
-        now = self._now()
-        if now < self._looked_at + LOOK_S:
-            return
-        self._looked_at = inf  # until this look has ended
-        try:
-            await self._look(devtools)
-        finally:
-            self._looked_at = now
+    async def measure(self, devtools: DevTools) -> None:
+        """Measure all renderers and act on those that exceed a limit.
 
-    async def _look(self, devtools: DevTools) -> None:
-        if self.local is None:
-            told = await _processes(devtools)
-            self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in told if one["type"] == "renderer"}
+        Skipped if the last measurement is recent (`MEASURE_EVERY_S`).
+        """
+        now = self._now()
+        if now < self._measured_at + MEASURE_EVERY_S:
             return
-        # In a thread: reading a process's command line waits for the lock of its memory, which a renderer with low
-        # priority may hold for long.
-        self.usage, ended = await run_sync(self._look_here, self.local)
+        self._measured_at = inf  # no other measurement starts until this one has ended
+        try:
+            await self._measure(devtools)
+        finally:
+            self._measured_at = now
+
+    async def _measure(self, devtools: DevTools) -> None:
+        if self.local is None:
+            processes = await _processes(devtools)
+            self.usage = {one["id"]: ProcessUsage(one["cpuTime"]) for one in processes if one["type"] == "renderer"}
+            return
+        # In a thread: reading the command line of a process waits for the lock of its memory, which a renderer with low
+        # priority may hold for a long time.
+        self.usage, ended = await run_sync(self._measure_local, self.local)
         for pid in ended:
             self._ended_at[pid] = self._now()
             self.ended_total += 1
 
-    def _look_here(self, local: LocalBrowser) -> tuple[Mapping[int, ProcessUsage], list[int]]:
-        """Measure and limit the renderers of this machine. Return their usage and the ids of those that were ended."""
+    def _measure_local(self, local: LocalBrowser) -> tuple[Mapping[int, ProcessUsage], list[int]]:
+        """Measure and limit the renderers on this machine. Return their usage and the ids of the ended ones."""
         found, ended = local.renderers(), []
         for pid, usage in found.items():
             if (usage.memory_bytes or 0) > self.bounds.memory_bytes and local.end(pid):
                 ended.append(pid)
             elif (niceness := min(NICENESS_MAX, int(NICENESS_A_S * (usage.cpu_s - USUAL_S)))) > 0:
-                local.hold_back(pid, niceness)
+                local.lower_priority(pid, niceness)
         return found, ended
 
     def claim_end(self, pids: Collection[int]) -> bool:
-        """Return whether a page crashed because its renderer was ended for its memory.
+        """Return whether a page crashed because its renderer was ended for using too much memory.
 
-        `pids` are the renderers that the page is known to have had. If none of them was ended, a renderer that was just
-        ended and that no other page has claimed counts as the page's.
+        `pids` are the known renderers of the page. If none of them was ended, the page claims any renderer that was
+        just ended and that no other page has claimed.
         """
         now = self._now()
         self._ended_at = {pid: at for pid, at in self._ended_at.items() if at + _CLAIM_S > now}

@@ -27,15 +27,16 @@ from upstreams.web.robots import RobotsMemory
 
 _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
-"""The part of the time reserved for reporting a page that used up the rest."""
+"""The seconds of a call that are reserved for reporting a page that used up the rest."""
 _PAGE_S: Final = 5.0
-"""The minimum seconds left for a page whose call has waited for a slot. With less, rendering would be pointless."""
+"""The minimum seconds that a call must have left after it waited for a slot. With less, rendering would be pointless.
+"""
 _READ_S: Final = 2.0
-"""The part of the time reserved for reading a page after the wait for it."""
+"""The seconds of a call that are reserved for reading a page after waiting for it."""
 
 
 class Rendering:
-    """Renders pages, a bounded number at a time, with fair turns between accounts.
+    """Renders pages, a bounded number at a time. Slots are shared fairly between accounts.
 
     One slot is reserved for accounts without a page in the browser, so that one account never occupies all slots.
     """
@@ -59,10 +60,11 @@ class Rendering:
         return self._turns.statistics()
 
     async def may_visit(self, url: str) -> None:
-        """Return a check of whether robots may visit a page.
+        """Return a function that checks whether robots may visit a page.
 
         Raises:
-            UpstreamError, LimitError: Robots may not visit it, or this is unknown.
+            UpstreamError, LimitError: The function raises these if robots must not visit the page, or if this is
+                unknown.
         """
         deadline_at = trio.current_time() + _ROBOTS_S
         args = Args({}, None, self._site.credentials, trio.current_time())
@@ -77,19 +79,19 @@ class Rendering:
             steps.close()
 
     async def _answer(self, wanted: Wanted, deadline_at: float, args: Args) -> Answer | Missing:
-        """Return the robots.txt file, checked in a worker process if it is long."""
+        """Return the robots.txt file. If it is long, a worker process checks it."""
         if isinstance(wanted, Task):
             return await self._site.run_task(wanted, deadline_at, account_id=args.account_id)
         assert isinstance(wanted, Call), "a robots file is one call"
         return await self._site.call_named(wanted, deadline_at, args=args, waits=True)
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """Like `Exchange`: the body is a `RenderWanted`, the body of the answer a `RenderedPage`.
+        """Like `Exchange`. The body of the call is a `RenderWanted`, the body of the answer is a `RenderedPage`.
 
         Raises:
             WorkersBusy: No slot became free in time.
             SourceUnusable: The browser was started without the required flag.
-            httpx.RequestError: The browser is not there, ended, or does not answer.
+            httpx.RequestError: The browser cannot be reached, ended, or does not answer.
         """
         wanted = msgspec.msgpack.decode(call.body, type=RenderWanted)
         ends_at = deadline_at - _ANSWER_S
@@ -128,14 +130,14 @@ class Rendering:
                 return RenderedPage(problem=f"the page closed while it was read ({exc})")
         if page is not None and page.watch is not None and page.watch.has_used_its_time():
             return RenderedPage(problem=str(PageTooCostly()), is_absent=True, is_costly=True)
-        with trio.move_on_after(CONNECT_S):  # the call's time is over: wait no longer, however busy the browser is
+        with trio.move_on_after(CONNECT_S):  # the call's time is over, so wait no longer than this for a busy browser
             await self.browser.reach()  # the browser answers, so the page caused the delay
             return RenderedPage(problem="the page did not finish in time")
         raise httpx.ReadTimeout("the browser did not answer in time")
 
 
 async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) -> RenderedPage:
-    """Return a document as its scripts leave it.
+    """Return a document after its scripts have run.
 
     Raises:
         NotFound: No element matches the selector in `wait_for`.
@@ -149,7 +151,7 @@ async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) ->
             await page.wait_for(wanted.selector)
         if waiting.cancelled_caught:
             raise NotFound("`wait_for` timed out: no element matched.", reason="selector_absent")
-    with trio.move_on_at(deadline_at - _READ_S):  # a wait that is longer than the time left is cut short
+    with trio.move_on_at(deadline_at - _READ_S):  # a wait longer than the remaining time is shortened
         await trio.sleep(wanted.wait_ms / 1_000)
     page.check()
     html, url = await page.html(), await page.url()

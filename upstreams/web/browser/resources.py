@@ -1,9 +1,9 @@
 """All network requests of a page in the browser, fetched by this node. The browser itself connects to no host.
 
-Each request is paused before it is sent, checked by the guard, and fetched over the connection that the guard has
-pinned; then the browser gets the answer. A name that resolves to another address a moment later therefore changes
-nothing, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such as
-a WebSocket or a service worker's script, go to the proxy of its context, which has no listener.
+Each request is paused before it is sent, checked by the guard, and fetched over a connection to the address that the
+guard has checked. Then the browser receives the answer. A name that resolves to another address later therefore has no
+effect, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such as a
+WebSocket or a service worker's script, go to the proxy of its context, where nothing listens.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from upstreams.web.browser.address import BrowserLost
 from upstreams.web.browser.devtools import CommandRefused, DevTools
 
 REQUESTS_MAX: Final = 1_000
-"""The maximum requests of one visit."""
+"""The maximum number of requests of one visit."""
 AT_ONCE: Final = 8
 BYTES_MAX: Final = 64 * 1024 * 1024
 """The maximum bytes of all answers to the requests of one visit."""
 SENT_BYTES_MAX: Final = 1024 * 1024
 FRAME_ORIGINS_MAX: Final = 16
-"""The maximum other origins in the frames of one visit, because the browser runs a process for each."""
+"""The maximum number of other origins in the frames of one visit. The browser runs a process for each."""
 FETCH_S: Final = 15.0
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-_OURS: Final = frozenset(
+_TRANSPORT_HEADERS: Final = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "accept-encoding", "upgrade", "te", "keep-alive",
      "proxy-connection", "proxy-authorization", "expect"}
 )  # fmt: skip
-"""Headers of a request that belong to the transport."""
+"""Request headers that the transport sets."""
 _NOT_PASSED: Final = frozenset(
     {"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "alt-svc", "set-cookie",
      "link", "nel", "report-to", "reporting-endpoints", "x-dns-prefetch-control", "strict-transport-security"}
 )  # fmt: skip
-"""Headers of an answer that describe a connection, or make the browser connect elsewhere."""
+"""Answer headers that describe a connection, or make the browser connect elsewhere."""
 _REFUSED: Final = ("Fetch.failRequest", {"errorReason": "BlockedByClient"})
 _NEXT_COOKIE = re.compile(r", (?=[^\s;,=]+=)")
-"""Splits several cookies in one line. A comma in a date has no name with an equals sign after it."""
+"""Splits several cookies in one header line. The comma inside a date is not followed by a name and an equals sign."""
 
 MayVisit = Callable[[str], Awaitable[None]]
-"""Returns if the host's robots.txt allows a visit of the page; otherwise raises an `UpstreamError`."""
+"""Returns if the host's robots.txt allows a visit of the page; otherwise it raises an `UpstreamError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Resources:
     def __init__(
         self, devtools: DevTools, exchange: Exchange, may_visit: MayVisit, nursery: trio.Nursery, *, frame: str
     ) -> None:
-        """Create it. `frame` is the id of the page's main frame, whose documents are visits."""
+        """`frame` is the id of the page's main frame. Only the documents of that frame are visits."""
         self._devtools = devtools
         self._exchange = exchange
         self._may_visit = may_visit
@@ -84,11 +84,11 @@ class Resources:
         self._requests = self._bytes = 0
         self._frame_origins: set[str] = set()
         self.given: FetchedPage | None = None
-        """A document that was already fetched, for the next visit."""
+        """A document that was already fetched, to be used for the next visit."""
         self.shown: FetchedPage | None = None
         """The most recent document of the main frame, without its body."""
         self.refusal: UpstreamError | LimitError | None = None
-        """The failure of the main frame's last visit."""
+        """The failure of the main frame's latest visit."""
         self.in_flight = 0
 
     def begin(self, work: Callable[[], Awaitable[object]]) -> None:
@@ -110,14 +110,14 @@ class Resources:
         is_visit = is_document and params.get("frameId") == self._frame
         try:
             if is_document and not is_visit and not self._takes_frame(params["request"]["url"]):
-                command, told = _REFUSED
+                command, parameters = _REFUSED
             else:
-                command, told = await self._judged(params["request"], is_visit=is_visit)
-            await self._devtools.call(command, session, requestId=params["requestId"], **told)
+                command, parameters = await self._checked_answer(params["request"], is_visit=is_visit)
+            await self._devtools.call(command, session, requestId=params["requestId"], **parameters)
         finally:
             self.in_flight -= 1
 
-    async def _judged(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
+    async def _checked_answer(self, request: Mapping[str, Any], *, is_visit: bool) -> tuple[str, dict[str, Any]]:
         """Return the command that answers a request, and its parameters."""
         started = trio.current_time()
         try:
@@ -125,7 +125,7 @@ class Resources:
             if len(answer.body) <= LONG_BYTES:
                 return "Fetch.fulfillRequest", _as_fulfilled(answer)
             return "Fetch.fulfillRequest", await trio.to_thread.run_sync(_as_fulfilled, answer, limiter=self._aside)
-        except TargetRefused as exc:  # the page requested it, not our caller
+        except TargetRefused as exc:  # requested by the page, not by our caller
             refusal: UpstreamError | LimitError = UpstreamFailed("page", str(exc))
         except (UpstreamError, LimitError) as exc:
             refusal = exc
@@ -136,7 +136,7 @@ class Resources:
         return _REFUSED
 
     def _takes_frame(self, url: str) -> bool:
-        """Return whether the frames of this visit may show a document of this origin too."""
+        """Return whether the frames of this visit may also show documents of this origin."""
         origin = "/".join(url.split("/", 3)[:3])
         if len(self._frame_origins) < FRAME_ORIGINS_MAX:
             self._frame_origins.add(origin)
@@ -147,7 +147,7 @@ class Resources:
 
         Raises:
             TargetRefused: The target is not clearly public, or exceeds the limits of a page.
-            UpstreamError, LimitError, httpx.RequestError: The page may not be visited, or the fetch failed.
+            UpstreamError, LimitError, httpx.RequestError: The page must not be visited, or the fetch failed.
         """
         if is_visit:
             self._requests = self._bytes = 0
@@ -160,13 +160,13 @@ class Resources:
         if given is not None and urlsplit(given.url)[:2] == urlsplit(url)[:2] and request["method"] == "GET":
             answer = HttpAnswer(given.status, dict(given.headers), given.body)
         else:
-            answer = await self._called(request, url, is_visit=is_visit)
+            answer = await self._send_request(request, url, is_visit=is_visit)
         self._bytes += len(answer.body)
         if is_visit and not 300 <= answer.status < 400:
             self.shown = FetchedPage(url, answer.status, answer.headers, b"")
         return answer
 
-    async def _called(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
+    async def _send_request(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
         call = _call_of(request, url)
         if self._requests > REQUESTS_MAX or self._bytes > BYTES_MAX:
             raise TargetRefused("too_long", "the page requests more than the limit")
@@ -180,14 +180,16 @@ def _call_of(request: Mapping[str, Any], url: str) -> HttpCall:
     """Return the call for a request.
 
     Raises:
-        TargetRefused: Such requests are not allowed.
+        TargetRefused: The target, method or body of the request is not allowed.
     """
     target = check_url(url, rules=OPEN_WEB)
     method = request["method"]
     if method not in _METHODS:
         raise TargetRefused("malformed", "its method is not allowed for pages")
     sent = request.get("headers") or {}
-    headers = tuple((name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _OURS)
+    headers = tuple(
+        (name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _TRANSPORT_HEADERS
+    )
     body = b"".join(b64decode(part.get("bytes", "")) for part in request.get("postDataEntries") or ())
     if len(body) > SENT_BYTES_MAX or (request.get("hasPostData") and not body):
         raise TargetRefused("too_long", "it sends more than the limit")
@@ -202,5 +204,5 @@ def _as_fulfilled(answer: HttpAnswer) -> dict[str, Any]:
     return {
         "responseCode": answer.status if 200 <= answer.status < 600 else 502,
         "responseHeaders": [{"name": name, "value": value} for name, value in headers],
-        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # sent unencoded: encoding 10 MB takes 20 ms
+        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # sent unencoded, because encoding 10 MB takes 20 ms
     }

@@ -14,10 +14,10 @@ from wsproto.events import TextMessage
 from upstreams.web.browser.address import ANSWER_S, CONNECT_S, BrowserAddress, BrowserLost
 
 MESSAGE_BYTES_MAX: Final = 32 * 1024 * 1024
-"""The maximum length of a message. A browser that sends a longer one loses its connection."""
+"""The maximum length of a message. If a browser sends a longer one, its connection is closed."""
 _READ_BYTES: Final = 65_536
 PIECE_BYTES: Final = 65_536
-"""The bytes of a message written at a time. Masking them takes a fraction of a millisecond."""
+"""The number of bytes of a message that are written at a time. Masking them takes a fraction of a millisecond."""
 Stream = trio.SocketStream | trio.SSLStream[trio.SocketStream]
 
 
@@ -50,7 +50,7 @@ class BrowserSocket:
         for place in range(0, len(message), PIECE_BYTES):
             is_last = place + PIECE_BYTES >= len(message)
             text = decoder.decode(message[place : place + PIECE_BYTES], final=is_last)
-            # The library's own send method takes only whole messages.
+            # The library's send method accepts only whole messages.
             await self._connection._send(TextMessage(data=text, message_finished=is_last))
 
     async def receive(self) -> str | bytes:
@@ -65,7 +65,7 @@ async def connect(address: BrowserAddress) -> Stream:
     """Return a stream to the browser.
 
     Raises:
-        httpx.ConnectError, httpx.ConnectTimeout: The browser is not there.
+        httpx.ConnectError, httpx.ConnectTimeout: The browser cannot be reached.
     """
     with trio.move_on_after(CONNECT_S):
         try:

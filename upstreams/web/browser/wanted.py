@@ -1,4 +1,4 @@
-"""A page to render, and the rendered page: the types that a node without a browser needs too."""
+"""A page to render, and the rendered page. These types are also needed by nodes without a browser."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 SOURCE: Final = "browser"
 RENDER_S: Final = 30.0
-"""The maximum seconds of a page."""
+"""The maximum time for a page, in seconds."""
 
 
 class RenderWanted(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class RenderWanted(msgspec.Struct, frozen=True):
 
 
 class RenderedPage(msgspec.Struct, frozen=True):
-    """A rendered page, or the `problem` with it. `reason` is set if the page or an element does not exist."""
+    """A rendered page, or the `problem` with it. `reason` is set if the page or an element was not found."""
 
     url: str = ""
     status: int = 0
@@ -38,8 +38,8 @@ class RenderedPage(msgspec.Struct, frozen=True):
     reason: str = ""
     is_absent: bool = False
     is_costly: bool = False
-    """Whether the page itself used up the time or the memory of a page."""
+    """Whether the page itself used up its time or memory."""
     is_over_bounds: bool = False
-    """Whether it used the maximum of any page, however little time its caller allowed."""
+    """Whether the page used the maximum of any page, and not only the time that its caller allowed."""
     refused_selector: str = ""
-    """The selector that the browser cannot read."""
+    """The selector that the browser cannot parse."""

@@ -1,9 +1,9 @@
-"""The watch over one page: it measures the page and ends it if the page exceeds its limits.
+"""The watch of one page: it measures the page, and ends it if it exceeds its limits.
 
-An endless script cannot be stopped by request, and its page answers no command that needs the main thread. The page is
-therefore measured from outside: by its renderer's CPU time and memory (`Renderers`), by the browser's reports between
-two steps of a script (`Performance.getMetrics`), and by the events that it causes. `Page.crash` then ends the renderer
-reliably, because it does not need the main thread.
+An endless script cannot be stopped by a command, because its page does not answer commands that need the main thread.
+The page is therefore measured from outside: by its renderer's CPU time and memory (`Renderers`), by metrics that the
+browser reports between two steps of a script (`Performance.getMetrics`), and by the events that it causes. `Page.crash`
+then ends the renderer reliably, because it does not need the main thread.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ import trio
 from upstreams.model.errors import PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.web.browser.address import BrowserLost
 from upstreams.web.browser.devtools import CommandRefused, DevTools
-from upstreams.web.browser.renderers import LOOK_S, Renderers
+from upstreams.web.browser.renderers import MEASURE_EVERY_S, Renderers
 from upstreams.web.browser.wanted import SOURCE
 
 BUSY_S: Final = 2.0
-"""The CPU seconds from which a page is responsible for not finishing in time, or half of its time if that is less."""
+"""The CPU seconds (at most half of the page's time) from which the page itself is blamed for not finishing in time."""
 _EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 100, "Page.javascriptDialogOpening": 20}
-"""The events of a kind that a page may cause, plus one per second that it is open.
+"""How many events of a kind a page may cause. One more is allowed per second that it is open.
 
-Each event takes time of the browser process, which no priority limits. Large pages have a few dozen frames.
+Each event takes time of the browser process, whose priority is not lowered. Large pages have a few dozen frames.
 """
 _ALL_EVENTS_MAX: Final = 20_000
-"""The events that a page may cause, because each takes this node's time. Large pages cause a few thousand."""
+"""How many events a page may cause in total, because each takes time of this node. Large pages cause a few thousand."""
 _ALL_EVENTS_A_S: Final = 100
 _CRASH_S: Final = 2.0
 
 
 class WatchedPage(Protocol):
-    """The interface of a page to its watch."""
+    """The watch's interface to a page."""
 
     devtools: DevTools
     events: Counter[str]
     is_crashed: bool
 
     async def call(self, method: str, **params: Any) -> Mapping[str, Any]:
-        """Like `DevTools.call`, in the page."""
+        """Like `DevTools.call`, for the page."""
         ...
 
 
@@ -57,21 +57,21 @@ class PageWatch:
         self._opened_at = trio.current_time()
         self._rested_at: float | None = None
         self._cpu_s: dict[int, float] = {}
-        """The CPU seconds of each renderer that has shown the page, by its process id."""
+        """The CPU seconds of each renderer that has shown the page, by process id."""
         self._thread_s = 0.0
         self._heap_bytes = self._buffer_bytes = 0
         self._memory_bytes = 0
-        """The highest memory seen in its renderer."""
+        """The highest memory use seen in the page's renderer."""
         self._pending: set[str] = set()
         self.verdict: UpstreamError | None = None
-        """The reason that the page was ended."""
+        """The reason why the page was ended."""
 
     async def keep(self) -> None:
-        """Watch the page until it must end; then end it, and set `verdict`."""
+        """Watch the page until it must be ended. Then end it, and set `verdict`."""
         with suppress(BrowserLost):
             while self.verdict is None:
-                await trio.sleep(LOOK_S)
-                await self._renderers.look(self._page.devtools)
+                await trio.sleep(MEASURE_EVERY_S)
+                await self._renderers.measure(self._page.devtools)
                 self._measure()
                 self.verdict = self.judge()
             if not self._page.is_crashed:
@@ -79,20 +79,20 @@ class PageWatch:
                     await self._page.call("Page.crash")
 
     def rest(self) -> None:
-        """Grant the page time for its work from now on, because it has become idle."""
+        """Start the CPU allowance for an idle page, because the page has become idle."""
         if self._rested_at is None:
             self._rested_at = trio.current_time()
 
     def identify_nowait(self) -> None:
-        """Start to determine which process shows the page now."""
+        """Start to determine which process currently shows the page."""
         self._begin("identify", self.identify)
 
     def has_used_its_time(self) -> bool:
-        """Return whether the page itself, not a busy browser, is the reason that it has not finished yet."""
+        """Return whether the page itself, and not a busy browser, is the reason that it has not finished yet."""
         return self._used_s() >= min(BUSY_S, (trio.current_time() - self._opened_at) / 2)
 
     def judge(self) -> UpstreamError | None:
-        """Return why the page must end now, or None."""
+        """Return why the page must be ended now, or None."""
         if self._page.is_crashed:
             return self.crash()
         open_s = trio.current_time() - self._opened_at
@@ -127,7 +127,7 @@ class PageWatch:
         self._begin("buffers", self._read_buffers)
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run work in the background, once at a time per name, because a busy page answers late or never."""
+        """Run work in the background, one run at a time per name, because a busy page answers late or never."""
         if name in self._pending:
             return
         self._pending.add(name)
@@ -142,7 +142,7 @@ class PageWatch:
         self._nursery.start_soon(do)
 
     async def identify(self) -> None:
-        """Determine which process shows the page now: the ids that a renderer makes begin with the id of its process.
+        """Determine which process currently shows the page. The ids that a renderer assigns begin with its process id.
 
         Raises:
             CommandRefused: The page is gone, or crashed.
@@ -155,7 +155,7 @@ class PageWatch:
             self._cpu_s.setdefault(int(process), 0.0)
 
     async def _read_metrics(self) -> None:
-        """Read metrics. The main thread answers between two steps of a script, even of an endless one."""
+        """Read metrics. The main thread answers between two steps of a script, even if the script is endless."""
         metrics = _named(await self._page.call("Performance.getMetrics"))
         self._thread_s = max(self._thread_s, metrics.get("ThreadTime", 0.0))
         self._heap_bytes = int(metrics.get("JSHeapTotalSize", 0))

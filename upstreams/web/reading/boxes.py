@@ -1,4 +1,4 @@
-"""Boilerplate boxes of a page, recognized by their class names, and boilerplate lines between its paragraphs."""
+"""Boilerplate boxes of a page, which are recognized by their class names, and boilerplate lines between paragraphs."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _BOX = re.compile(
     |slot|stor(?:y|ies)|teaser|text|title|tools?|top|topics|videos?|widgets?|wrap(?:per)?|\d+))*(?:$|\s)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Names that mark a box only at the end of a class or before words of layout: "social security" is not a box."""
+"""Names that mark a box only at the end of a class or before layout words: "social security" is not a box."""
 _LIKE_BOX = re.compile(r"(?:^|\s)(?:share|social)[_-]\w", re.IGNORECASE)
 _TEXT_NAME = re.compile(
     r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
     re.IGNORECASE,
 )
-"""Names that software gives to the text itself, regardless of other words (such as a category) in the class."""
+"""Names that publishing software gives to the text itself, even if the class has other words, such as a category."""
 _INLINE: Final = frozenset(("span", "a", "strong", "em", "small"))
 _BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
 _BOX_SHARE_MAX: Final = 0.3
-"""The share of the page's letters above which an element with such a name is the text after all."""
+"""The maximum share of the page's characters in a box. An element with more is text, even if its name marks a box."""
 _LINES: Final = etree.XPath(
     "descendant::*[self::p or self::h2 or self::h3 or self::h4 or self::h5 or self::h6 or self::li or self::span or self::div"
     " or self::strong or self::em or self::small or self::figcaption][not(descendant::p or descendant::div or descendant::li)]"
@@ -64,13 +64,13 @@ _LINE = re.compile(
 """Whole lines that news sites put between and after their paragraphs."""
 _CALL = re.compile(r"sign\sup|subscribe|click\shere|(?:last\s)?updated", re.IGNORECASE)
 _OF_SITE = re.compile(r"\b(?:newsletters?|e-?mails?|inbox|updates|alerts|podcast|channel|blog|feed)\b", re.IGNORECASE)
-"""Words that mark a call to action as the site's own."""
+"""Words which show that a call to action is about the site itself."""
 _ITEM_WORDS_MAX: Final = 2
-"""Words of a list item that may belong to any list."""
+"""A list item without links and with at most this many words may belong to any list."""
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
-"""The number of letters from which an element after a heading counts as text."""
-_HEADER_LINKS: Final = etree.XPath(  # one step: with several steps, libxml2 compares each result with all earlier ones
+"""The number of characters from which an element after a heading counts as text."""
+_HEADER_LINKS: Final = etree.XPath(  # a single step, because libxml2 compares the results of several
     "descendant::a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
     "[ancestor::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]]"
 )
@@ -90,7 +90,7 @@ def drop_boxes(tree: Element) -> None:
 
 
 def hide_names(tree: Element) -> None:
-    """Remove names that look like a box from sections that are not boxes, because other readers also use the names."""
+    """Remove names that look like boxes from sections that are not boxes, because other readers use the names too."""
     sentences = _Sentences()
     for one in _NAMED(tree):
         if _is_headed_by_name(one):
@@ -104,7 +104,7 @@ def hide_names(tree: Element) -> None:
 
 
 def _is_line(element: Element) -> bool:
-    """Return whether an element is a boilerplate line: not a heading of a section, a list item or a sentence."""
+    """Return whether an element is a boilerplate line, and not the heading of a section, a list item or a sentence."""
     words = " ".join("".join(element.itertext()).split())
     if not _LINE.fullmatch(words):
         return False
@@ -118,7 +118,7 @@ def _is_line(element: Element) -> bool:
 
 
 def _is_headed_by_name(element: Element) -> bool:
-    """Return whether a section is about the word in its id (such as `id="cookies"`), by its heading and paragraphs."""
+    """Return whether the heading and paragraphs of a section are about the word in its id, such as `id="cookies"`."""
     name, heading = element.get("id"), element[0] if len(element) else None
     if not name or heading is None or heading.tag not in _HEADINGS or _BOX.search(element.get("class", "")[:NAME_MAX]):
         return False
@@ -128,7 +128,7 @@ def _is_headed_by_name(element: Element) -> bool:
 
 
 def _letters_of_text(element: Element) -> int:
-    """Return the number of letters of an element outside its links."""
+    """Return the number of characters of an element outside its links."""
     return letters_in(element) - sum(map(letters_in, element.iter("a")))
 
 
@@ -140,7 +140,10 @@ def _is_box(element: Element, sentences: _Sentences) -> bool:
 
 
 class _Sentences:
-    """The elements that are part of a sentence. Each parent is examined once, as long as the tree does not change."""
+    """The elements that are part of a sentence.
+
+    The children of each parent are examined once, while the tree does not change.
+    """
 
     def __init__(self) -> None:
         self._parents: dict[Element, bool] = {}

@@ -15,12 +15,12 @@ from upstreams.model.errors import NotFound, PageTooCostly, UnexpectedBody
 from upstreams.web.reading.selectors import Matching
 
 TAGS_MAX: Final = 300_000
-"""The maximum number of start and end tags. The longest real pages have a third of it."""
+"""The maximum number of start and end tags. The longest real pages have a third of that."""
 ATTRIBUTES_MAX: Final = 2_000
-"""The maximum attributes of one element, because a parser compares each with all others."""
+"""The maximum number of attributes of one element. A parser compares each attribute with all others."""
 _ATTRIBUTES_LETTERS_MIN: Final = 2 * ATTRIBUTES_MAX
 _QUOTED = re.compile(r""" "[^"]*" | '[^']*' """, re.VERBOSE)
-# Not a union of paths, because libxml2 compares each element of one path with all others.
+# Not a union of paths, because libxml2 would compare each element of one path with all others.
 _UNREAD: Final = etree.XPath(
     "//*[self::script or self::style or self::noscript or self::template or self::base or self::object or self::embed"
     " or self::iframe or self::svg or self::canvas]"
@@ -44,15 +44,15 @@ _HAS_NAME: Final = etree.XPath(
     "descendant::*[self::div or self::aside or self::section or self::figure][@class or @id]"
 )
 NAME_MAX: Final = 1_000
-"""The letters of a class or id that are examined, because name patterns scan them repeatedly."""
+"""The number of characters of a class or id that are examined. Name patterns scan them several times."""
 _AD_LETTERS_MAX: Final = 400
-"""A longer element is the page itself, whatever its name."""
+"""An element with more characters is the page itself, regardless of its name."""
 _TAG = re.compile("<[a-zA-Z]")
 _EVENTS = re.compile(r"on\w+", re.IGNORECASE)
 _SETS: Final = frozenset(("srcset", "data-srcset"))
 _ADDRESSES: Final = _SETS | {"href", "src", "poster", "data-src", "cite"}
 _SET_PIECES_MAX: Final = 200
-"""The candidates of a `srcset` that are examined."""
+"""The maximum number of candidates of a `srcset` that are examined."""
 _BLOCKS: Final = frozenset(
     [
         "address",
@@ -129,7 +129,7 @@ def page_tree(text: str) -> Element:
 
 
 def _check_size(text: str) -> None:
-    """Reject a page before it is parsed. An attribute that evades this count meets the CPU limit instead."""
+    """Reject a page before it is parsed. If an attribute evades this count, the CPU limit applies instead."""
     if text.count("<") > TAGS_MAX:
         raise PageTooCostly(f"The page has more than {TAGS_MAX} tags.")
     for tag in text.split(">"):
@@ -140,9 +140,9 @@ def _check_size(text: str) -> None:
 
 
 def drop(elements: Iterable[Element]) -> None:
-    """Remove elements from their tree, but keep the text after each.
+    """Remove elements from their tree, but keep the text after each element.
 
-    The texts after several adjacent elements are joined once, at the end.
+    The texts after several adjacent elements are joined only once, at the end.
     """
     before: Element | None = None
     parent: Element | None = None
@@ -164,7 +164,7 @@ def drop(elements: Iterable[Element]) -> None:
 
 
 def _add_text(before: Element | None, parent: Element | None, tails: list[str]) -> None:
-    """Write texts after an element, or at the beginning of its parent, and clear the list."""
+    """Insert texts after an element, or at the beginning of its parent, and clear the list."""
     if before is not None:
         before.tail = (before.tail or "") + "".join(tails)
     elif parent is not None:
@@ -175,7 +175,7 @@ def _add_text(before: Element | None, parent: Element | None, tails: list[str]) 
 def drop_unread(root: Element) -> None:
     """Remove what browsers never show.
 
-    Most text that is only hidden until scripts run is content, so it stays.
+    Text that is hidden only until scripts run is kept, because most of it is content.
     """
     drop(_UNREAD(root))
     if hidden := _FOR_MACHINES(root):
@@ -184,7 +184,7 @@ def drop_unread(root: Element) -> None:
 
 
 def drop_ads(root: Element) -> None:
-    """Remove elements that are advertisements according to their markup or name."""
+    """Remove elements whose markup or name says that they are advertisements."""
     drop(_ADS(root))
     named = [one for one in _HAS_NAME(root) if _AD_NAME.search(name_of(one))]
     if named:
@@ -198,7 +198,7 @@ def name_of(element: Element) -> str:
 
 
 def drop_embedded_images(root: Element) -> None:
-    """Remove images whose data is in the page itself."""
+    """Remove images whose data is embedded in the page."""
     for element in root.iter("img", "source", "image"):
         for name in ("src", "srcset", "data-src"):
             if (element.get(name) or "").lstrip()[:5].lower() == "data:":
@@ -207,7 +207,10 @@ def drop_embedded_images(root: Element) -> None:
 
 
 def keep_only(root: Element, selectors: Iterable[str], matching: Matching) -> Element:
-    """Return a body with the selected elements, in document order, without those inside another selected one."""
+    """Return a body with the selected elements, in document order.
+
+    Elements inside another selected element are skipped.
+    """
     matching.forget()
     chosen = {one for css in selectors for one in matching.found(root, css)}
     body = html.Element("body")
@@ -225,7 +228,7 @@ def drop_selected(root: Element, selectors: Iterable[str], matching: Matching) -
 
 
 def outermost(elements: Iterable[Element]) -> list[Element]:
-    """Return the elements that are not inside another one of them, in order."""
+    """Return the elements in order, without elements that are inside another one of them."""
     chosen = dict.fromkeys(elements)
     inside: dict[Element, bool] = {}
     found = []
@@ -243,9 +246,9 @@ def outermost(elements: Iterable[Element]) -> list[Element]:
 
 
 def make_absolute(root: Element, url: str) -> None:
-    """Make every address of the page absolute. Remove addresses and attributes that contain scripts."""
+    """Make every address in the page absolute. Remove addresses and attributes that contain scripts."""
     for element in root.iter(etree.Element):
-        for name in element.keys():  # noqa: SIM118 - a list, which deleting does not change
+        for name in element.keys():  # noqa: SIM118 - a list, because the loop deletes attributes
             if name in _ADDRESSES:
                 _write_in_full(element, name, url)
             elif name[0] in "oO" and _EVENTS.fullmatch(name):
@@ -282,14 +285,14 @@ def images_of(written: str) -> list[tuple[str, str]]:
 
 
 def letters_in(element: Element) -> int:
-    """Return the number of letters of an element's text, without blanks."""
+    """Return the number of characters of an element's text, without surrounding blanks of its parts."""
     return sum(len(piece.strip()) for piece in element.itertext())
 
 
 def letters_of_all(root: Element) -> dict[Element, int]:
-    """Return `letters_in` for an element and all its descendants, in one walk."""
+    """Return `letters_in` for an element and each of its descendants, in one pass."""
     letters: dict[Element, int] = {}
-    for element in reversed(list(root.iter())):  # descendants come before their ancestor
+    for element in reversed(list(root.iter())):  # in reverse, descendants come before their ancestors
         own = len((element.text or "").strip()) if isinstance(element.tag, str) else 0
         letters[element] = own + sum(letters[one] + len((one.tail or "").strip()) for one in element)
     return letters
@@ -305,7 +308,7 @@ def as_html(element: Element) -> str:
 
 
 def as_text(root: Element) -> str:
-    """Return the text as a reader sees it: one line per block, table cells side by side, code unchanged."""
+    """Return the text as a reader sees it: each block on a line, table cells next to each other, code unchanged."""
     pieces: list[str] = []
     _write(root, pieces, in_code=False)
     lines = (_BLANKS.sub(" ", line).strip() if "\0" not in line else line for line in "".join(pieces).split("\n"))
@@ -314,7 +317,7 @@ def as_text(root: Element) -> str:
 
 
 def _write(root: Element, pieces: list[str], *, in_code: bool) -> None:
-    """Append the pieces of a text. A NUL marks a line whose blanks are significant."""
+    """Append the parts of a text. A NUL marks a line whose blanks are significant."""
     for event, element in etree.iterwalk(root, events=("start", "end")):
         if not isinstance(element.tag, str):
             continue

@@ -1,4 +1,4 @@
-"""A body in the requested formats, read by its kind: HTML, PDF, a feed or text.
+"""A body in the requested formats. How it is read depends on its kind: HTML, PDF, a feed or text.
 
 `read_document` is a task for worker processes: its arguments and its result are plain values.
 """
@@ -28,7 +28,7 @@ from upstreams.web.reading.walls import wall_of_page
 LINKS_MAX: Final = 10_000
 _SNIFFED: Final = 4_096
 _WALL_LETTERS_MAX: Final = 20_000
-"""A page with more letters is not a wall."""
+"""A page with more characters is not a wall."""
 _FEED_START = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<\?.*?\?>\s*)*<(?:rss|feed|rdf:RDF)\b", re.DOTALL)
 _HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
 _TEXT_TYPES: Final = (
@@ -37,7 +37,7 @@ _TEXT_TYPES: Final = (
 )  # fmt: skip
 _CODE_TAGS: Final = ("<pre", "<code", "<kbd", "<samp", "<tt")
 _WORD = re.compile(r"&lt;(?=[A-Za-z/!?<])")
-"""A bracket that Markdown would read as the start of a tag."""
+"""A bracket that Markdown would interpret as the start of a tag."""
 _CODE_OR_WORD = re.compile(rf"(?P<code></?(?:pre|code|kbd|samp|tt)\b[^>]*>)|{_WORD.pattern}")
 _MARKDOWN_TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
     remove_base64_images: bool = True
     pdf_parse: bool = False
     is_file: bool = False
-    """True: the body comes from a caller, not from a host, so it cannot be a wall."""
+    """Whether the body comes from a caller and not from a host. It then cannot be a wall."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class PageReading:
 
 
 def read_document(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return a body in the requested formats; `url` is the requested address, and `sent_to` is the body's own.
+    """Return a body in the requested formats; `url` is the requested address, and `sent_to` is where it came from.
 
     Raises:
         NotFound: The body is a wall, or has no text.
@@ -190,7 +190,7 @@ def _shape(document: PageReading, root: Element, base: str, wanted: Wanted, link
 
 
 def _markdown(html: str) -> str:
-    import html_to_markdown as writer  # noqa: PLC0415 - only those who read pages load it
+    import html_to_markdown as writer  # noqa: PLC0415 - needed only to read pages
 
     options = writer.ConversionOptions(
         extract_metadata=False,
@@ -204,7 +204,7 @@ def _markdown(html: str) -> str:
 
 
 def _with_words_escaped(html: str) -> str:
-    """Escape words in angle brackets, which Markdown would read as tags. Code needs no escapes."""
+    """Escape words in angle brackets, which Markdown would interpret as tags. Code needs no escapes."""
     if not any(tag in html for tag in _CODE_TAGS):
         return _WORD.sub("&amp;lt;", html)
     depth = 0

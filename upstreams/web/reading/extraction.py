@@ -3,8 +3,8 @@
     {"title": "h1", "link": "a.more@href", "tags": [".tag"],
      "offers": [{"selector": ".offer", "fields": {"price": ".price", "url": "a@href"}}]}
 
-A text is a selector: it returns the text of the first match, or the attribute named after an at sign. A list with one
-entry returns all matches. An object with `fields` reads these fields inside the matches of its `selector`.
+A text is a selector. It returns the text of the first match, or the attribute whose name follows an at sign. A list
+with one entry returns all matches. An object with `fields` returns these fields for the matches of its `selector`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from upstreams.web.reading.walls import wall_of_page
 DEPTH_MAX: Final = 4
 FIELDS_MAX: Final = 100
 FOUND_MAX: Final = 1_000
-"""The maximum elements that one selector returns."""
+"""The maximum number of elements that one selector returns."""
 _ADDRESSES: Final = frozenset(("href", "src", "action", "poster"))
 
 
 class SchemaFlaw(ValueError):
-    """A schema that cannot be used. The message continues a sentence that begins with its name."""
+    """A schema that cannot be used. The message completes a sentence that begins with the schema's name."""
 
 
 def check_schema(schema: Any, *, depth: int = 0) -> int:
@@ -101,14 +101,14 @@ def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wante
 
 
 class _Reading:
-    """The reading of one page: the base address of its links, and the work that its selectors may take."""
+    """The reading of one page, with the base address of its links and a limit on the work of its selectors."""
 
     def __init__(self, base: str) -> None:
         self._base = base
         self._matching = Matching()
 
     def object(self, element: Element, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the values of a schema inside an element."""
+        """Return the values that a schema selects inside an element."""
         return {name: self._value(element, wanted) for name, wanted in schema.items()}
 
     def _value(self, element: Element, wanted: Any) -> Any:
@@ -135,7 +135,7 @@ class _Reading:
 
 
 def _parted(wanted: str) -> tuple[str, str]:
-    """Return the selector and the attribute in a text. An at sign in brackets or quotes does not name an attribute."""
+    """Return the selector and the attribute in a text. An at sign in brackets or quotes does not mark an attribute."""
     css, mark, attribute = wanted.rpartition("@")
     is_one = mark and attribute.replace("-", "").replace("_", "").replace(":", "").isalnum()
     return (css.strip() or "*", attribute.strip()) if is_one else (wanted, "")

@@ -1,4 +1,4 @@
-"""Trafilatura, and the structure that it would lose: code with its language, ordered lists, nested lists."""
+"""Trafilatura, and the structures that it would lose: code with its language, ordered lists, nested lists."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from upstreams.web.reading.cleaning import NAME_MAX, drop
 
 _NO_LANGUAGE: Final = "none"
 _LANGUAGE = re.compile(r"(?:^|\s)(?:lang(?:uage)?|highlight|brush)[-:]\s?(?:source-)?([\w+#.-]{1,30})")
-_OF_WORDS: Final = frozenset(("p", "a", "i", "strong", "h1", "h2", "h3", "h4", "h5", "h6"))
+_WORD_TAGS: Final = frozenset(("p", "a", "i", "strong", "h1", "h2", "h3", "h4", "h5", "h6"))
 _NESTED: Final = (
     "descendant::*[self::ul or self::ol][parent::li or parent::ul or parent::ol][not(descendant::ul or descendant::ol)]"
 )
 _LIST_DEPTH_MAX: Final = 12
-_WAS_IN: Final = re.compile(r"(ul|ol)-(\d{1,2})")
-"""The mark of an item from a nested list: the kind of its list, and the nesting depth."""
+_LIST_MARK: Final = re.compile(r"(ul|ol)-(\d{1,2})")
+"""The mark of an item from a nested list: the kind of the list, and the nesting depth."""
 
 
 def text_found(tree: Element) -> str:
     """Return the main text of a page, or an empty text. The page is modified."""
-    from trafilatura import extract  # noqa: PLC0415 - only those who read pages load it
+    from trafilatura import extract  # noqa: PLC0415 - needed only to read pages
 
     return extract(tree, include_comments=False, with_metadata=False, output_format="txt") or ""
 
@@ -35,7 +35,7 @@ def body_found(tree: Element) -> Element | None:
     from trafilatura.htmlprocessing import convert_to_html  # noqa: PLC0415 - as above
 
     _mark_code(tree)
-    for one in tree.iter("figcaption"):  # Trafilatura has no name for it
+    for one in tree.iter("figcaption"):  # Trafilatura does not support it
         one.tag = "p"
     found = bare_extraction(
         tree,
@@ -61,7 +61,7 @@ def body_found(tree: Element) -> Element | None:
 
 
 def flatten_lists(tree: Element) -> None:
-    """Move the items of a nested list after its parent item, with a mark, because Trafilatura would lose them."""
+    """Move the items of a nested list after its parent item and mark them, because Trafilatura would lose them."""
     for one in tree.iter("li"):
         one.attrib.pop("rend", None)
     for _ in range(_LIST_DEPTH_MAX):
@@ -79,7 +79,7 @@ def flatten_lists(tree: Element) -> None:
 
 
 def _mark_code(tree: Element) -> None:
-    """Mark each code block with its language, so that the library recognizes it as code, and keep only its text."""
+    """Mark each code block with its language, so that the library recognizes it as code. Keep only its text."""
     for one in tree.iter("code"):
         one.attrib.pop("lang", None)
     for block in list(tree.iter("pre")):
@@ -92,14 +92,14 @@ def _mark_code(tree: Element) -> None:
 
 
 def _language(block: Element) -> str:
-    """Return the language in the class of a code block, of the code inside it or of a box around it."""
+    """Return the language named in the class of a code block, of the code inside it, or of a box around it."""
     around = list(block.iterancestors("div"))[:2]
     names = (one.get("class", "")[:NAME_MAX] for one in (*block.iter("code"), block, *around))
     return next((found[1] for name in names if (found := _LANGUAGE.search(name))), _NO_LANGUAGE)
 
 
 def _restore_code(element: Element, language: str | None) -> None:
-    is_inside = element.getparent().tag in _OF_WORDS
+    is_inside = element.getparent().tag in _WORD_TAGS
     if language is None and (is_inside or "\n" not in "".join(element.itertext())):
         element.tag = "code"
         return
@@ -111,11 +111,11 @@ def _restore_code(element: Element, language: str | None) -> None:
 
 
 def _restore_list(element: Element, kind: str | None, items: Iterable[tuple[Element, str | None]]) -> None:
-    """Rebuild a list of its original kind, and move the items of nested lists back."""
+    """Restore a list to its original kind, and move the items of nested lists back."""
     element.tag = "ol" if kind == "ol" else "ul"
     open_lists = [element]
     for item, mark in items:
-        was_in = _WAS_IN.fullmatch(mark or "")
+        was_in = _LIST_MARK.fullmatch(mark or "")
         depth = min(int(was_in[2]), len(open_lists)) if was_in else 0
         del open_lists[depth + 1 :]
         if was_in is None or depth == 0:

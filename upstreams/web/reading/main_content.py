@@ -1,9 +1,9 @@
 """The main content of a page: an article, the posts of a thread or a product's description, without boilerplate.
 
-Trafilatura finds it. The page is first cleaned of elements whose names mark them as boxes, because that is where
-Trafilatura is least precise. Threads and products, whose text is in several places, are found by the markup of their
-software. A page as long as a book is used in full except for menus and boxes: Trafilatura's time grows with the square
-of the paragraphs, and such a page has little boilerplate.
+Trafilatura extracts it. Before that, elements whose names mark them as boxes are removed, because Trafilatura is least
+precise there. Threads and products, whose text is in several places, are found by the markup of their software. A page
+as long as a book is used in full except for menus and boxes, because Trafilatura's time grows with the square of the
+number of paragraphs, and such pages have little boilerplate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from upstreams.web.reading.cleaning import as_text, drop, letters_in, outermost
 from upstreams.web.reading.library import body_found, flatten_lists, text_found
 
 _POSTS: Final = etree.XPath(
-    "//*[@itemprop or @class]"  # one path: libxml2 compares the results of several paths with each other
+    "//*[@itemprop or @class]"  # a single path, because libxml2 compares the results of several paths with each other
     "[((@itemprop='text' or @itemprop='articleBody') and ancestor::*[contains(@itemtype, 'DiscussionForumPosting')"
     " or contains(@itemtype, 'Question') or contains(@itemtype, 'Answer')]"
     " and not(ancestor::*[contains(@itemtype, 'FAQPage')]))"
@@ -34,13 +34,14 @@ _POSTS: Final = etree.XPath(
 )
 _BESIDE: Final = etree.XPath("//*[self::nav or self::aside or ((self::header or self::footer) and parent::body)]")
 _POSTS_SHARE_MIN: Final = 0.3
-"""The minimum share of a page's letters in a thread. Questions below an article have less."""
+"""The minimum share of the page's characters in the posts of a thread. Questions below an article have a smaller share.
+"""
 _IS_PRODUCT: Final = etree.XPath(
     "boolean(//meta[@property='og:type'][starts-with(@content, 'product') or @content='og:product']"
     "|//*[contains(@itemtype, 'schema.org/Product')])"
     " and not(//meta[@property='og:type'][@content='article'])"
 )
-"""An article about a product may contain a box for it."""
+"""Not true for an article, because an article about a product may contain a box for it."""
 _PRODUCT: Final = etree.XPath(
     "//*[(@itemprop='description' and not(self::meta))"
     " or (contains(concat(@class, ' ', @id), 'product') and contains(concat(@class, ' ', @id), 'description'))]"
@@ -51,22 +52,23 @@ _PRODUCT_FACTS: Final = etree.XPath(
 )
 _PRODUCT_LETTERS_MIN: Final = 150
 _FOUND_LETTERS_MIN: Final = 250
-"""The number of letters below which the library drops structure."""
+"""Below this number of characters, Trafilatura drops structure."""
 _SHORT_SHARE_MIN: Final = 0.5
 _SHORT_SHARE_MAX: Final = 1.5
-"""The letters of a part of a short page, as shares of the letters found."""
+"""The length of the part of a short page that may be used, relative to the length of the text that Trafilatura found.
+"""
 _BOOK_LETTERS_MIN: Final = 500_000
-"""The number of letters from which a page counts as a book."""
+"""The number of characters from which a page counts as a book."""
 _BOOK_ELEMENTS_MIN: Final = 20_000
-"""The number of elements from which a page counts as a book. Trafilatura takes about 0.1 ms for each."""
+"""The number of elements from which a page counts as a book. Trafilatura takes about 0.1 ms per element."""
 _COUNT: Final = etree.XPath("count(descendant::*)")
 _WORD = re.compile(r"\w+")
 _TITLES_MAX: Final = 10
 _HEAD_LINES: Final = 6
-"""The lines of a text that may contain its title, author and date."""
+"""The number of lines at the start of a text that may contain its title, author and date."""
 _HEAD_WORDS_MAX: Final = 12
 _TOKEN = re.compile(r"\d+|[^\W\d]+")
-_OF_DATES: Final = frozenset(
+_DATE_WORDS: Final = frozenset(
     _WORD.findall(
         "st nd rd th am pm a p m t z utc gmt est edt cst cdt mst mdt pst pdt bst cet cest at on published posted"
         " updated last date ago minute minutes min mins hour hours hrs day days mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday jan"
@@ -75,7 +77,7 @@ _OF_DATES: Final = frozenset(
     )
 )
 _BY = re.compile(r"(?:(?:posted|written|published|reported|story|words|text)\s)?by\b:?", re.IGNORECASE)
-_OF_NAMES: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|"))
+_NAME_WORDS: Final = frozenset(("and", "&", "de", "van", "von", "der", "for", "|"))
 
 
 def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
@@ -93,7 +95,7 @@ def main_tree(root: Element, linked_data: Iterable[Element] = ()) -> Element:
         return body
     if _is_book(root):
         return _body(without_boxes(root))
-    found = body_found(_given(root, linked_data))
+    found = body_found(_for_library(root, linked_data))
     if found is None:
         return _body(_cleaned(root))
     return _as_written(root, found) if _is_bare(found) else found
@@ -105,20 +107,23 @@ def main_text(root: Element, linked_data: Iterable[Element] = ()) -> str:
         return as_text(main_tree(root))
     if _is_book(root):
         return _without_head(as_text(_body(without_boxes(root))), _titles(root))
-    found = text_found(_given(root, linked_data))
+    found = text_found(_for_library(root, linked_data))
     return _without_head(found, _titles(root)) if found else as_text(_body(_cleaned(root)))
 
 
 def _is_bare(found: Element) -> bool:
-    """Return whether the library found so little that it returns bare lines, without headings, lists and links."""
+    """Return whether Trafilatura found so little that it returns bare lines, without headings, lists and links."""
     return letters_in(found) < _FOUND_LETTERS_MIN and all(one.tag in ("body", "p") for one in found.iter())
 
 
 def _as_written(root: Element, found: Element) -> Element:
-    """Return the part of a short page that contains the found text, or the found text if all parts have much more."""
-    tree, due = _body(without_boxes(root)), letters_in(found)
+    """Return the part of a short page that contains the text that was found.
+
+    If all parts are much longer, return the text.
+    """
+    tree, found_letters = _body(without_boxes(root)), letters_in(found)
     for part in (*tree.iter("article"), *tree.iter("main"), tree):
-        if _SHORT_SHARE_MIN * due <= letters_in(part) <= _SHORT_SHARE_MAX * due:
+        if _SHORT_SHARE_MIN * found_letters <= letters_in(part) <= _SHORT_SHARE_MAX * found_letters:
             if part is tree:
                 return tree
             body = html.Element("body")
@@ -142,10 +147,10 @@ def _is_book(root: Element) -> bool:
 
 def _titles(root: Element) -> set[tuple[str, ...]]:
     """Return the words of each title of a page: its first heading, and the titles in its metadata."""
-    said = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
+    metadata_titles = root.xpath("//meta[@property='og:title' or @name='twitter:title']/@content")[:_TITLES_MAX]
     named = root.xpath("//title/text()")[:_TITLES_MAX]
     headings = ["".join(one.itertext()) for one in root.xpath("//h1")[:3]]
-    return {words for text in (*said, *named, *headings) if (words := _words(str(text)))}
+    return {words for text in (*metadata_titles, *named, *headings) if (words := _words(str(text)))}
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -153,9 +158,9 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
-    """Return a text without leading lines for title, author or date, which are part of the metadata."""
+    """Return a text without leading lines for the title, author or date, which are part of the metadata."""
     lines = text.split("\n")
-    begin = _place_behind_title(lines, titles)
+    begin = _index_after_title(lines, titles)
     for line in lines[begin : begin + _HEAD_LINES]:
         if line.strip() and _words(line) not in titles and not _is_of_head(line):
             break
@@ -163,8 +168,11 @@ def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
     return "\n".join(lines[begin:]).strip() or text
 
 
-def _place_behind_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
-    """Return the index of the line after the title if only a few words (such as a section's name) precede it, or 0."""
+def _index_after_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
+    """Return the index of the line after the title; 0 if more than a few words precede it.
+
+    Examples of such words are the name of a section.
+    """
     for place, line in enumerate(lines[:_HEAD_LINES]):
         if _words(line) in titles:
             return place + 1
@@ -174,20 +182,20 @@ def _place_behind_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
 
 
 def _is_of_head(line: str) -> bool:
-    """Return whether a line contains only a date or an author's name."""
+    """Return whether a line contains nothing but a date or an author's name."""
     tokens = _TOKEN.findall(line.lower())
     if not tokens or len(tokens) > _HEAD_WORDS_MAX:
         return False
-    if all(token.isdigit() or token in _OF_DATES for token in tokens):
+    if all(token.isdigit() or token in _DATE_WORDS for token in tokens):
         return any(token.isdigit() for token in tokens)
     names = _BY.match(line.strip())
     return names is not None and all(
-        one[0].isupper() or one in _OF_NAMES for one in line.strip()[names.end() :].rstrip(",|").split()
+        one[0].isupper() or one in _NAME_WORDS for one in line.strip()[names.end() :].rstrip(",|").split()
     )
 
 
 def _parts(root: Element) -> list[Element]:
-    """Return the elements that hold the main content according to their markup: a thread's posts, a product's texts."""
+    """Return the elements with the main content according to their markup: a thread's posts, a product's texts."""
     posts = outermost(_POSTS(root))
     if len(posts) > 1 and sum(map(letters_in, posts)) >= _POSTS_SHARE_MIN * letters_in(_body(root)):
         return posts
@@ -198,8 +206,8 @@ def _parts(root: Element) -> list[Element]:
     return []
 
 
-def _given(root: Element, linked_data: Iterable[Element]) -> Element:
-    """Return the page in the form that the library receives."""
+def _for_library(root: Element, linked_data: Iterable[Element]) -> Element:
+    """Return the page in the form that Trafilatura receives."""
     tree = _cleaned(root)
     _body(tree).extend(map(deepcopy, linked_data))
     return tree

@@ -27,47 +27,47 @@ _PUBLISHED: Final = (
 
 def metadata_of(root: Element) -> dict[str, str | None]:
     """Return the metadata of a page, with None for values that it does not declare."""
-    said = _declared(root)
+    declared = _declared(root)
     graph = list(_graph(root))
     return {
-        "title": _first(said, "og:title", "twitter:title", "dc.title")
+        "title": _first(declared, "og:title", "twitter:title", "dc.title")
         or _words(_TITLE(root))
         or _words(_HEADING(root)),
-        "description": _first(said, "description", "og:description", "twitter:description", "dc.description"),
-        "language": _language(root, said),
-        "author": _first(said, "author", "article:author_name", "parsely-author", "dc.creator", "citation_author")
+        "description": _first(declared, "description", "og:description", "twitter:description", "dc.description"),
+        "language": _language(root, declared),
+        "author": _first(declared, "author", "article:author_name", "parsely-author", "dc.creator", "citation_author")
         or _author(graph),
-        "site_name": _first(said, "og:site_name", "application-name"),
-        "image_url": _first(said, "og:image", "og:image:url", "twitter:image"),
-        "canonical_url": next((str(one).strip() for one in _CANONICAL(root)), None) or _first(said, "og:url"),
-        "published_at": _published(root, said, graph),
+        "site_name": _first(declared, "og:site_name", "application-name"),
+        "image_url": _first(declared, "og:image", "og:image:url", "twitter:image"),
+        "canonical_url": next((str(one).strip() for one in _CANONICAL(root)), None) or _first(declared, "og:url"),
+        "published_at": _published(root, declared, graph),
     }
 
 
 def _declared(root: Element) -> dict[str, str]:
-    said: dict[str, str] = {}
+    declared: dict[str, str] = {}
     for meta in _META(root):
         name = (meta.get("property") or meta.get("name") or meta.get("itemprop")).strip().lower()
         words = " ".join(meta.get("content").split())
         if words:
-            said.setdefault(name, words)
-    return said
+            declared.setdefault(name, words)
+    return declared
 
 
-def _first(said: dict[str, str], *names: str) -> str | None:
-    return next((said[name] for name in names if name in said), None)
+def _first(declared: dict[str, str], *names: str) -> str | None:
+    return next((declared[name] for name in names if name in declared), None)
 
 
 def _words(elements: list[Element]) -> str | None:
     return next((words for one in elements if (words := " ".join("".join(one.itertext()).split()))), None)
 
 
-def _language(root: Element, said: dict[str, str]) -> str | None:
+def _language(root: Element, declared: dict[str, str]) -> str | None:
     html = root if root.tag == "html" else root.find(".//html")
     written = (
         (html.get("lang") or html.get("{http://www.w3.org/XML/1998/namespace}lang") or "") if html is not None else ""
     )
-    written = written.strip() or _first(said, "content-language", "language", "dc.language", "og:locale") or ""
+    written = written.strip() or _first(declared, "content-language", "language", "dc.language", "og:locale") or ""
     return written.replace("_", "-") or None
 
 
@@ -95,8 +95,8 @@ def _author(graph: list[fields.Json]) -> str | None:
     return None
 
 
-def _published(root: Element, said: dict[str, str], graph: list[fields.Json]) -> str | None:
-    written = [said[name] for name in _PUBLISHED if name in said]
+def _published(root: Element, declared: dict[str, str], graph: list[fields.Json]) -> str | None:
+    written = [declared[name] for name in _PUBLISHED if name in declared]
     written += [found for node in graph if isinstance(found := node.get("datePublished"), str)]
     written += [str(one).strip() for one in _TIME(root)]
     return next((moment for text in written if (moment := values.instant(text)) is not None), None)

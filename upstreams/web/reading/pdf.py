@@ -1,4 +1,4 @@
-"""The text of a PDF, page by page, by PDFium."""
+"""The text of a PDF, page by page, extracted by PDFium."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LETTERS_MAX: Final = 5_000_000
 CPU_S_MAX: Final = 5.0
 """The CPU seconds after which no further page is read."""
 _HYPHEN = re.compile(r"(?<=\w)[\x02\ufffe\u00ad]\n?")
-"""A hyphen that splits a word at the end of a line, as PDFium marks it."""
+"""The character by which PDFium marks a hyphen that splits a word at the end of a line."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _BLANKS = re.compile(r"[ \t\f\v]+")
 
@@ -36,7 +36,7 @@ def read_pdf(raw: bytes) -> PdfText:
         NotFound: The PDF is protected by a password, or has no text.
         UnexpectedBody: The body is not a PDF.
     """
-    import pypdfium2 as pdfium  # noqa: PLC0415 - only those who read PDFs load it
+    import pypdfium2 as pdfium  # noqa: PLC0415 - needed only to read PDFs
 
     try:
         document = pdfium.PdfDocument(raw)
@@ -47,7 +47,7 @@ def read_pdf(raw: bytes) -> PdfText:
     try:
         ends_at = process_time() + CPU_S_MAX
         count = len(document)
-        said = document.get_metadata_dict(skip_empty=True)
+        metadata = document.get_metadata_dict(skip_empty=True)
         pages: list[str] = []
         letters = 0
         for place in range(min(count, PAGES_MAX)):
@@ -59,7 +59,7 @@ def read_pdf(raw: bytes) -> PdfText:
         document.close()
     if not letters:
         raise NotFound("The PDF has no text, only images.", reason="empty")
-    return PdfText(list(filter(None, pages)), count, said.get("Title"), said.get("Author"))
+    return PdfText(list(filter(None, pages)), count, metadata.get("Title"), metadata.get("Author"))
 
 
 def _page_text(page: object) -> str:

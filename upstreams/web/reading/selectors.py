@@ -1,6 +1,6 @@
 """CSS selectors whose matching time is linear in the elements of a page, never quadratic.
 
-XPath, which `cssselect` translates selectors to, examines all siblings of each element for `~`, `+` and `:nth-child`,
+`cssselect` translates selectors to XPath, which examines all siblings of each element for `~`, `+` and `:nth-child`,
 and each pair of elements when it joins two sets. Here, XPath only finds the elements of each compound, and these sets
 are combined through parents, ancestors and siblings, so that each step of a selector visits each element once.
 
@@ -24,35 +24,35 @@ from upstreams.content.markup import Element
 from upstreams.model.errors import PageTooCostly
 
 LENGTH_MAX: Final = 500
-"""The maximum letters of one selector."""
+"""The maximum number of characters of one selector."""
 STEPS_MAX: Final = 30
-"""The maximum compounds of one selector, including those in `:not()`, `:is()` and `:has()`."""
+"""The maximum number of compounds in one selector, including compounds in `:not()`, `:is()` and `:has()`."""
 DEPTH_MAX: Final = 3
 """The maximum nesting depth of functions."""
 WORK_MAX: Final = 2_000_000
-"""The maximum visits of elements in one task. A visit takes about a microsecond."""
+"""The maximum number of element visits in one task. A visit takes about a microsecond."""
 _XPATH_SHARE: Final = 8
-"""The number of elements that XPath visits in the time of one visit by Python."""
+"""The number of elements that XPath visits in the time that Python needs for one visit."""
 _LETTERS_A_VISIT: Final = 200
 _SIMPLE: Final = (parser.Class, parser.Hash, parser.Attrib)
 _SIMPLE_PSEUDOS: Final = frozenset(
     ("empty", "link", "checked", "visited", "hover", "active", "focus", "target"),
 )
-_DEAR: Final = frozenset(("enabled", "disabled", "lang"))
+_EXPENSIVE: Final = frozenset(("enabled", "disabled", "lang"))
 """Pseudo-classes that make XPath examine everything around an element."""
-_DEAR_VISITS: Final = 30
+_EXPENSIVE_VISITS: Final = 30
 _PLACES: Final = frozenset(
     ("first-child", "last-child", "only-child", "first-of-type", "last-of-type", "only-of-type"),
 )
 _NTH: Final = frozenset(("nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type"))
 _translator: Final = HTMLTranslator()
 Elements = dict[Element, None]
-"""Elements in document order; a dict also provides fast lookup."""
+"""Elements in document order. A dict is used because it also provides fast lookup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """A compound: the elements that `find` selects, of which `filters` keep some."""
+    """A compound selector: `find` selects elements, and `filters` keep some of them."""
 
     find: etree.XPath
     filters: tuple[Filter, ...]
@@ -61,7 +61,7 @@ class Compound:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Elements of `right` whose relation to an element of `left` is the combinator."""
+    """Elements of `right` that are related to an element of `left` by the combinator."""
 
     left: Tree
     combinator: str
@@ -77,7 +77,7 @@ class Place:
     last: bool
     of_type: bool
     only: bool = False
-    """The place of an only child, for any `a` and `b`."""
+    """Whether this is the place of an only child, regardless of `a` and `b`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Among:
 
 @dataclass(frozen=True, slots=True)
 class Having:
-    """`:has()`: the combinators, each with the compound to search for."""
+    """`:has()`: combinators, each with the compound to search for."""
 
     parts: tuple[tuple[str, Compound], ...]
 
@@ -118,7 +118,7 @@ def compiled(css: str) -> tuple[Tree, ...]:
     """Return the trees of a selector list.
 
     Raises:
-        ValueError: It is not a selector, or exceeds a limit. The text is the reason.
+        ValueError: The text is not a selector, or exceeds a limit. The message is the reason.
     """
     selectors = parsed(css)
     try:
@@ -134,7 +134,7 @@ def parsed(css: str) -> list[parser.Selector]:
     """Return the selectors of a list, to be matched by another program.
 
     Raises:
-        ValueError: It is not a selector list, or is longer than a selector may be.
+        ValueError: The text is not a selector list, or exceeds the maximum length of a selector.
     """
     if len(css) > LENGTH_MAX:
         raise ValueError(f"it has more than {LENGTH_MAX} letters")
@@ -145,7 +145,7 @@ def parsed(css: str) -> list[parser.Selector]:
 
 
 def steps_of(css: str) -> int:
-    """Return the number of steps of a selector that `compiled` accepts."""
+    """Return the number of steps in a selector that `compiled` accepts."""
     return sum(map(_steps, compiled(css)))
 
 
@@ -178,8 +178,8 @@ class _Compiler:
         filters: list[Filter] = []
         while not isinstance(parsed, parser.Element):
             name = getattr(parsed, "ident", getattr(parsed, "name", ""))
-            is_dear = is_dear or name in _DEAR
-            if isinstance(parsed, _SIMPLE) or name in _SIMPLE_PSEUDOS or name in _DEAR:
+            is_dear = is_dear or name in _EXPENSIVE
+            if isinstance(parsed, _SIMPLE) or name in _SIMPLE_PSEUDOS or name in _EXPENSIVE:
                 simple.append(parsed)
             else:
                 filters.append(self._filter(parsed, depth))
@@ -207,7 +207,7 @@ class _Compiler:
     def _part(self, combinator: Any, selector: Any, depth: int) -> tuple[str, Compound]:
         wanted = selector.parsed_tree
         if isinstance(wanted, parser.CombinedSelector):
-            raise ValueError(":has() supports no combinators between elements")  # noqa: TRY004 - of the caller's text
+            raise ValueError(":has() supports no combinators between elements")  # noqa: TRY004 - the error is in the caller's text
         return combinator.value, self._compound(wanted, depth + 1)
 
 
@@ -235,9 +235,9 @@ def _of_function(parsed: Any) -> Filter:
 
 
 class Matching:
-    """The matching of one task.
+    """The matching of the selectors of one task.
 
-    Its counts are valid only while the page does not change: call `forget` after a change.
+    Its counts are valid only while the page does not change. Call `forget` after a change.
     """
 
     def __init__(self) -> None:
@@ -264,7 +264,7 @@ class Matching:
         return [one for one in root.iter(etree.Element) if one in chosen] if chosen else []
 
     def spend_on(self, text: str) -> None:
-        """Count the work of reading a text."""
+        """Count the cost of reading a text as visits."""
         self._spend(1 + len(text) // _LETTERS_A_VISIT)
 
     def _spend(self, visits: int) -> None:
@@ -296,7 +296,7 @@ class Matching:
     def _leading(
         self, elements: Elements, wanted: Elements, step: Callable[[Element], Element | None], root: Element
     ) -> Iterable[Element]:
-        """Return the elements from which steps lead to a wanted one. Each element is visited once per step."""
+        """Return the elements from which steps lead to a wanted element. Each element is visited once per step."""
         leads: dict[Element, bool] = {}
         for one in elements:
             path, at = [one], None if one is root else step(one)
@@ -317,7 +317,7 @@ class Matching:
 
     def _compound(self, root: Element, compound: Compound) -> Elements:
         size = self._size(root)
-        self._spend(size * _DEAR_VISITS if compound.is_dear else 1 + size // _XPATH_SHARE)
+        self._spend(size * _EXPENSIVE_VISITS if compound.is_dear else 1 + size // _XPATH_SHARE)
         found: Elements = dict.fromkeys(compound.find(root))
         for filter_ in compound.filters:
             if not found:
@@ -328,7 +328,7 @@ class Matching:
 
     def _filtered(self, root: Element, found: Elements, filter_: Filter) -> Elements:
         if isinstance(filter_, Place):
-            return {one: None for one in found if self._stands(one, filter_)}
+            return {one: None for one in found if self._has_place(one, filter_)}
         if isinstance(filter_, Among):
             chosen = {one for tree in filter_.trees for one in self._tree(root, tree)}
             return {one: None for one in found if (one in chosen) != filter_.negated}
@@ -346,7 +346,7 @@ class Matching:
         return words in text
 
     def _having(self, root: Element, combinator: str, wanted: Compound) -> Iterable[Element]:
-        """Return the elements with a wanted element below them, among their children, or after them."""
+        """Return the elements that have a wanted element below them, among their children, or after them."""
         step = _parent if combinator in (" ", ">") else _previous
         once = combinator in (">", "+")
         seen: Elements = {}
@@ -358,8 +358,8 @@ class Matching:
         self._spend(len(seen))
         return seen
 
-    def _stands(self, element: Element, place: Place) -> bool:
-        """Return whether an element has this place among its siblings, which are all counted at once."""
+    def _has_place(self, element: Element, place: Place) -> bool:
+        """Return whether an element has this place among its siblings. All siblings are counted in one pass."""
         parent = element.getparent()
         if parent is None:
             at = count = 1
@@ -380,7 +380,7 @@ _COUNT: Final = etree.XPath("count(descendant-or-self::*)")
 
 
 def _counted(parent: Element) -> tuple[dict[Element, int], dict[Element, int], int, Counter[Any]]:
-    """Return the places of an element's children, overall and by type, and their total numbers."""
+    """Return the places of an element's children, overall and by type, and the total numbers."""
     by_all: dict[Element, int] = {}
     by_type: dict[Element, int] = {}
     types: Counter[Any] = Counter()

@@ -1,6 +1,7 @@
-"""Resolve what browsers and scripts decide about a page: image addresses, quotation marks, an article in `<aside>`.
+"""Adapts a page to what a visitor sees: image addresses, quotation marks, an article in `<aside>`.
 
-Readers of pages rely on the names of elements and attributes, so these are changed to match what a visitor sees.
+Browsers and scripts decide these details. Readers of pages rely on the names of elements and attributes, so these are
+changed to match the result.
 """
 
 from __future__ import annotations
@@ -19,41 +20,41 @@ _LAZY: Final = (
     "data-src", "data-lazy-src", "data-original", "data-original-src", "data-lazy", "data-actualsrc", "data-hi-res-src",
     "data-full-src", "data-img-src", "data-image", "data-echo",
 )  # fmt: skip
-"""Attributes in which scripts keep the address of an image until it is shown."""
+"""Attributes in which scripts store the address of an image until it is shown."""
 _LAZY_SETS: Final = ("srcset", "data-srcset", "data-lazy-srcset", "data-original-set")
 _EMPTY: Final = ("#", "//:", "data:", "about:", "blob:")
-"""How an address begins, in lower case, if it leads to no file of a site."""
+"""Beginnings (in lower case) of addresses that do not lead to a file of a site."""
 _SOURCES_MAX: Final = 20
 _IMAGE = re.compile(r"\S+\.(?:avif|gif|jpe?g|png|svg|webp)(?:[?#]\S*)?", re.IGNORECASE)
 _ADDRESS_MAX: Final = 4_096
 _NAME_MAX: Final = 100
-"""The letters at the end of an address that are examined for a file name."""
-_STANDS_IN = re.compile(
+"""The number of characters at the end of an address that are searched for a file name."""
+_PLACEHOLDER = re.compile(
     r"(?:^|[/_.-])(?:1x1|blank|dummy|empty|gr[ae]y|lazy|lazyload|loading|pixel|placeholder|spacer|transparent)"
     r"(?:[_.-][\w.-]*)?\.(?:gif|jpe?g|png|svg|webp)$",
     re.IGNORECASE,
 )
-"""File names of placeholders that are shown until the real image loads."""
+"""File names of placeholders that are shown until the real image has loaded."""
 _ASIDE_TIMES: Final = 3
-"""An `<aside>` with this many times the text around it is the article."""
+"""An `<aside>` that has this many times more text than the rest of the page is the article."""
 _ASIDE_LETTERS_MIN: Final = 200
 _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 
 
 def settle_images(root: Element) -> None:
-    """Give each image the address that a visitor sees, unless it already has it."""
+    """Set the address of each image to the address that a visitor sees."""
     for image in root.iter("img"):
-        if not _has_own(image) and (address := _hidden_address(image)):
+        if not _has_visible_address(image) and (address := _hidden_address(image)):
             image.set("src", address)
 
 
 def keep_fallbacks(root: Element) -> None:
-    """Give an image without an address the one from the adjacent fallback for readers without scripts."""
+    """Give an image without an address the address from the adjacent fallback for browsers without scripts."""
     for fallback in root.iter("noscript"):
         found = next(fallback.iter("img"), None)
         address = None if found is None else _address(found.get("src")) or _lazy_address(found)
         beside = (_image_of(one) for one in (fallback.getprevious(), fallback.getnext()))
-        bare = next((image for image in beside if image is not None and _is_bare(image)), None)
+        bare = next((image for image in beside if image is not None and _has_no_address(image)), None)
         if address and bare is not None:
             bare.set("src", address)
 
@@ -63,9 +64,9 @@ def _image_of(element: Element | None) -> Element | None:
     return None if element is None or element.tag not in ("img", "picture") else next(element.iter("img"), None)
 
 
-def _is_bare(image: Element) -> bool:
-    """Return whether an image has no address at all."""
-    return not _has_own(image) and not _hidden_address(image)
+def _has_no_address(image: Element) -> bool:
+    """Return whether an image has no address."""
+    return not _has_visible_address(image) and not _hidden_address(image)
 
 
 def _hidden_address(image: Element) -> str | None:
@@ -73,24 +74,24 @@ def _hidden_address(image: Element) -> str | None:
     return _lazy_address(image) or _from_sources(image)
 
 
-def _has_own(image: Element) -> bool:
-    """Return whether an image already has the address that a visitor sees."""
+def _has_visible_address(image: Element) -> bool:
+    """Return whether the address of an image is already the one that a visitor sees."""
     own = image.get("src", "").strip()
     if not own or own[:6].lower().startswith(_EMPTY):
         return False
-    return not (_is_lazy(image) and (_stands_in(own) or "lazy" in image.get("class", "")[:_NAME_MAX].lower()))
+    return not (_is_lazy(image) and (_is_placeholder(own) or "lazy" in image.get("class", "")[:_NAME_MAX].lower()))
 
 
 def _is_lazy(image: Element) -> bool:
-    return any(name[:5] == "data-" or name == "srcset" for name in image.keys())  # noqa: SIM118 - of an element
+    return any(name[:5] == "data-" or name == "srcset" for name in image.keys())  # noqa: SIM118 - the keys of an element
 
 
-def _stands_in(address: str) -> bool:
-    return _STANDS_IN.search(address.partition("?")[0][-_NAME_MAX:]) is not None
+def _is_placeholder(address: str) -> bool:
+    return _PLACEHOLDER.search(address.partition("?")[0][-_NAME_MAX:]) is not None
 
 
 def _lazy_address(image: Element) -> str | None:
-    """Return the address that a script would show, or the largest candidate for the browser."""
+    """Return the address that a script would use, or the largest candidate for the browser."""
     for name in _LAZY:
         if address := _address(image.get(name)):
             return address
@@ -102,7 +103,10 @@ def _lazy_address(image: Element) -> str | None:
 
 
 def _from_sources(image: Element) -> str | None:
-    """Return the address in the `<picture>` around an image. An unclosed source element also surrounds the image."""
+    """Return the address in the `<picture>` around an image.
+
+    An unclosed source element also counts as being around it.
+    """
     sources: list[Element] = []
     above = image.getparent()
     while above is not None and above.tag == "source" and len(sources) < _SOURCES_MAX:
@@ -133,7 +137,7 @@ def _size_of(descriptor: str) -> float:
 
 
 def mark_quotes(root: Element) -> None:
-    """Write out the quotation marks that browsers add to quotes inside sentences.
+    """Insert the quotation marks that browsers add to quotes inside sentences.
 
     Other readers would treat such quotes as blocks.
     """
@@ -152,19 +156,19 @@ def settle_asides(root: Element) -> None:
     if not asides:
         return
     own, aside = max(((_text_letters(one), one) for one in asides), key=itemgetter(0))
-    if own >= _ASIDE_LETTERS_MIN and not _has_around(root, own // _ASIDE_TIMES):
+    if own >= _ASIDE_LETTERS_MIN and not _has_more_around(root, own // _ASIDE_TIMES):
         aside.tag = "article"
-        for name in ("class", "id", "role"):  # other readers would treat it as a box by these
+        for name in ("class", "id", "role"):  # because of these, other readers would treat it as a box
             aside.attrib.pop(name, None)
 
 
 def _text_letters(element: Element) -> int:
-    """Return the number of letters of an element outside its links."""
+    """Return the number of characters of an element outside its links."""
     return letters_in(element) - sum(map(letters_in, outermost(element.iter("a"))))
 
 
-def _has_around(root: Element, most: int) -> bool:
-    """Return whether a page has more than this many letters outside asides, links and its header and footer."""
+def _has_more_around(root: Element, most: int) -> bool:
+    """Return whether a page has more than this many characters outside asides, links and its header and footer."""
     body = root.find("body")
     walk = etree.iterwalk(root if body is None else body, events=("start",))
     letters = 0

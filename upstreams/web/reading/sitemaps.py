@@ -1,4 +1,4 @@
-"""Sitemaps: the pages of a site by its own list, plain, packed or as an index of lists; and the links on a page.
+"""Sitemaps, which list the pages of a site (plain, compressed, or as an index of lists), and the links on a page.
 
 The functions are tasks for worker processes. They return `[url, title]` of pages that belong to the site, in canonical
 form. With search words, they return only matching pages, best first.
@@ -25,14 +25,14 @@ from upstreams.web.addresses import one_spelling
 from upstreams.web.reading.cleaning import page_tree
 
 ENTRIES_MAX: Final = 50_000
-"""The maximum entries of one file according to the protocol."""
+"""The maximum number of entries in one file according to the protocol."""
 UNPACKED_MAX: Final = 50 * 1024 * 1024
 _PIECE: Final = 256 * 1024
 _PACKED: Final = b"\x1f\x8b"
 _MEMBERS_MAX: Final = 16
-"""The maximum members of a packed file, because each costs a copy of the rest."""
+"""The maximum number of members of a compressed file. Each costs a copy of the remaining bytes."""
 _BEFORE_MAX: Final = 4_096
-"""The bytes before a file that are ignored, because programs print warnings there."""
+"""The number of bytes before a file that are ignored. Programs print warnings there."""
 _WORD = re.compile(r"\w+")
 _LOCATIONS: Final = frozenset(("loc", "link"))
 _ENTRIES: Final = frozenset(("url", "sitemap", "item", "entry"))
@@ -44,11 +44,11 @@ _NO_PAGES: Final = (
     "image/",
     "audio/",
 )
-"""Prefixes of the types of alternate forms of a page."""
-_MENDED_TAGS_MAX: Final = 600_000
-"""The tags read from a malformed file; more than the maximum entries need."""
-_WIDE_WITHIN: Final = 64
-"""Letters of two bytes are recognized by their zeros in this range."""
+"""Prefixes of the media types of alternate forms of a page."""
+_REPAIRED_TAGS_MAX: Final = 600_000
+"""The number of tags that are read from a malformed file. The maximum number of entries has fewer tags."""
+_UTF16_WITHIN: Final = 64
+"""UTF-16 is recognized by its zero bytes in this range."""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Scope(msgspec.Struct, frozen=True):
     search: str = ""
     limit: int = 5_000
     needs_links: bool = False
-    """Whether the links are needed because no sitemap lists any page."""
+    """Whether links are required, because no sitemap lists any pages."""
 
     def spelled(self, address: str) -> str | None:
         """Return the canonical form of an address that belongs to the site, or None for any other address."""
@@ -75,37 +75,37 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 def read_sitemap(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
-    """Return the pages in a sitemap, and the sitemaps that it lists; nothing for any other file."""
-    told = msgspec.convert(scope, Scope)
+    """Return the pages in a sitemap, and the sitemaps that it lists. Both are empty for any other file."""
+    parsed_scope = msgspec.convert(scope, Scope)
     unpacked = _unpacked(raw)
-    if b"\0" in unpacked[:_WIDE_WITHIN]:
+    if b"\0" in unpacked[:_UTF16_WITHIN]:
         unpacked, content_type = text_of(unpacked, content_type).encode("utf-8", "replace"), "; charset=utf-8"
     declared = unpacked.find(b"<?xml ", 0, _BEFORE_MAX)
     unpacked = unpacked[max(0, declared) :] if b"<url" not in unpacked[: max(0, declared)] else unpacked
     if unpacked.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] != b"<":
         lines = text_of(unpacked, content_type).split()
-        return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), told)}
+        return {"sitemaps": [], "pages": _chosen(((line, "") for line in lines[:ENTRIES_MAX]), parsed_scope)}
     pages: list[str] = []
     sitemaps: list[str] = []
     for kind, location in _located(unpacked, content_type):
         (sitemaps if kind == "sitemap" else pages).append(urljoin(url, location))
         if len(pages) + len(sitemaps) >= ENTRIES_MAX:
             break
-    return {"sitemaps": sitemaps, "pages": _chosen(((page, "") for page in pages), told)}
+    return {"sitemaps": sitemaps, "pages": _chosen(((page, "") for page in pages), parsed_scope)}
 
 
 def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -> dict[str, Any]:
     """Return the pages that a page links to, with the texts of their links.
 
     Raises:
-        NotFound: The page is empty, and no other page of its site is known.
+        NotFound: The page is empty, and no other page of the site is known.
         UnexpectedBody: The page cannot be read.
     """
-    told = msgspec.convert(scope, Scope)
+    parsed_scope = msgspec.convert(scope, Scope)
     try:
         root = page_tree(text_of(raw, content_type))
     except (NotFound, PageTooCostly, UnexpectedBody):
-        if told.needs_links:
+        if parsed_scope.needs_links:
             raise
         return {"sitemaps": [], "pages": []}
     base = urljoin(url, next(iter(root.xpath("//base/@href")), ""))
@@ -113,19 +113,22 @@ def read_links(raw: bytes, content_type: str, url: str, scope: dict[str, Any]) -
         (str(one.get("href")).strip(), " ".join("".join(one.itertext()).split())) for one in root.xpath("//a[@href]")
     )
     found = [(urljoin(base, href), words) for href, words in links if not href.startswith("#")]
-    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], told)}
+    return {"sitemaps": [], "pages": _chosen(found[:ENTRIES_MAX], parsed_scope)}
 
 
 def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
-    """Return the pages that match the search words best, best first, up to the limit of the map."""
-    told = msgspec.convert(scope, Scope)
-    words = told.search.lower().split()
+    """Return the pages that match the search words best, best first. The map's limit applies."""
+    parsed_scope = msgspec.convert(scope, Scope)
+    words = parsed_scope.search.lower().split()
     ranked = sorted(pages, key=lambda one: (-fitness(words, *one), len(one[0])))
-    return {"sitemaps": [], "pages": ranked[: told.limit]}
+    return {"sitemaps": [], "pages": ranked[: parsed_scope.limit]}
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """Return the unpacked content of a file up to the size limit. A damaged file yields its readable beginning."""
+    """Return the decompressed content of a file, up to the size limit.
+
+    For a damaged file, it is the readable beginning.
+    """
     if raw[:2] != _PACKED:
         return raw
     whole = bytearray()
@@ -138,7 +141,7 @@ def _unpacked(raw: bytes) -> bytes:
 
 
 def _unpack_member(raw: bytes, whole: bytearray) -> bytes:
-    """Add the content of the first member of a packed file, and return the bytes after it."""
+    """Add the content of the first member of a compressed file, and return the bytes after that member."""
     stream = zlib.decompressobj(16 + zlib.MAX_WBITS)
     for begin in range(0, len(raw), _PIECE):
         whole += stream.decompress(raw[begin : begin + _PIECE], UNPACKED_MAX - len(whole))
@@ -154,8 +157,8 @@ def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
     if b"<!ENTITY" not in raw[:_BEFORE_MAX]:
         with suppress(etree.XMLSyntaxError):
             return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
-    pieces = text_of(raw, content_type).lstrip().split("<", _MENDED_TAGS_MAX + 1)
-    raw = mended("<".join(pieces[: _MENDED_TAGS_MAX + 1])).encode("utf-8", "replace")
+    pieces = text_of(raw, content_type).lstrip().split("<", _REPAIRED_TAGS_MAX + 1)
+    raw = mended("<".join(pieces[: _REPAIRED_TAGS_MAX + 1])).encode("utf-8", "replace")
     found: list[tuple[str, str]] = []
     with suppress(etree.XMLSyntaxError):
         found.extend(islice(_locations(raw, "; charset=utf-8", recover=True), ENTRIES_MAX))
@@ -185,7 +188,7 @@ def _locations(raw: bytes, content_type: str, *, recover: bool) -> Iterator[tupl
 
 
 def _location(element: Any, kind: str, name: str) -> str:
-    """Return the address of the page at a location, or an empty text if it is something else, such as a reply feed."""
+    """Return the address of the page at a location; "" if it is something else, such as a feed of replies."""
     if kind != "entry" or name != "link":
         return (element.text or "").strip()
     relation, media_type = element.get("rel", "alternate").lower(), element.get("type", "")
@@ -200,7 +203,7 @@ def _name(element: Any) -> str:
 
 
 def _chosen(found: Iterable[tuple[str, str]], scope: Scope) -> list[list[str]]:
-    """Return the distinct pages of a scope, in order or by how well they match the search words."""
+    """Return the distinct pages in a scope, in their order or by how well they match the search words."""
     pages: dict[str, str] = {}
     for address, title in found:
         url = scope.spelled(address)

@@ -1,4 +1,4 @@
-"""Walls: pages that replace the requested page, such as a sign-in or a bot check."""
+"""Walls: pages that are sent instead of the requested page, such as a sign-in page or a bot check."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from upstreams.web.reading.cleaning import as_text, drop, letters_in
 
 LOGIN: Final = "login_required"
 CHALLENGE: Final = "challenge"
-_LOOKED_AT: Final = 60_000
-"""The letters of a page to examine. Walls are short and identify themselves at the beginning."""
+_EXAMINED_MAX: Final = 60_000
+"""The number of characters of a page that are examined. Walls are short and can be recognized at the beginning."""
 _CHALLENGE_MARKS = re.compile(
     r"""_cf_chl_opt|cf-chl-|/cdn-cgi/challenge-platform/h/\w/orchestrate|challenge-error-text|cf-browser-verification|cf_captcha_kind
     |geo\.captcha-delivery\.com|captcha\.px-cloud|px-captcha|_pxAppId.{0,400}captcha|_Incapsula_Resource|incapsula\sincident
@@ -52,20 +52,20 @@ _LOGIN_WORDS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _BESIDE_LOGIN = re.compile(r"\b(?:sign\s?up|register|password|accounts?|terms|privacy|cookies?)\b|©", re.IGNORECASE)
-"""Words of the lines around a sign-in form."""
+"""Words that occur in the lines around a sign-in form."""
 _PASSWORD = re.compile(r"""<input\b[^>]{0,400}\btype\s*=\s*["']?password""", re.IGNORECASE)
 _BESIDE: Final = etree.XPath(
     "//*[self::nav or self::header or self::footer or ((self::label or self::button) and ancestor::form)]"
 )
-_FEW_LETTERS: Final = 1_500
-"""A page whose whole text is shorter may be only a wall."""
-_HARDLY_ANY: Final = 400
-"""The same limit if only a script indicates a wall, because guarded sites have such scripts on every page.
+_WALL_TEXT_MAX: Final = 1_500
+"""Only a page whose whole text is shorter can be just a wall."""
+_SCRIPT_WALL_TEXT_MAX: Final = 400
+"""The same limit for pages where only a script indicates a wall, because guarded sites have such scripts on every page.
 
-It also applies to the text beside the form of a page whose heading is about signing in.
+It also applies to the text next to the form of a page whose heading is about signing in.
 """
-_NEXT_TO_NONE: Final = 80
-"""The maximum letters beside a sign-in form on a page with another heading."""
+_BESIDE_FORM_MAX: Final = 80
+"""The maximum number of characters next to a sign-in form on a page with another heading."""
 
 
 def wall_of_answer(status: int, headers: Mapping[str, str], text: str) -> str | None:
@@ -74,9 +74,9 @@ def wall_of_answer(status: int, headers: Mapping[str, str], text: str) -> str | 
         return CHALLENGE
     if status in (401, 407):
         return LOGIN
-    if status in (403, 405, 406, 429, 503) and _is_challenge(text[:_LOOKED_AT]):
+    if status in (403, 405, 406, 429, 503) and _is_challenge(text[:_EXAMINED_MAX]):
         return CHALLENGE
-    if status == 403 and _PASSWORD.search(text[:_LOOKED_AT]):
+    if status == 403 and _PASSWORD.search(text[:_EXAMINED_MAX]):
         return LOGIN
     return None
 
@@ -88,18 +88,19 @@ def _is_challenge(text: str) -> bool:
 def wall_of_page(html: str, root: Element, title: str, *, url: str, sent_to: str) -> str | None:
     """Return the wall in a page with a success status, or None.
 
-    `root` is its tree without hidden content, `url` the requested address, and `sent_to` the address that it came from.
+    `root` is its tree without hidden content, `url` is the requested address, and `sent_to` is the address that it came
+    from.
     """
     shown, heading = _shown(root), _heading(root)
-    if _asks_for_a_test(html[:_LOOKED_AT], shown, (title, heading)):
+    if _is_challenge_page(html[:_EXAMINED_MAX], shown, (title, heading)):
         return CHALLENGE
     has_password = _PASSWORD.search(html) is not None
     if _is_login_path(url):
         return None
-    if _is_login_path(sent_to) and (has_password or len(shown) < _FEW_LETTERS):
+    if _is_login_path(sent_to) and (has_password or len(shown) < _WALL_TEXT_MAX):
         return LOGIN
     if has_password and _LOGIN_WORDS.search(f"{title}\n{shown}"):
-        most = _HARDLY_ANY if _LOGIN_WORDS.search(f"{title}\n{heading}") else _NEXT_TO_NONE
+        most = _SCRIPT_WALL_TEXT_MAX if _LOGIN_WORDS.search(f"{title}\n{heading}") else _BESIDE_FORM_MAX
         return LOGIN if _letters_beside_login(root) < most else None
     return None
 
@@ -121,12 +122,12 @@ def _heading(root: Element) -> str:
     return " ".join("".join(found[0].itertext()).split()) if found else ""
 
 
-def _asks_for_a_test(html: str, shown: str, heads: tuple[str, ...]) -> bool:
-    """Return whether a page is a challenge, by its headings, its first line, its scripts or its form."""
+def _is_challenge_page(html: str, shown: str, heads: tuple[str, ...]) -> bool:
+    """Return whether a page is a challenge, judging by its headings, its first line, its scripts or its form."""
     has_marks = _CHALLENGE_MARKS.search(html) is not None
-    if len(shown) < _HARDLY_ANY and has_marks:
+    if len(shown) < _SCRIPT_WALL_TEXT_MAX and has_marks:
         return True
-    if len(shown) >= _FEW_LETTERS:
+    if len(shown) >= _WALL_TEXT_MAX:
         return False
     if any(_is_of_challenge(one) for one in (*heads, shown.partition("\n")[0])):
         return True
@@ -135,15 +136,15 @@ def _asks_for_a_test(html: str, shown: str, heads: tuple[str, ...]) -> bool:
 
 
 def _is_of_challenge(line: str) -> bool:
-    """Return whether a line contains only a challenge phrase, apart from the name of a site."""
+    """Return whether a line contains nothing but a challenge phrase and possibly the name of a site."""
     return any(_CHALLENGE_LINE.fullmatch(part.strip()) for part in (line, *_PARTS_OF_TITLE.split(line)))
 
 
 def _letters_beside_login(root: Element) -> int:
-    """Return the letters of a page outside its short forms, without lines about signing in."""
+    """Return the number of characters of a page outside its short forms, without lines about signing in."""
     tree = deepcopy(root)
     drop(_BESIDE(tree))
-    drop([one for one in tree.iter("form") if letters_in(one) < _HARDLY_ANY])
+    drop([one for one in tree.iter("form") if letters_in(one) < _SCRIPT_WALL_TEXT_MAX])
     lines = _text_of_body(tree).splitlines()
     return sum(len(one) for one in lines if not _LOGIN_WORDS.search(one) and not _BESIDE_LOGIN.search(one))
 

@@ -1,4 +1,4 @@
-"""Listings of stores compared: whether they show the same app, and how far apart its ratings are (decisions 18)."""
+"""Compares listings of stores: whether they show the same app, and how much its ratings differ (decisions 18)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def threshold_of(args: Args) -> float:
     """Return the similarity from which two listings count as the same app.
 
     Raises:
-        InvalidArgument: It is not a number from 0 to 1.
+        InvalidArgument: The value is not a number from 0 to 1.
     """
     try:
         threshold = float(args.text("match_threshold"))
@@ -38,7 +38,7 @@ def threshold_of(args: Args) -> float:
 
 
 def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
-    """Return the listing of a store. If none of its legs answered, it is unknown whether the store has the app."""
+    """Return the listing of a store. If all its legs failed, it is unknown whether the store has the app."""
     is_known = any(leg.answer or leg.is_absent for leg in legs if leg.platform == store)
     return records.listing(
         store=store,
@@ -49,13 +49,13 @@ def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
 
 
 def rating_gap(apps: Sequence[Record]) -> float | None:
-    """Return the distance between the best and worst rating as shares of the maximum; None for fewer than two."""
+    """Return the best minus the worst rating, as a share of the maximum; None for fewer than two ratings."""
     known = [share for one in apps if (share := share_of(one["rating"])) is not None]
     return round(max(known) - min(known), 4) if len(known) > 1 else None
 
 
 def matched(apps: Sequence[Record], threshold: float) -> Record:
-    """Return how similar the first two listings are."""
+    """Return how similar the first two listings are, from 0 to 1."""
     if len(apps) < 2:
         return records.match(
             is_match=False, confidence=None, title_similarity=None, developer_similarity=None, threshold=threshold
@@ -74,7 +74,7 @@ def matched(apps: Sequence[Record], threshold: float) -> Record:
 
 
 def nearest(apps: Sequence[Record], title: str) -> Record:
-    """Return the app with the most similar title; the first one of a tie."""
+    """Return the app with the most similar title; in a tie, the first one."""
     return max(apps, key=lambda app: likeness(title, app["title"]))
 
 

@@ -1,4 +1,4 @@
-"""Reviews in numbers and words: verdicts, topics, wishes and days, computed in code (decisions 18)."""
+"""Statistics of reviews, computed in code: verdicts, topics, feature requests and days (decisions 18)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STOP: Final = frozenset(
     for from get got had has have he her his how i if i'm i've in into is it it's its just like me more most my no not
     now of on one only or other our out over so some than that the their them then there they this to too up us use
     used using very was we were what when which who will with would you your game really even much still
-    """.split()  # noqa: SIM905 - a list would take a line for each
+    """.split()  # noqa: SIM905 - a list would take one line per word
 )
 _WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
@@ -37,7 +37,7 @@ _WISH = re.compile(
 
 
 def _verdict(review: Record) -> float | None:
-    """Return the verdict of a review as a share of the best possible one."""
+    """Return the verdict of a review as a share of the best possible verdict."""
     value, best = review["rating"]["value"], review["rating"]["max"]
     return None if value is None or not best else value / best
 
@@ -66,12 +66,12 @@ def rated(store: str, reviews: Sequence[Record], app: Record | None) -> Record:
 
 
 def share_of(rating: Record) -> float | None:
-    """Return a rating as a share of the best possible one."""
+    """Return a rating as a share of the best possible rating."""
     return round(rating["value"] / rating["max"], 4) if rating["value"] is not None and rating["max"] else None
 
 
 def topics(reviews: Sequence[Record]) -> list[Record]:
-    """Return the words that many reviews contain, most frequent first."""
+    """Return the words that occur in many reviews, most frequent first."""
     holders: dict[str, list[float | None]] = {}
     for review in reviews:
         text = " ".join(filter(None, (review["title"], review["text"]))).lower().replace("\u2019", "'")
@@ -91,7 +91,7 @@ def _topic(word: str, verdicts: Sequence[float | None], overall: float | None) -
 
 
 def timeline(reviews: Sequence[Record]) -> list[Record]:
-    """Return verdicts by day."""
+    """Return the verdicts of each day."""
     by_day: dict[str, list[float | None]] = {}
     for one in reviews:
         if (day := instant_day(one["published_at"])) is not None:
@@ -102,7 +102,7 @@ def timeline(reviews: Sequence[Record]) -> list[Record]:
 
 
 def wishes(listed: Sequence[tuple[str, Record]]) -> list[Record]:
-    """Return the sentences that ask for a feature, starting with the most helpful reviews."""
+    """Return sentences that request a feature, from the most helpful reviews first."""
     found = [
         stores.wish(store=store, review_id=one["id"], text=sentence.strip(), helpful_votes=one["helpful_votes"])
         for store, one in listed

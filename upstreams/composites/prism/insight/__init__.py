@@ -1,10 +1,10 @@
-"""Prism's composites that count, compare and rank (decisions 18): mentions, code, and apps."""
+"""Prism's composites that count, compare and rank: mentions, code, and apps (decisions 18)."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from upstreams.composites.legs import foreseen, playing
+from upstreams.composites.legs import playing, with_missing
 from upstreams.composites.params import number, several
 from upstreams.composites.prism.apps import stores
 from upstreams.composites.prism.insight import (
@@ -40,7 +40,7 @@ _FROM, _TO = day_param("date_from", "The first day"), day_param("date_to", "The 
 
 def endpoints(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     """Return all insight endpoints over these platforms."""
-    searched = foreseen(playing(platforms, "search"), ("reddit",))
+    searched = with_missing(playing(platforms, "search"), ("reddit",))
     on = several(
         "platforms",
         "Comma-separated slugs of the platforms to search (default: all).",
@@ -52,7 +52,7 @@ def endpoints(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
         *_of_code(platforms, searched),
         _of_organizations(playing(platforms, "repositories")),
         *_of_audiences(searched, on),
-        *stores.of_stores(foreseen(playing(platforms, "app", "app_reviews", "app_search"), ("google_play",))),
+        *stores.of_stores(with_missing(playing(platforms, "app", "app_reviews", "app_search"), ("google_play",))),
     )
 
 

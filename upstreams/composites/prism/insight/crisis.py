@@ -1,11 +1,11 @@
-"""Detect whether a brand is mentioned more often, or more negatively, than usual: a rolling z-score (decisions 18).
+"""Detects with a rolling z-score whether a brand is mentioned more often or more negatively than usual (decisions 18).
 
 z_volume         = (today's mentions - mean) / max(deviation, 1) z_negative_share = (today's share - mean) /
 max(deviation, 0.05)
 
-Mean and sample deviation cover the days before. The floors prevent a crisis when a brand that is never mentioned gets
-one mention. Days without a tone have no share; fewer than three shares give no second score. Only complete
-sources count, because unread days would exaggerate the last one.
+Mean and sample deviation are computed over the preceding days. The minimum deviations prevent an alert if a brand that
+is never mentioned gets one mention. Days without a known tone have no share, and with fewer than three shares there is
+no second score. Only completely read sources count, because days that were not read would exaggerate the last day.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ METHOD: Final = (
 
 
 def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """Return the least and the greatest price, because the second look is billed only after a breach."""
+    """Return the least and the greatest price. The confirmation is billed only after a breach."""
     return WATCH_CREDITS, WATCH_CREDITS + (CONFIRM_CREDITS if values.get("confirm") else 0)
 
 
 def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the deviation of a day from the days before it; with `confirm`, take a second look at a breach."""
+    """Return how far a day deviates from the days before it. With `confirm`, a breach is checked by another search."""
     sensitivity, judged = _sensitivity(args), days.day_of(args, "date_to") or days.today(args)
     if judged > days.today(args):
         raise InvalidArgument("date_to", "must not be in the future")
@@ -65,7 +65,7 @@ def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
             named_in(platforms, args), phrase, of_day, z_scores, sensitivity, searched=len(counted)
         )
         legs = [*legs, *second]
-    told = records.crisis_radar(
+    radar = records.crisis_radar(
         brand=phrase,
         **record,
         sensitivity=sensitivity,
@@ -76,7 +76,7 @@ def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
         method=METHOD if confirmed is None else f"{METHOD} {severity.METHOD}",
     )
     used = WATCH_CREDITS + (CONFIRM_CREDITS if confirmed is not None else 0)
-    return Single(told, legs=legs_of(legs), credits_used=used)
+    return Single(radar, legs=legs_of(legs), credits_used=used)
 
 
 def _sensitivity(args: Args) -> float:

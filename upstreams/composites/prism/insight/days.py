@@ -1,4 +1,4 @@
-"""Whole days in UTC: windows of days, and series over them."""
+"""Whole days in UTC: windows of days, and series with a value per day."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from upstreams.model.params import Args, Param
 
 GROUPS: Final = ("day", "week", "month")
 DAYS_MAX: Final = 3_700
-"""Ten years."""
+"""The maximum length of a window, which is ten years."""
 _ONE = timedelta(days=1)
 _FIRST: Final = date(1970, 1, 1)
 
 
 class DaySpan(NamedTuple):
-    """Days from the first to the last, both included."""
+    """The days from the first to the last, both included."""
 
     first: date
     last: date
@@ -31,11 +31,11 @@ class DaySpan(NamedTuple):
         return (self.last - self.first).days + 1
 
     def holds(self, day: date) -> bool:
-        """Whether a day is within the window."""
+        """Return whether a day is in the window."""
         return self.first <= day <= self.last
 
     def each(self) -> Iterator[date]:
-        """Return all days in order."""
+        """Return all days of the window in order."""
         return (self.first + place * _ONE for place in range(self.days))
 
     def record(self) -> Record:
@@ -64,7 +64,7 @@ def day_of(args: Args, name: str) -> date | None:
     """Return the day in a parameter, or None if it was not sent.
 
     Raises:
-        InvalidArgument: The day does not exist, or is before the first platform.
+        InvalidArgument: The day does not exist, or is earlier than the oldest platform.
     """
     text = args.text_or_none(name)
     if text is None:
@@ -82,7 +82,7 @@ def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
     """Return the window of two parameters, which ends today and starts `back_days` earlier by default.
 
     Raises:
-        InvalidArgument: It ends before it begins, ends in the future, or is longer than ten years.
+        InvalidArgument: The window ends before it begins, ends in the future, or is longer than ten years.
     """
     until = day_of(args, last) or today(args)
     since = day_of(args, first) or until - back_days * _ONE
@@ -96,18 +96,18 @@ def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
 
 
 def instant_day(instant: str | None) -> date | None:
-    """Return the day of a record's timestamp, or None."""
+    """Return the day of a record's timestamp; None if it has none."""
     return None if instant is None else date.fromisoformat(instant[:10])
 
 
 def group_of(day: date, group: str) -> date:
-    """Return the first day of a day's month or week, which starts on Monday."""
+    """Return the first day of the month or week that contains a day. Weeks start on Monday."""
     if group == "week":
         return day - day.weekday() * _ONE
     return day.replace(day=1) if group == "month" else day
 
 
 def counted(days: Iterable[date], window: DaySpan) -> dict[date, int]:
-    """Return the count for each day of a window, with 0 for days without any."""
+    """Return the count of each day in a window. Days without any have the count 0."""
     found = Counter(days)
     return {day: found[day] for day in window.each()}

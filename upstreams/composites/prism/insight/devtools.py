@@ -22,7 +22,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 _OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
-"""Platforms whose threads form a separate part. All other platforms belong to `threads`."""
+"""Platforms whose threads are a part of their own. All other platforms belong to the part `threads`."""
 PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
 _OPENED: Final = 3
 """The number of threads whose comments are read."""
@@ -46,7 +46,7 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
         narrowed = {name: args.values[name] for name in ("subreddit",) if name in args.values}
         found = yield from sweep.sweep(searched, phrase, window, rounds=3, narrowed=narrowed, optional=True)
         legs += legs_in(found)
-    is_heard = any(leg.answer for leg in legs)
+    has_answer = any(leg.answer for leg in legs)
     listed = mentions_of(found)
     comments = [leg for leg in (yield from read_comments(threaded, weightiest(listed)[:_OPENED])) if leg is not None]
     legs += comments
@@ -59,10 +59,10 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
     parts = threads.scores(
         release_recency=None if released is None else _part(1 - released / 365),
         issue_load=None if load is None else _part(1 - load / 50),
-        attention=_part(len(listed) / window.days / 5) if is_heard else None,
+        attention=_part(len(listed) / window.days / 5) if has_answer else None,
         momentum=None if change is None else _part((1 + change / 100) / 2),
     )
-    said = [tone for leg in comments for tone in tones_of(leg.records)]
+    comment_tones = [tone for leg in comments for tone in tones_of(leg.records)]
     known = [value for value in parts.values() if value is not None]
     score = round(fmean(known)) if known else None
     record = threads.devtool_pulse(
@@ -73,8 +73,8 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
         days_since_release=released,
         open_issues_per_1000_stars=load,
         dossier=None if dossier is None else _project(dossier),
-        attention=_attention(listed, found, window, change, blogs="blogs" in included) if is_heard else None,
-        tone=summed([*(one.tone for one in listed), *said]) if is_heard else None,
+        attention=_attention(listed, found, window, change, blogs="blogs" in included) if has_answer else None,
+        tone=summed([*(one.tone for one in listed), *comment_tones]) if has_answer else None,
         top_threads=[one.row["post"] for one in weightiest(listed)[:_TOP]],
         method=PULSE_METHOD,
     )
@@ -82,7 +82,10 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
 
 
 def _searched(threaded: Sequence[Platform], included: Sequence[str]) -> list[Platform]:
-    """Return the platforms whose threads are requested: all of them if only `blogs`, which threads link to, is."""
+    """Return the platforms whose threads are needed.
+
+    If only `blogs` is requested, it is all, because threads link to blogs.
+    """
     wanted = [one for one in threaded if _OWN_PARTS.get(one.slug, "threads") in included]
     return wanted or (list(threaded) if "blogs" in included else [])
 
@@ -118,7 +121,7 @@ def read_dossier(
 
 
 def _at(platform: Platform, address: str) -> str | None:
-    """Return the repository's name on a platform, or None if the address does not belong to it."""
+    """Return the repository's name on a platform; None if the URL does not belong to the platform."""
     endpoint = platform.playing("dossier")
     assert endpoint is not None, "only platforms with a dossier are asked for one"
     param = next(one for one in endpoint.params if one.name == endpoint.named_by[0])
@@ -145,7 +148,7 @@ def _load(dossier: Record | None) -> float | None:
 
 
 def _halves(listed: Sequence[Mention], window: DaySpan) -> float | None:
-    """Return the change of mentions from the first to the second half of a window, in percent."""
+    """Return the change of mentions from the first half of a window to the second, in percent."""
     half = window.days // 2
     if not half:
         return None
@@ -170,8 +173,8 @@ def _first(issues: Sequence[Record], words: Sequence[str]) -> Record | None:
     """Return the first issue with one of these words in its labels or its title."""
     for one in issues:
         title = (one["content"]["text"] or "").partition("\n")[0]
-        said = " ".join((*(one["ext"].get("labels") or ()), title)).lower()
-        if any(word in said for word in words):
+        labels_and_title = " ".join((*(one["ext"].get("labels") or ()), title)).lower()
+        if any(word in labels_and_title for word in words):
             return one
     return None
 

@@ -1,4 +1,4 @@
-"""The echo of a launch: the threads about it, the comments of their readers, and the pages that they link to."""
+"""The response to a launch: threads about it, the comments of their readers, and the pages that they link to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BLOGS: Final = 50
 
 
 def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hosts: Sequence[str], args: Args) -> Steps:
-    """Return readers' reactions to a launch. `hosts` belong to platforms and therefore do not count as blogs."""
+    """Return the reactions of readers to a launch. `hosts` belong to platforms and therefore do not count as blogs."""
     included = chosen(args, "include", ECHO_PARTS)
     window, phrase = days.span(args, "date_from", "date_to", back_days=90), phrase_of(args.text("query"))
     found = yield from sweep.sweep(threaded, phrase, window, rounds=2)
@@ -43,7 +43,7 @@ def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hos
     dossier = None
     if "dossier" in included and "repo" in args.values:
         dossier = yield from read_dossier(platforms, args, legs)
-    said = [tone for leg in comments if leg is not None for tone in tones_of(leg.records)]
+    tones = [tone for leg in comments if leg is not None for tone in tones_of(leg.records)]
     numbers = [one.row["post"]["engagement"] for one in listed]
     record = threads.launch_echo(
         query=phrase,
@@ -54,7 +54,7 @@ def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hos
         first_seen_at=min((one.row["post"]["published_at"] for one in listed), default=None),
         sites=shares(site for one in listed if (site := site_of(one)) is not None),
         blogs=blogs_of(listed, hosts) if "blogs" in included else None,
-        tone=summed(said),
+        tone=summed(tones),
         dossier=dossier,
         sources=[one.record() for one in found],
         method=f"{sweep.METHOD} {ECHO_METHOD}",
@@ -63,18 +63,18 @@ def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hos
 
 
 def _story(mention: Mention, leg: Settled | None) -> Record:
-    came = leg is not None and bool(leg.answer)
+    is_answered = leg is not None and bool(leg.answer)
     post, rows = mention.row["post"], leg.records if leg is not None else []
     return threads.story(
         platform=mention.platform,
         post=post,
-        comments=threads.discussion(items=rows, total=post["engagement"]["comments"]) if came else None,
-        tone=summed(tones_of(rows)) if came else None,
+        comments=threads.discussion(items=rows, total=post["engagement"]["comments"]) if is_answered else None,
+        tone=summed(tones_of(rows)) if is_answered else None,
     )
 
 
 def blogs_of(listed: Sequence[Mention], hosts: Sequence[str]) -> list[Record]:
-    """Return the linked pages at hosts outside all platforms, without duplicates, from the top mentions first."""
+    """Return the linked pages on hosts outside all platforms, without duplicates, starting with the top mentions."""
     pages: dict[str, Record] = {}
     for one in listed:
         link = one.row["post"]["ext"].get("link")

@@ -1,4 +1,4 @@
-"""Posts by people who look for an alternative to a product, with a rule-based score (decisions 18)."""
+"""Posts by people who are looking for an alternative to a product, with a rule-based score (decisions 18)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PHRASES: Final = {
     "{} vs": 20,
     "vs {}": 20,
 }
-"""A phrase -> its points."""
+"""Maps a phrase to its points."""
 SEARCHED: Final = ("alternative to {}", "switching from {}", "{} vs")
 METHOD: Final = (
     "Points: the phrase (switching from 45, alternative to or replacement for 40, instead of 25, vs 20), a question "
@@ -61,7 +61,7 @@ _DAYS: Final = {"d": 1, "w": 7, "m": 30}
 
 
 class Sought(NamedTuple):
-    """The product that people leave, its category, and the words of the caller's own product."""
+    """The product that people want to replace, its category, and the words of the caller's own product."""
 
     competitor: str
     category: str | None
@@ -69,7 +69,7 @@ class Sought(NamedTuple):
 
 
 def leads(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the posts of people who look for an alternative."""
+    """Return the posts of people who are looking for an alternative."""
     competitor, window = phrase_of(args.text("competitor")), _window(args)
     finders = {phrase: finder(phrase.format(competitor)) for phrase in PHRASES}
     found: list[SearchSweep] = []
@@ -87,9 +87,9 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
     if "include" in args.values:
         opened = weightiest([*listed.values()])[:_OPENED]
         below = [leg for leg in (yield from read_comments(named_in(platforms, args), opened)) if leg is not None]
-    said = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
-    scored = [scored_of(one, finders, sought, window.last) for one in (*listed.values(), *said)]
-    ranked = sorted(scored, key=lambda one: -one["intent_score"])  # stable: newest first within a score
+    comment_mentions = [one for leg in below for one in _in_comments(leg, finders.values(), window)]
+    scored = [scored_of(one, finders, sought, window.last) for one in (*listed.values(), *comment_mentions)]
+    ranked = sorted(scored, key=lambda one: -one["intent_score"])  # stable: newest first if equal
     counts = {phrase.format(competitor): 0 for phrase in PHRASES}
     for one in ranked:
         counts[one["phrase_matched"]] += 1
@@ -116,10 +116,10 @@ def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: D
 
 
 def _window(args: Args) -> DaySpan:
-    """Return the days that `freshness` covers: a number of days, weeks or months, or the days since a date.
+    """Return how many days `freshness` covers: a number of days, weeks or months, or the days since a date.
 
     Raises:
-        InvalidArgument: It has another form, or covers more than the maximum.
+        InvalidArgument: The value has another form, or covers more than the maximum.
     """
     text, until = args.text("freshness"), days.today(args)
     span = _FRESH.fullmatch(text)
@@ -161,13 +161,13 @@ def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], so
 
 
 def _joined(platform: Platform, found: Sequence[SearchSweep]) -> Record:
-    """Return a platform's searches for all phrases as one source."""
-    told = [one.record() for one in found if one.platform is platform]
-    known = [one["mentions"] for one in told if one["mentions"] is not None]
+    """Combine a platform's searches for all phrases into one source."""
+    platform_sources = [one.record() for one in found if one.platform is platform]
+    known = [one["mentions"] for one in platform_sources if one["mentions"] is not None]
     return words.source(
         platform=platform.slug,
         mentions=sum(known) if known else None,
-        is_complete=all(one["is_complete"] for one in told),
-        oldest_seen_at=min((one["oldest_seen_at"] for one in told if one["oldest_seen_at"]), default=None),
-        dropped=sum(one["dropped"] for one in told),
+        is_complete=all(one["is_complete"] for one in platform_sources),
+        oldest_seen_at=min((one["oldest_seen_at"] for one in platform_sources if one["oldest_seen_at"]), default=None),
+        dropped=sum(one["dropped"] for one in platform_sources),
     )

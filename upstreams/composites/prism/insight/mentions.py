@@ -1,4 +1,4 @@
-"""Mentions of a phrase page by page, and mentions of a brand as statistics (decisions 18)."""
+"""Mentions of a phrase page by page, and statistics about the mentions of a brand (decisions 18)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Single, Steps
 
 BRAND_ROUNDS: Final = 4
-"""The number of pages per platform over which a brand's mentions are counted."""
+"""The number of pages per platform from which a brand's mentions are counted."""
 BOARDS: Final = "message-boards"
 PAGE_TYPES: Final = ("ecommerce", "news", "blogs", BOARDS, "organization")
 _RECENT, _TOP = 20, 10
 _LINEAR: Final = "1.0.0"
 _STEADY: Final = 0.05
-"""The smallest slope that is not steady, as a share of the mean."""
+"""The slope (as a share of the mean) from which a trend is no longer steady."""
 
 
 def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
@@ -58,7 +58,7 @@ def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _following(found: Sequence[SearchSweep]) -> State | None:
-    going = [leg for one in found for leg in one.legs if one.goes_on or not leg.answer]
+    going = [leg for one in found for leg in one.legs if one.has_next or not leg.answer]
     return joined_states(going)
 
 
@@ -66,7 +66,7 @@ def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
     """Return the platforms whose pages have the requested type.
 
     Raises:
-        InvalidArgument: No platform has it.
+        InvalidArgument: No platform has pages of this type.
     """
     wanted = args.text_or_none("page_type")
     boards = platforms if wanted is None else [one for one in platforms if is_board(one)] if wanted == BOARDS else []
@@ -77,7 +77,7 @@ def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
 
 
 def is_board(platform: Platform) -> bool:
-    """Whether the platform is organized by topics: its accounts have no followers."""
+    """Return whether the platform is organized by topics. Its accounts then have no followers."""
     profile = platform.playing("profile")
     return profile is not None and "followers" in profile.unfilled
 
@@ -137,7 +137,7 @@ def site_of(mention: Mention) -> str | None:
 
 
 def trend_of(values: Sequence[int]) -> Record:
-    """Return the slope of a series by least squares, and its direction."""
+    """Return the slope of a series by least squares, and the direction of the trend."""
     count = len(values)
     if count < 3:
         return words.trend(slope=None, direction=None, methodology_version=_LINEAR)

@@ -1,4 +1,4 @@
-"""The repositories of an organization: a list, totals, and a dossier for each of the top ones (decisions 18)."""
+"""The repositories of an organization: a list, totals, and dossiers of the top repositories (decisions 18)."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
             [part_of(platform, "dossier", {endpoint.named_by[0]: str(one["full_name"])}) for one in first]
         )
         legs += dossiers
-    came = [record for leg in dossiers if (record := leg.record) is not None]
-    told = threads.org_radar(
+    records = [record for leg in dossiers if (record := leg.record) is not None]
+    radar = threads.org_radar(
         platform=platform.slug,
         org=str(next(iter(values.values()))),
         repositories=first,
-        dossiers=came if "dossiers" in included else None,
-        rollup=rolled_up(own, came, args) if "rollup" in included else None,
+        dossiers=records if "dossiers" in included else None,
+        rollup=rolled_up(own, records, args) if "rollup" in included else None,
     )
-    return Single(told, legs=legs_of(legs), credits_used=1 + DOSSIER_CREDITS * len(came))
+    return Single(radar, legs=legs_of(legs), credits_used=1 + DOSSIER_CREDITS * len(records))
 
 
 def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, dict[str, Value]]:
-    """Return the platform of an organization, and its name there. An address contains both.
+    """Return the platform of an organization, and its name there. A URL contains both.
 
     Raises:
-        InvalidArgument: The address does not lead to an organization.
+        InvalidArgument: The URL does not lead to an organization.
     """
     for one in platforms:
         endpoint = one.playing("repositories")

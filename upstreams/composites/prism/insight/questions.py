@@ -36,7 +36,7 @@ _COMMON: Final = frozenset(
     a about am an and any anyone are as at be been but by can could did do does for from get has have how i if in is it
     its just me my of on or out so some someone somebody than that the their there they this to up us was we were what
     when where which who why will with would you your
-    """.split()  # noqa: SIM905 - a list would take a line for each
+    """.split()  # noqa: SIM905 - a list would take one line per word
 )
 
 
@@ -50,12 +50,12 @@ class QuestionPlace(NamedTuple):
 
     @property
     def words(self) -> frozenset[str]:
-        """Return its words, without the most common ones."""
+        """The question's words, without the most common words."""
         return words_of(self.text)
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text without the most common ones, or all words if all are common."""
+    """Return the words of a text without the most common words. If all words are common, return all."""
     found = frozenset(word.lower() for word in _WORD.findall(text))
     return found - _COMMON or found
 
@@ -84,14 +84,14 @@ def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 def _web(topic: str) -> Part:
     """Return web pages about a topic, if the operator configured a search engine."""
-    return Part("search", {"query": topic, "limit": _PAGES}, True, "web", within_s=LEG_S)  # noqa: FBT003 - optional
+    return Part("search", {"query": topic, "limit": _PAGES}, True, "web", within_s=LEG_S)  # noqa: FBT003 - the flag is `optional`
 
 
 def of_page(page: Record) -> list[QuestionPlace]:
     """Return the questions on a web page, without duplicates."""
     texts = (page["metadata"]["title"], page["metadata"]["description"], page["content"]["text"])
-    told = dict.fromkeys(one for text in texts for one in sentences(text))
-    return [QuestionPlace(text, "web", page["url"], None) for text in told]
+    distinct = dict.fromkeys(one for text in texts for one in sentences(text))
+    return [QuestionPlace(text, "web", page["url"], None) for text in distinct]
 
 
 def _of_post(mention: Mention) -> list[QuestionPlace]:
@@ -112,12 +112,12 @@ def _of_comments(platform: str, rows: Sequence[Record]) -> list[QuestionPlace]:
 
 def sentences(text: str | None) -> list[str]:
     """Return the questions in a text."""
-    told = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(_ADDRESS.sub(" ", text or "")))
-    return [one for one in told if _LEAST <= len(one.split()) <= _MOST]
+    cleaned = (" ".join(sentence.split()) for sentence in _SENTENCE.findall(_ADDRESS.sub(" ", text or "")))
+    return [one for one in cleaned if _LEAST <= len(one.split()) <= _MOST]
 
 
 def ranked(found: Sequence[QuestionPlace]) -> list[Record]:
-    """Return the questions with similar ones grouped, highest score first."""
+    """Return the questions, highest score first. Similar questions are grouped."""
     groups: list[tuple[frozenset[str], list[QuestionPlace]]] = []
     for one in sorted(found, key=lambda each: -(each.likes or 0)):
         words = one.words

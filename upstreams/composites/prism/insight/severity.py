@@ -1,4 +1,4 @@
-"""The second look at a breach: its severity, from four numbers of the judged day (decisions 18)."""
+"""The confirmation of a breach: its severity, computed from four numbers of the tested day (decisions 18)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METHOD: Final = (
     "on the day's five mentions with the most engagement."
 )
 _ROWS: Final = 10
-"""Rows per search, as in search/everywhere."""
+"""The number of rows per search, as in search/everywhere."""
 _THREADS, _TOP = 5, 10
 
 
@@ -35,9 +35,9 @@ def confirm(
     *,
     searched: int,
 ) -> Generator[tuple[Part, ...], Any, tuple[list[Settled], Record | None]]:
-    """Return the legs of the second look and the confirmation, which is None if all legs failed.
+    """Return the legs of the additional searches, and the confirmation, which is None if all legs failed.
 
-    `of_day` are the mentions on the judged day, and `searched` is the number of searches that they come from.
+    `of_day` holds the mentions of the tested day, and `searched` is the number of searches that found them.
     """
     searches = [part_of(one, "search", {"query": phrase}, rows=_ROWS) for one in platforms]
     threads = [part for part in comments_parts(platforms, weightiest(of_day)[:_THREADS]) if part is not None]
@@ -45,15 +45,15 @@ def confirm(
     if not any(leg.answer for leg in legs):
         return legs, None
     found, below = legs[: len(searches)], legs[len(searches) :]
-    said = [tone for leg in below for tone in tones_of(leg.records)]
-    parts = severity_parts(of_day, z_scores, sensitivity, searched, share_of_negative(said))
+    comment_tones = [tone for leg in below for tone in tones_of(leg.records)]
+    parts = severity_parts(of_day, z_scores, sensitivity, searched, share_of_negative(comment_tones))
     rows = {leg.platform: POST_LIST.rows(leg.records, []) for leg in found if leg.answer}
     best = fuse(rows)[:_TOP]
     return legs, records.confirmation(
         severity=round(fmean(value for value in parts.values() if value is not None)),
         parts=parts,
         sentiment=summed(one.tone for one in of_day),
-        readers=summed(said),
+        readers=summed(comment_tones),
         by_anger=by_anger(of_day),
         items=[records.best(post=one["post"], platform=one["platform"], score=one["score"]) for one in best],
     )
@@ -66,7 +66,7 @@ def severity_parts(
     searched: int,
     readers: float | None,
 ) -> Record:
-    """Return the parts of a severity."""
+    """Return the components of a severity."""
     volume, tone = (None if z is None else _share(z / (2 * sensitivity)) for z in z_scores)
     against = {one.platform for one in of_day if one.tone == "negative"}
     return records.severity(
@@ -82,7 +82,7 @@ def _share(value: float) -> int:
 
 
 def by_anger(listed: Sequence[Mention]) -> list[Record]:
-    """Return the negative mentions, most negative first. In a tie, the one with more engagement comes first."""
+    """Return the negative mentions, most negative first. Ties are ordered by engagement, highest first."""
     found = [(_anger(one), one) for one in weightiest(listed)]
     ranked = sorted((one for one in found if one[0] > 0), key=lambda one: -one[0])
     return [records.angry(post=one.row["post"], platform=one.platform, anger=anger) for anger, one in ranked[:_TOP]]

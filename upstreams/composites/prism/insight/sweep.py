@@ -1,8 +1,9 @@
 """Dated mentions of a phrase, collected page by page from the searches of many platforms (decisions 18).
 
 A post is a mention if its text contains the phrase as whole words, in any case and width: `acme` is in `#Acme`, but not
-in `acmecorp`. Searches return the newest posts first if they can. A platform is complete if it was read back to the
-first day of the span, or to the end of its search. For other platforms, the answer reports how far back they were read.
+in `acmecorp`. Searches return the newest posts first if they support it. A platform is complete if it was read
+back to the first day of the window, or to the end of its search. For other platforms, the answer reports how far back
+they were read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Part
 
 ROWS: Final = 100
-"""Rows to request from each search at once. A search may return fewer."""
+"""The number of rows that are requested in each search call. A search may return fewer."""
 METHOD: Final = (
     "Posts that contain the phrase as whole words (NFKC, any case), without duplicates, by the UTC day of their "
     "publication, from the searches of these platforms, newest first if the search supports it."
@@ -39,7 +40,7 @@ class Mention(NamedTuple):
     platform: str
     day: date
     row: Record
-    """The post, and the values computed from it."""
+    """The post, and the fields computed from it."""
     tone: Tone | None
 
     def record(self) -> Record:
@@ -49,38 +50,38 @@ class Mention(NamedTuple):
 
 @dataclass(slots=True)
 class SearchSweep:
-    """One platform's part of a sweep. `take` updates it."""
+    """The state of one platform in a sweep. `take` updates it."""
 
     platform: Platform
     window: DaySpan | None
     mentions: list[Mention] = field(default_factory=list)
     legs: list[Settled] = field(default_factory=list)
     state: State | None = None
-    goes_on: bool = True
+    has_next: bool = True
     is_complete: bool = False
     oldest_at: str | None = None
     dropped: int = 0
     _known: set[str] = field(default_factory=set)
 
     def take(self, leg: Settled, has_phrase: Callable[[str], bool]) -> None:
-        """Add a page of its search."""
+        """Add a page of the platform's search."""
         self.legs.append(leg)
-        self.state, self.goes_on = leg.next, leg.next is not None
+        self.state, self.has_next = leg.next, leg.next is not None
         if not leg.answer:
-            self.goes_on = False
+            self.has_next = False
             return
         for row in POST_LIST.rows(leg.records, []):
             self._take_row(row, has_phrase)
         endpoint = self.platform.playing("search")
         is_ordered = endpoint is not None and endpoint.newest is not None
         reached = self.window is not None and (instant_day(self.oldest_at) or date.max) < self.window.first
-        self.is_complete = (is_ordered and reached) or (not self.goes_on and self._has_ended(leg))
-        self.goes_on = self.goes_on and not self.is_complete
+        self.is_complete = (is_ordered and reached) or (not self.has_next and self._has_ended(leg))
+        self.has_next = self.has_next and not self.is_complete
 
     def _has_ended(self, leg: Settled) -> bool:
-        """Whether a search without a next page is complete. A single full page may hide further results."""
-        asked = leg.part.values.get("limit")
-        return len(self.legs) > 1 or not isinstance(asked, int) or len(leg.records) < asked
+        """Whether a search that has no next page is complete. A single full page may hide further results."""
+        wanted = leg.part.values.get("limit")
+        return len(self.legs) > 1 or not isinstance(wanted, int) or len(leg.records) < wanted
 
     def _take_row(self, row: Record, has_phrase: Callable[[str], bool]) -> None:
         post = row["post"]
@@ -96,7 +97,7 @@ class SearchSweep:
         self.mentions.append(Mention(self.platform.slug, day, row, tone_of(text, row["computed"]["language"])))
 
     def record(self) -> Record:
-        """Return the platform as a source."""
+        """Return the platform as a source in the answer."""
         has_answered = any(leg.answer for leg in self.legs)
         return words.source(
             platform=self.platform.slug,
@@ -114,7 +115,7 @@ def named_in(platforms: Sequence[Platform], args: Args) -> list[Platform]:
 
 
 def phrase_of(text: str) -> str:
-    """Return the phrase without surrounding quotes and with single blanks."""
+    """Return the phrase without surrounding quotes and with runs of blanks replaced by one."""
     return " ".join(text.strip().strip('"\u201c\u201d').split())
 
 
@@ -140,23 +141,23 @@ def sweep(
     narrowed: Mapping[str, Value] = MappingProxyType({}),
     optional: bool = False,
 ) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
-    """Read the searches of these platforms, in at most this many rounds.
+    """Read pages of the searches of these platforms, in at most this many rounds.
 
-    `states` are the states of the searches that continue. `finds` decides which texts match, if the phrase alone does
-    not. `narrowed` are further values for the searches that accept them.
+    `states` contains the cursor states of searches that continue. `finds` decides which texts match, in place of the
+    phrase. `narrowed` contains further values for searches that accept them.
 
     Raises:
         UpstreamError, LimitError: All searches failed, and they are not `optional`.
     """
-    asked = [one for one in platforms if states is None or one.slug in states]
-    found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in asked]
+    wanted = [one for one in platforms if states is None or one.slug in states]
+    found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in wanted]
     has_phrase = finds or finder(phrase)
     for _ in range(rounds):
-        going = [one for one in found if one.goes_on]
+        going = [one for one in found if one.has_next]
         settled = yield from attempt([_part(one, phrase, rows, narrowed) for one in going])
         for one, leg in zip(going, settled, strict=True):
             one.take(leg, has_phrase)
-        if not any(one.goes_on for one in found):
+        if not any(one.has_next for one in found):
             break
     if not optional:
         check_any([leg for one in found for leg in one.legs])
@@ -184,6 +185,6 @@ def mentions_of(found: Sequence[SearchSweep]) -> list[Mention]:
 
 
 def legs_in(found: Sequence[SearchSweep]) -> list[Settled]:
-    """Return the legs of a sweep, round by round."""
+    """Return the legs of a sweep, in the order of its rounds."""
     turns = max(len(one.legs) for one in found)
     return [one.legs[turn] for turn in range(turns) for one in found if turn < len(one.legs)]

@@ -1,4 +1,4 @@
-"""Threads sorted by weight, and the comments on them."""
+"""Threads sorted by likes and comments, and the comments on them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _weight(mention: Mention) -> int:
 
 
 def comments_parts(platforms: Sequence[Platform], listed: Sequence[Mention]) -> list[Part | None]:
-    """Return a part for the comments on each of these threads, or None if its platform does not offer comments."""
+    """Return a part that reads the comments on each thread; None for threads whose platform does not offer comments."""
     by_slug = {one.slug: one for one in playing(platforms, "comments")}
     return [comments_part(by_slug[one.platform], one) if one.platform in by_slug else None for one in listed]
 
 
 def comments_part(platform: Platform, mention: Mention) -> Part:
-    """Return a part for the comments on a thread, by its address if possible, or else by its id."""
+    """Return a part that reads the comments on a thread, by its URL if possible, otherwise by its id."""
     endpoint = platform.playing("comments")
     assert endpoint is not None, "only platforms with comments are asked for them"
     post = mention.row["post"]
@@ -51,7 +51,7 @@ def read_comments(
 
 
 def tones_of(rows: Sequence[Record]) -> list[Tone | None]:
-    """Return the tones of comments and their replies. Their language is detected from their words."""
+    """Return the tones of comments and their replies. The language is detected from their words."""
     return [tone_of(text, language_of(text)) for one in each_comment(rows) if (text := one["text"])]
 
 

@@ -1,7 +1,7 @@
-"""The tone of a text by a word list: no model, and None in a language without a list (decisions 18).
+"""The tone of a text according to a word list, without a model. None for languages without a list (decisions 18).
 
 A text is positive if it has more positive than negative words, and negative if it has fewer. A word after a negation
-counts for the other side. The docs contain the same lists.
+counts as its opposite. The docs contain the same lists.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from upstreams.model.archetypes.insight import words
 
 Tone = Literal["positive", "neutral", "negative"]
 METHOD: Final = "word list 1: whether positive or negative words prevail; no model; null in languages without a list"
-_REACH: Final = 3
+_NEGATION_WORDS: Final = 3
 """The number of preceding words in the same clause that may negate a word."""
 _CLAUSE = re.compile(r"[,.;:!?()\n]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
@@ -66,11 +66,11 @@ LISTS: Final[Mapping[str, WordList]] = {
         "nicht nie niemals kein keine keinen keiner keines ohne kaum weder",
     ),
 }
-"""By language."""
+"""The word lists by language."""
 
 
 def tone_of(text: str | None, language: str | None) -> Tone | None:
-    """Return the tone of a text in a language, or None without a list for the language or without text."""
+    """Return the tone of a text in a language; None if there is no list for the language or no text."""
     score = tone_score(text, language)
     if score is None:
         return None
@@ -78,7 +78,7 @@ def tone_of(text: str | None, language: str | None) -> Tone | None:
 
 
 def tone_score(text: str | None, language: str | None) -> int | None:
-    """Return positive minus negative words, or None without a list for the language or without text."""
+    """Return the number of positive minus negative words; None if there is no list for the language or no text."""
     listed = LISTS.get((language or "").partition("-")[0].lower())
     if listed is None or not text:
         return None
@@ -86,29 +86,29 @@ def tone_score(text: str | None, language: str | None) -> int | None:
 
 
 def _score(clause: str, listed: WordList) -> int:
-    """Return positive minus negative words in a clause."""
+    """Return the number of positive minus negative words in a clause."""
     score, tokens = 0, _WORD.findall(clause)
     for place, token in enumerate(tokens):
         side = (token in listed.positive) - (token in listed.negative)
-        is_negated = bool(side) and not listed.negations.isdisjoint(tokens[max(0, place - _REACH) : place])
+        is_negated = bool(side) and not listed.negations.isdisjoint(tokens[max(0, place - _NEGATION_WORDS) : place])
         score += -side if is_negated else side
     return score
 
 
 def share_of_negative(tones: Iterable[Tone | None]) -> float | None:
-    """Return `negative_share` without rounding."""
+    """Return the share of negative tones, without rounding."""
     known = [tone for tone in tones if tone is not None]
     return known.count("negative") / len(known) if known else None
 
 
 def negative_share(tones: Iterable[Tone | None]) -> float | None:
-    """Return the share of negative tones among the known ones, or None if all are unknown."""
+    """Return the share of negative tones among the known tones; None if all are unknown."""
     share = share_of_negative(tones)
     return None if share is None else round(share, 4)
 
 
 def summed(tones: Iterable[Tone | None]) -> Record:
-    """Return many tones as numbers."""
+    """Return statistics of many tones."""
     listed = list(tones)
     known = len(listed) - listed.count(None)
     return words.tones(

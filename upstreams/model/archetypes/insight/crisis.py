@@ -35,7 +35,7 @@ def baseline(
     ],
     today_negative_share: Annotated[float | None, "Negative share of the judged day."],
 ) -> Record:
-    """The days that the judged day is compared with."""
+    """The days against which the tested day is compared."""
     record = locals()
     return {"from": record.pop("first"), "to": record.pop("last"), **record}
 
@@ -80,11 +80,11 @@ def confirmation(
     by_anger: Annotated[list[Record], Of(angry), "The ten most negative mentions of the day."],
     items: Annotated[list[Record], Of(best), "The ten best posts about the brand on all platforms, from any day."],
 ) -> Record:
-    """A detailed look at a breach."""
+    """The detailed confirmation of a breach."""
     return locals()
 
 
-def crisis_radar(  # noqa: PLR0913 - one argument a field of the archetype
+def crisis_radar(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     brand: Annotated[str, "The phrase that was searched for."],
     alert_level: Annotated[str | None, "calm, watch, alert or crisis; null if no platform has enough history."],

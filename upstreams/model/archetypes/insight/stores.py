@@ -54,7 +54,7 @@ def wish(
     text: Annotated[str, "The sentence that requests a feature."],
     helpful_votes: Annotated[int | None, "Readers who found the review helpful."],
 ) -> Record:
-    """A sentence in a review that requests a feature."""
+    """A sentence from a review that requests a feature."""
     return locals()
 
 
@@ -85,7 +85,7 @@ def match(
     developer_similarity: Annotated[float | None, "Similarity of the developers' names; null if one is unknown."],
     threshold: Annotated[float, "The confidence from which listings are considered the same app."],
 ) -> Record:
-    """How certain it is that two listings belong to the same app."""
+    """How certain it is that two listings are the same app."""
     return locals()
 
 

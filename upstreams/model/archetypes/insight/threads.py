@@ -22,7 +22,7 @@ def top_issues(
         Record | None, Of(post_record), "The open issue with the most reactions that reports a problem."
     ],
 ) -> Record:
-    """The most important issues, by their labels and words."""
+    """The most important issues, ranked by their labels and words."""
     return locals()
 
 
@@ -50,7 +50,7 @@ def attention(
     top_domains: Annotated[list[Record] | None, Of(share), "The most linked websites; null if not requested."],
     sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
 ) -> Record:
-    """How much something is discussed."""
+    """How much a subject is discussed."""
     return locals()
 
 

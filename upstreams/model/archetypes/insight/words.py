@@ -45,7 +45,7 @@ def source(
     oldest_seen_at: Annotated[Instant, "Time of the oldest post that was read, whether it contains the phrase or not."],
     dropped: Annotated[int, "Rows that were skipped: undated, outside the window, or without the phrase."],
 ) -> Record:
-    """One platform as a source of mentions, and how far back its results were read."""
+    """One platform as a source of mentions, and the earliest date that was read from it."""
     return locals()
 
 
@@ -81,7 +81,7 @@ def around_mentions(
     dropped: Annotated[int, "Rows of this page that were skipped."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
-    """Statistics of a page of mentions."""
+    """Statistics about a page of mentions."""
     return locals()
 
 
@@ -150,7 +150,7 @@ def amplifier(
     return locals()
 
 
-def campaign(  # noqa: PLR0913 - one argument a field of the archetype
+def campaign(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     subject: Annotated[str, "The phrase or hashtag."],
     before: Annotated[Record, Of(period), "The days before the campaign."],
