@@ -43,11 +43,11 @@ class InlineStore(InlineSqlite):
 
 
 class _Engine(FailingCommits, SqliteEngine):
-    """Return SQLite's engine."""
+    """SQLite's engine, whose commits can be made to fail."""
 
 
 class OfOneself(InlinePostgres):
-    """Open a store on its own database, which is removed with it."""
+    """An inline store on its own database on the server. Closing it drops the database."""
 
     def __init__(self, migrations: Sequence[MigrationSet]) -> None:
         self._url = store_at(Path(f"inline-{uuid4()}"))

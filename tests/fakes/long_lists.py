@@ -1,4 +1,4 @@
-"""Three upstreams with a list of any length each, for tests of the collect-until-N endpoints."""
+"""Three upstreams, each with a list of any length, for tests of the collect-until-N endpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WALKS = {
     "hackernews/search": "/v1/hackernews/search?query=trio",
     "github/profile/repos": "/v1/github/profile/repos?handle=octocat",
 }
-"""Each endpoint that collects, with its request without a limit."""
+"""The endpoints that collect, each with a request that sets no limit."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class LongList:
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, asked: str) -> Told:
-        """Answer one request; the signature is that of `Upstream.script`."""
+        """Answer one request; same signature as `Upstream.script`."""
         parts = urlsplit(f"//{asked}")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         answer = {"hn.algolia.com": self._hits, "api.github.com": self._repos}.get(parts.netloc, self._feed)

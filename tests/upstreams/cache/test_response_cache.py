@@ -61,7 +61,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
-        """A new limit applies from the next stored answer on."""
+        """A new limit takes effect when the next answer is stored."""
         self.cache.resize(bytes_max)
 
     @invariant()

@@ -1,4 +1,4 @@
-"""URLs lead where the table next to this file says, or are refused with its message (decisions 14)."""
+"""URLs resolve as the table next to this file says, or are refused with its message (decisions 14)."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
 
 
 def test_every_own_record_can_be_looked_up() -> None:
-    """Goal: a platform with an archetype of a new kind must be added here."""
+    """Goal: a platform with an archetype of a new kind must be added to this test."""
     keys = {
         one.archetype.key
         for platform in PLATFORMS
         for one in platform.endpoints
         if one.archetype.key and not one.archetype.many
     }
-    assert keys - {"analytics", "series"} == set(DETAILS), "numbers over time have no address"
+    assert keys - {"analytics", "series"} == set(DETAILS), "a time series has no address"
     assert set(DETAILS) <= {field.name for field in fields_of(LOOKUP.make)}
 
 

@@ -1,4 +1,4 @@
-"""Each source of search/everywhere is reported at the instant of its answer, on a clock that only stand-ins move."""
+"""Each source of search/everywhere is reported when its answer arrives. Virtual time advances only in the stand-ins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def site(platform: Platform, exchange: ScriptedExchange) -> Site:
     return Site(platform, sources, credentials={}, user_agent="sluice/1")
 
 
-async def test_source_event_is_sent_at_the_instant_of_its_answer(autojump_clock: MockClock) -> None:
+async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: MockClock) -> None:
     """Goal: within 50 ms; the delay is zero. Method: two sources answer after 0.2 and 0.7 s, the third never does."""
     heard: list[tuple[str, float]] = []
 

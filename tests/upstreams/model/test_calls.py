@@ -42,7 +42,7 @@ def run(endpoint: Endpoint, body: Any, headers: dict[str, str] | None = None, **
     except StopIteration as done:
         result: Page | Single = done.value
         return result
-    raise AssertionError("a second call")
+    raise AssertionError("a second call was made")
 
 
 def test_members_fill_the_path_or_the_query() -> None:
