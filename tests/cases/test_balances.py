@@ -116,7 +116,7 @@ async def test_repeated_batch_rows_are_read_and_charged_once(path: str, tmp_path
             assert row["credits_used"] == 0 or name not in seen
             seen.add(name)
         statuses = {(orjson.dumps(one["input"]).lower(), one["status"]) for one in results}
-        assert len(statuses) == len(seen), "equal rows have equal statuses"
+        assert len(statuses) == len(seen), "identical rows have identical statuses"
         assert sum(leg["rows"] for leg in data["legs"]) == len(results)
         await node.assert_sound()
 
@@ -127,7 +127,7 @@ async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path)
         answer = await post(node, "/v1/prism/post-stats", {"urls": [STORY.format(1)] * 3})
         assert [one["status"] for one in answer.json["data"]["results"]] == ["failed"] * 3
         assert answer.json["credits_used"] == 0
-        assert len(node.upstream.requests) <= 2, "one call to each source"
+        assert len(node.upstream.requests) <= 2, "one call per source"
         await node.assert_sound()
 
 

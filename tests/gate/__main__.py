@@ -21,7 +21,7 @@ from tests.gate.failures import Failure, Failures
 
 SHAKY_MAX: Final = 5
 AGAIN_MAX: Final = 20
-"""Second tries at most: with more failures the run has failed, and trying them all again would take too long."""
+"""The maximum number of second tries. With more failures the run has failed, and retrying all would take too long."""
 TEXT_MAX: Final = 6_000
 """Characters of a failure that are printed."""
 TESTS_FAILED: Final = 1

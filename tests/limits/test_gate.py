@@ -117,14 +117,14 @@ async def test_keys_are_independent(gate: Gate):
     assert await state_of(gate, "other") == (REQUESTS, 4, 60)
 
 
-async def test_resize_applies_at_once_and_keeps_earlier_admissions(gate: Gate, clock: Clock):
+async def test_resize_applies_immediately_and_keeps_earlier_admissions(gate: Gate, clock: Clock):
     for _ in range(4):
         await state_of(gate)
         clock.pass_(1)
     gate.resize(requests=2, concurrent=1)
     with pytest.raises(RateLimited) as refusal:
         await enter(gate)
-    assert refusal.value.state == (2, 0, 58)  # three of four must leave first
+    assert refusal.value.state == (2, 0, 58)  # three of the four admissions must leave first
     gate.resize(requests=6, concurrent=1)
     held = await enter(gate)
     assert held.window == (6, 1, 56)

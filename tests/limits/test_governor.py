@@ -1,4 +1,4 @@
-"""Holds, and the queue of calls that wait for their end, on virtual time."""
+"""Holds, and the queue of calls that wait for their end, in virtual time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def refused(governor: Governor, *names: str, give_up_at: float) -> int:
 
 
 class Callers:
-    """Calls that wait together. `went` has the names of those that started, in order, each with its instant."""
+    """Calls that wait together. `went` has the names and start times of the calls that started, in order."""
 
     def __init__(self, governor: Governor, nursery: trio.Nursery) -> None:
         self._governor = governor
@@ -64,7 +64,7 @@ async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[No
         await run(Callers(governor, nursery))
 
 
-async def test_call_starts_at_once_without_a_hold(autojump_clock: MockClock) -> None:
+async def test_call_starts_immediately_without_a_hold(autojump_clock: MockClock) -> None:
     governor = Governor()
     assert len(governor.held) == 0
     await let_through(governor)
@@ -88,7 +88,7 @@ async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock
 @pytest.mark.parametrize(
     ("hold_s", "give_up_at", "retry_after_s"), [(30.0, 20.0, 30), (20.0, 20.0, 20), (20.2, 20.1, 21), (0.3, 0.2, 1)]
 )
-async def test_hold_longer_than_the_calls_patience_refuses_it_at_once(
+async def test_hold_longer_than_the_calls_patience_refuses_it_immediately(
     autojump_clock: MockClock, hold_s: float, give_up_at: float, retry_after_s: int
 ) -> None:
     governor = Governor()
@@ -223,7 +223,7 @@ async def test_trial_of_an_earlier_hold_does_not_end_a_later_one(autojump_clock:
     await with_callers(governor, run)
 
 
-async def test_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
+async def test_call_with_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
     governor.hold("search", 8.0)
@@ -232,7 +232,7 @@ async def test_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: M
         await callers.come("searching", of=("source", "search"))
         await callers.come("reading", "reading too", of=("source", "read"))
         await trio.sleep(6.0)
-        assert callers.went == [("reading", 5.0)], "who cannot go yet keeps nobody waiting"
+        assert callers.went == [("reading", 5.0)], "a call that cannot start yet does not block others"
         callers.turns["reading"].answered()
         await trio.sleep(6.0)
         assert callers.went[1:] == [("reading too", 6.0), ("searching", 8.0)]

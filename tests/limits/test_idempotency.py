@@ -54,7 +54,7 @@ EXPIRED = {
 
 
 def expected(kept: StoredReply | None, *, same_print: bool, same_place: bool) -> StoredReply | type[LimitError]:
-    """Decisions 7 as a table."""
+    """The table of decisions 7."""
     if same_print:
         return ClaimInProgress if kept is None else ReplayUnavailable if kept == CUT else KEPT
     return ClaimConflict if kept is None and not same_place else ClaimMismatch
@@ -96,7 +96,7 @@ def test_outcome_is_kept_up_to_exactly_64_kb(unit: str) -> None:
     )
 
 
-def test_finishing_starts_the_day_and_changes_nothing_else() -> None:
+def test_finishing_starts_the_day_and_changes_no_other_field() -> None:
     held = finished(TAKEN, KEPT, NOW + 299, free=False)
     assert held == ClaimRecord("acc_1", "GET a/b", "print", "req_new", NOW + 299, KEPT)
     assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT

@@ -196,7 +196,7 @@ async def test_clock_set_back_by_an_hour_blocks_no_key(empty_redis: RedisServer)
             assert (await gate.admit("a", "k")).window == WindowState(3, 2, 60)
 
 
-async def test_admission_is_refused_at_once_while_the_server_is_away(empty_redis: RedisServer):
+async def test_admission_is_refused_immediately_while_the_server_is_away(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_redis(empty_redis.url) as state, open_gate(empty_redis) as gate:
             held = await gate.admit("a", "k")

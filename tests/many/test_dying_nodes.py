@@ -1,6 +1,6 @@
-"""Nodes on one PostgreSQL that die or freeze while they hold charges: others refund the charges once.
+"""Nodes on one PostgreSQL that die or freeze while they hold charges: other nodes refund these charges once.
 
-Lost requests cost nothing. The nodes send frequent heartbeats here, and are declared dead after a short silence.
+Lost requests are free. The nodes send frequent heartbeats here, and are declared dead after a short silence.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
 
 
 async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenCluster) -> None:
-    """Goal: no overcharge, nothing lost or held for longer than a minute, though two nodes race for the dead one."""
+    """Goal: no overcharge, and nothing is lost or held for longer than a minute, although two nodes race to recover."""
     async with cluster_of(pace=QUICK) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes
@@ -59,7 +59,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
             await trio.sleep(LOAD_S)
             cluster.kill(doomed)
             killed_at = trio.current_time()
-            await trio.sleep(LOAD_S)  # the other nodes find out under load
+            await trio.sleep(LOAD_S)  # the other nodes detect it under load
         assert len(answers) > CALLS
         costs = await cluster.assert_sound(settled_within_s=killed_at + RECOVERED_WITHIN_S - trio.current_time())
         entries = await cluster.entries()

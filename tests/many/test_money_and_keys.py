@@ -1,4 +1,4 @@
-"""Balances, idempotency keys and API keys through three nodes at once."""
+"""Balances, idempotency keys and API keys through three nodes concurrently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def test_last_credit_serves_one_of_a_thousand_calls(cluster_of: OpenCluste
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(1000)])
         refused = {answer.code for answer in answers if answer.status != 200}
         assert len([answer for answer in answers if answer.status == 200]) == 1
-        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the one call holds the credit"
+        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the single call holds the credit"
         assert await cluster.balance() == 0
         assert len(cluster.upstream.requests) == 1
 

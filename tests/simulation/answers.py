@@ -1,4 +1,4 @@
-"""Invariants of every answer, checked at once and when the world is idle."""
+"""Invariants of every answer, checked immediately and again when the world is idle."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
 ENDS_WITHIN_S = 16.0
-"""A request's own time, plus a little for the store."""
+"""A request's own time limit, plus a little for the store."""
 FRESH_S = 5.0
-"""The maximum age of a fresh answer: that of a fresh call which has its answer and is being settled."""
+"""The maximum age of a fresh answer: the time of a fresh call that has its answer and is being settled."""
 SETTLE_S = 10.0
-"""More than the time for a settlement: store trouble within it explains an open charge."""
+"""More than the time for a settlement. Trouble of the store within this time explains an open charge."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}
 
 
@@ -61,7 +61,7 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
 
 
 def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
-    """Check that a cached answer is within its time to live, and that a fresh one was at most shared."""
+    """Check that a cached answer is within its time to live, and that a fresh one was shared at most once."""
     if sent.code != "OK" or sent.is_replay:
         return
     texts = re.findall(r"'told (\d+)'", str(sent.body["data"]))
@@ -96,10 +96,10 @@ def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
 
 
 def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
-    """Check what the answer says about credits.
+    """Check the answer's statements about credits.
 
-    An open refund makes `credits_used` higher and `credits_remaining` unknown; a crash may refund everything. A request
-    that was too late to finish under its idempotency key pays nothing, because another may have taken it over.
+    An open refund makes `credits_used` higher and `credits_remaining` unknown. A crash may refund everything. A request
+    that finished too late under its idempotency key is free, because another request may have taken the key over.
     """
     body = sent.body
     money = shadow.requests[body["request_id"]]

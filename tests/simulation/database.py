@@ -49,12 +49,12 @@ class Rows(NamedTuple):
     entries: list[EntryRow]
     counters: list[tuple[int, str, int, int]]
     accounts: dict[str, tuple[int, int]]
-    """Balance and held credits."""
+    """The balance and the held credits of each account."""
     keys: dict[str, KeyRow]
     charges: dict[str, tuple[str, int]]
-    """Account and credits, by request."""
+    """The account and the credits of each open charge, by request."""
     claims: dict[str, tuple[str, int | None, str | None]]
-    """Owner, status and text."""
+    """The owner, status and text of each idempotency key."""
 
 
 @cache

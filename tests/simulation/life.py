@@ -44,7 +44,7 @@ EPOCH = 1_790_000_000.0
 
 
 def first_config() -> Config:
-    """Low limits and short times, so that a short life reaches all of them."""
+    """Low limits and short times, so that a short-lived node reaches all of them."""
     return Config(
         server=ServerSettings(request_timeout_s=15.0),
         limits=LimitSettings(requests_per_minute=25, concurrent_requests=4),

@@ -1,4 +1,4 @@
-"""The common part of the storm commands: the store's address, and printed figures."""
+"""The shared part of the storm commands: the store's address, and the printed figures."""
 
 import shutil
 import tempfile

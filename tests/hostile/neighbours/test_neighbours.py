@@ -1,4 +1,4 @@
-"""Small runs of the scenarios, one per point; at full size with `python -m tests.hostile.neighbours`."""
+"""Small runs of the scenarios, one per item; `python -m tests.hostile.neighbours` runs them at full size."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def test_session_is_used_and_closed_from_another_node(
             assert "Ada" in told["data"]["results"][2]["page"]["content"]["text"]
         assert told["idempotent_replay"]
         assert sum("/hello" in asked for asked in first.upstream.requests) == 1
-        assert not any("/hello" in asked for asked in second.upstream.requests), "who holds a page makes its requests"
+        assert not any("/hello" in asked for asked in second.upstream.requests), "the page's node makes its requests"
         assert (await send(second, "GET", f"{PATH}/{session}", key=first.key))[1]["data"]["status"] == "open"
         status, longer = await send(second, "PATCH", f"{PATH}/{session}", {"ttl_seconds": 600}, key=first.key)
         assert (status, longer["data"]["ttl_seconds"]) == (200, 600)

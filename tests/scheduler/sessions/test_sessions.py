@@ -133,7 +133,7 @@ async def test_session_costs_the_price_of_its_time(tmp_path: Path, chromium: Chr
         assert told["data"]["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
         assert await node.money() == (before[0] - 5, 0)
         again = await send(node, "DELETE", f"{PATH}/{session['session_id']}")
-        assert again[1]["data"]["credits"] == told["data"]["credits"], "closed once"
+        assert again[1]["data"]["credits"] == told["data"]["credits"], "the session closes once"
         with trio.fail_after(30):
             held = 1.0
             while held:
@@ -173,7 +173,7 @@ async def test_invalid_session_requests_are_rejected_for_free(tmp_path: Path, ch
             body = {"actions": [{"type": "click", "selector": "#go"}, action]}
             status, told = await send(node, "POST", f"{PATH}/{session}/execute", body)
             assert (status, told["error"]["details"]["param"]) == (400, param), told
-        assert (await execute(node, session, {"type": "wait", "ms": 1}))["url"].endswith("/form"), "nothing was done"
+        assert (await execute(node, session, {"type": "wait", "ms": 1}))["url"].endswith("/form"), "no action was done"
         other, _ = await node.new_key(await node.new_account())
         for method, path in (("GET", ""), ("DELETE", ""), ("PATCH", ""), ("POST", "/execute")):
             sent = {"PATCH": {"ttl_seconds": 60}, "POST": {"actions": [{"type": "scrape"}]}}.get(method)

@@ -1,8 +1,8 @@
 """Billed misses during many background jobs, alternating with the same misses while the jobs are paused.
 
-The misses are an open loop of the benchmark's, so that waiting requests are counted. If the upstream answers them at
-once, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's speed
-changes.
+The misses use the benchmark's open loop, so that waiting requests are counted. Because the upstream answers them
+immediately, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's
+speed changes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ MISS: Final = SCENARIOS["miss"]
 RATIO_MAX: Final = 1.5
 """The maximum ratio of the misses' p99 with and without jobs."""
 GROWTH_MB_MAX: Final = 96.0
-"""How much the node may grow above its size before its first job, without worker processes."""
+"""The maximum growth of the node over its size before its first job, without worker processes."""
 WORKER_MB_MAX: Final = 64.0
 """The maximum size of each worker process."""
 KEYS_A_TURN: Final = 1_000_000
 """The misses of a turn request targets that no other turn uses."""
 CACHE_BYTES: Final = 4_194_304
-"""Full within the first turn, so that later growth is not the cache."""
+"""The cache is full within the first turn, so that it does not cause later growth."""
 SETTLE_S: Final = 1.0
 """The pause after jobs were paused or resumed."""
 PATIENCE_S: Final = 60.0
@@ -50,10 +50,10 @@ Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """The background jobs: how they are started for a number of accounts, and what the upstream answers them.
+    """The background jobs: how they are started for a number of accounts, and the upstream's answers to them.
 
-    `read` counts the pages that they have requested, `miss_s` is how long the upstream takes for a miss, and `workers`
-    the number of worker processes that the jobs keep busy.
+    `read` counts the pages that they have requested. `miss_s` is the upstream's time for a miss, and `workers` the
+    number of worker processes that the jobs keep busy.
     """
 
     accounts: int
@@ -75,19 +75,19 @@ class Pace:
 
 @dataclass(slots=True)
 class Compared:
-    """The misses of each turn, and the node's resident memory: the peak before the first job, and the overall peak."""
+    """The misses of each turn, and the node's resident memory: its peak before the first job, and its overall peak."""
 
     without: list[Step] = field(default_factory=list)
     beside: list[Step] = field(default_factory=list)
     pages: int = 0
-    """Pages that jobs read during misses."""
+    """The pages that jobs read during misses."""
     workers: int = 0
     alone_mb: float = 0.0
     highest_mb: float = 0.0
 
     @property
     def p99_times(self) -> float:
-        """Return how many times as long the slowest hundredth took with jobs: the median over the pairs of turns."""
+        """Return the ratio of the p99 with jobs to the p99 without: the median over the pairs of turns."""
         return median(one.p99_ms / before.p99_ms for before, one in zip(self.without, self.beside, strict=True))
 
     def flaws(self) -> list[str]:
@@ -150,7 +150,7 @@ async def _by_turns(
     client: httpx.AsyncClient, target: ServerTarget, company: Company, pace: Pace, keys: Sequence[str]
 ) -> Compared:
     tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=company.workers)
-    alone = await drive_open(MISS, target, tempo)  # objects loaded and kept at the first calls belong to neither
+    alone = await drive_open(MISS, target, tempo)  # objects kept by the first calls belong to neither
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
     jobs = await company.begin(client, keys)
     for turn in range(2 * pace.turns):

@@ -1,4 +1,4 @@
-"""Crawls that run until stopped: each of a site whose pages always lead to more."""
+"""Crawls that run until they are stopped: the pages of each site always lead to more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.workers.pool import PROCESSES_MAX
 LINE = "A line of a page that is read beside calls which have nothing to do with it. "
 DOMAIN = ".example.com"
 MISS_S = 0.02
-"""The time that the upstream takes for a miss: that of a quick platform."""
+"""The upstream's time for a miss: that of a fast platform."""
 
 
 def crawls(count: int, *, lines: int = 200) -> Company:

@@ -1,4 +1,4 @@
-"""Misses with and without jobs; at full size with `python -m tests.storm.beside`, which judges times."""
+"""Misses with and without jobs. `python -m tests.storm.beside` runs it at full size and judges the times."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +33,7 @@ def turn(p99_ms: float) -> Step:
 
 
 def test_each_turn_is_compared_with_the_previous_one() -> None:
-    """A machine that becomes four times as slow meanwhile says nothing about the jobs."""
+    """A machine that becomes four times as slow in between must not look like an effect of the jobs."""
     compared = Compared([turn(10), turn(40), turn(10)], [turn(14), turn(56), turn(90)], pages=1)
     assert (compared.p99_times, compared.flaws()) == (1.4, [])
 

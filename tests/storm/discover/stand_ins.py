@@ -15,7 +15,7 @@ from upstreams.sandbox.site import SandboxReply, SandboxRoute, answer, by_host, 
 from upstreams.sandbox.stand_ins import written_routes
 
 ROWS: Final = 120
-"""Rows of each list with pages."""
+"""The number of rows in each list that has pages."""
 
 
 def _made(slug: str) -> Iterator[SandboxRoute]:

@@ -1,4 +1,4 @@
-"""Discover runs whose nodes are killed repeatedly: small here, else `python -m tests.storm.discover`."""
+"""Discover runs whose nodes are killed repeatedly. `python -m tests.storm.discover` runs it at full size."""
 
 from pathlib import Path
 

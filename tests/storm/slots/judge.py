@@ -1,4 +1,4 @@
-"""Checks that slots, runs, credits and events match: a pure function that yields a sentence per fault."""
+"""Checks that slots, runs, credits and events match: a pure function that yields one sentence per fault."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Money(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The contents of the store. `spent` holds by request id the number of settlements and the final cost."""
+    """The contents of the store. `spent` has the number of settlements and the final cost of each request id."""
 
     monitors: Sequence[MonitorRow]
     runs: Sequence[RunRow]

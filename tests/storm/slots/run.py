@@ -1,4 +1,4 @@
-"""The storm of slots: accelerated time, killed nodes, an upstream that counts, and the checks at the end."""
+"""The storm of slots: accelerated time, killed nodes, an upstream that counts its calls, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS: Final[dict[str, Setting]] = {
 }
 ENVIRON: Final = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 UPSTREAM_S: Final = 0.1
-"""The duration of a call, so that a kill hits runs in progress."""
+"""The duration of a call. It is long enough that a kill interrupts runs in progress."""
 TAGGED: Final = "/questions?"
 
 
@@ -52,12 +52,12 @@ PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
 LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
-"""Time stops while this many reached slots have not ended."""
+"""The clock stops while this many past slots have not ended."""
 UNDER_WAY_S: Final = 2.0
 """How long a kill waits for runs that it can interrupt."""
 DOWNTIME: Final = 0.1
 DOWNTIME_S: Final = 700.0
-"""How often a kill is a longer downtime of all nodes on the clock, so that slots are missed."""
+"""The share of kills that are a longer downtime of all nodes on the clock, so that slots are missed."""
 SETTLED_S: Final = 60.0
 
 
@@ -89,7 +89,7 @@ class Storm:
     tables: Tables
     rng: Random
     began_at: float
-    """By the clock."""
+    """The current time on the shared clock."""
 
     async def blow(self) -> float:
         """Run until every run has ended and every node is gone. Return the seconds until the last slot."""
@@ -107,7 +107,7 @@ class Storm:
         return came_s
 
     async def _pass_time(self) -> None:
-        """Advance as fast as nodes keep up: step by step while runs are active, otherwise to the next slot."""
+        """Advance as fast as the nodes keep up: in small steps while runs are active, otherwise to the next slot."""
         behind = self.tables.behind(now := self.clock.now())
         if behind == 0:
             self.clock.advance(max(STEP_S, (self.tables.coming() or now) - now))
@@ -120,7 +120,7 @@ class Storm:
             await trio.sleep(self.size.kill_every_s * self.rng.uniform(0.5, 1.5))
             with trio.move_on_after(UNDER_WAY_S):
                 await self._until_runs_are_under_way()
-            with trio.CancelScope(shield=True):  # otherwise a node would be left half started
+            with trio.CancelScope(shield=True):  # otherwise a node would still be starting
                 await self.lives.kill_some()
             if self.rng.random() < DOWNTIME:
                 self.clock.advance(DOWNTIME_S)
@@ -130,12 +130,12 @@ class Storm:
             await trio.sleep(LOOK_S)
 
     async def _settle(self) -> None:
-        """Wait until all reached slots have ended, without further slots."""
+        """Stop the clock, and wait until all past slots have ended."""
         while self.tables.behind(self.clock.now()) or not self.tables.is_settled():  # noqa: ASYNC110 - not an event
             await trio.sleep(LOOK_S)
 
     def _is_enough(self, passed_s: float) -> bool:
-        """Return whether it is enough, only when a whole crowd may have started, long before the next slot."""
+        """Return whether the storm is done. False unless all monitors may have started, long before the next slot."""
         if not SPREAD_MAX_S < self.clock.now() % PERIOD_S < PERIOD_S / 2:
             return False
         slots = (self.clock.now() - self.began_at) / PERIOD_S * self.size.monitors
@@ -161,7 +161,7 @@ async def storm(
     with open_fleet(commands) as fleet, open_tables(store_url) as tables:
 
         def let_leases_pass(keeping: Sequence[str]) -> None:
-            """Expire leases, unless there is a single node, which takes over its own runs at its start."""
+            """Expire leases, unless there is a single node, which takes over its own runs when it starts."""
             if count > 1:
                 tables.let_leases_pass(keeping)
 
@@ -192,7 +192,7 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
 
 
 def _wanted(asked: str) -> str:
-    """Return what a request asks for: a profile, or the last page of a tag, which a run requests once; else nothing."""
+    """Return the subject of a request: a profile, or the last page of a tag, which a run requests once; else None."""
     if TAGGED not in asked:
         return asked.rpartition("/")[2]
     query = parse_qs(asked.partition("?")[2])

@@ -1,6 +1,6 @@
 """Monitors while nodes are killed about every second: each slot ends once, and is charged at most once.
 
-`python -m tests.storm.slots` is the same for a hundred thousand slots.
+`python -m tests.storm.slots` runs the same with a hundred thousand slots.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIZE = Size(SLOTS, KILLS, RESUMED, accounts=6, monitors=120, kill_every_s=1.0)
 
 
 def assert_it_blew(figures: dict[str, Any]) -> None:
-    """Return whether everything to be proved has happened."""
+    """Return whether all events that the test must cover have happened."""
     assert figures["kills"] >= KILLS
     assert figures["slots"] >= SLOTS
     assert figures["resumed"] >= RESUMED

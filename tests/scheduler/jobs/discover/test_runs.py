@@ -298,10 +298,10 @@ async def test_progress_events_are_sent_once_per_tenth_without_keywords(desk: De
 
 
 async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(desk: Desk) -> None:
-    """Goal: nothing is lost, duplicated or charged twice.
+    """Goal: no row is lost or duplicated, and no page is charged twice.
 
-    Method: the workers are repeatedly cancelled, or forget the run without returning its lease; at the end it is
-    compared with an uninterrupted run.
+    Method: the workers are repeatedly cancelled, or forget the run without returning its lease. At the end the run is
+    compared with an uninterrupted one.
     """
     keywords, rng = [f"k{n}" for n in range(6)], Random(5)
     pages = {
@@ -317,7 +317,7 @@ async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(de
     job = await desk_.begin(owner, keywords=keywords)
     while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
         async with desk_.open():
-            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # longer lives on a slow machine
+            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # each life lasts longer on a slow machine
             deaths += 1
             if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(

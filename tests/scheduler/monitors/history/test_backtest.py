@@ -107,9 +107,9 @@ async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule]
 @settings(max_examples=60, deadline=None)
 @given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
 def test_backtest_of_a_numbers_only_monitor_matches_its_alerts(history, ruled, set_at) -> None:
-    """Goal: past and present agree.
+    """Goal: a backtest agrees with the alerts of the past.
 
-    Method: runs through the real store, with rules set before any of them, then tested.
+    Method: run monitors through the real store, with rules that are set before any run, and then backtest the rules.
     """
     trio.run(agrees, TRACK, history, ruled, set_at)
 

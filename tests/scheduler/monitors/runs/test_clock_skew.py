@@ -88,7 +88,7 @@ async def test_monitor_continues_at_every_slot_after_a_reset(
     runs = [run for run in await virtual.all_runs(monitor.id) if run.scheduled_for < virtual.now()]
     assert [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in runs] == [
         (1.0, "ok"),
-        (2.0, "skipped"),  # "missed, and so was every slot before": it was recorded already
+        (2.0, "skipped"),  # this record covers all earlier missed slots, so there are no others
         (3.0, "ok"),
         (4.0, "ok"),
         (5.0, "ok"),
@@ -216,7 +216,7 @@ async def test_no_slot_runs_twice_with_any_clock(
         assert all(run.attempt <= 1 and run.finished_at for run in own)
         runs += own
     assert await virtual.settled() == {run.id: 6 for run in runs if run.status == "ok"}
-    for monitor in monitors[:3]:  # the hourly ones
+    for monitor in monitors[:3]:  # monitors with an hourly cadence
         slots = [run.scheduled_for for run in await virtual.all_runs(monitor.id)]
         due = [slot for slot in range(int(EPOCH), int(virtual.now()), 3600) if slot > calm_since]
         assert set(due) <= set(slots)

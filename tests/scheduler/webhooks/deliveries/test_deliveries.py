@@ -329,7 +329,7 @@ async def test_store_failure_loses_no_delivery(virtual: Office, autojump_clock: 
 
 async def _never(_sent: Sent) -> Attempt:
     await trio.sleep_forever()
-    raise AssertionError("it slept for ever")
+    raise AssertionError("the service slept forever")
 
 
 async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(
