@@ -105,8 +105,8 @@ async def test_refusal_is_raised_and_error_becomes_a_failure() -> None:
     with open_workers(1) as workers:
         with pytest.raises(NotFound) as absent:
             await run(workers, "refuse", "absent")
-        assert (str(absent.value), absent.value.reason) == ("Nothing is there.", "empty")
-        with pytest.raises(UpstreamFailed, match="it is odd"):
+        assert (str(absent.value), absent.value.reason) == ("The page is empty.", "empty")
+        with pytest.raises(UpstreamFailed, match="the work failed"):
             await run(workers, "refuse", "odd")
         with pytest.raises(UpstreamFailed, match="documented structure"):
             await run(workers, "refuse", "slip")
