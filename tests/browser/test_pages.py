@@ -103,7 +103,7 @@ def test_page_without_javascript_differs_only_in_its_buttons(path: str, browser:
     shots = []
     for look in (DESKTOP, PLAIN):
         with visiting(browser, look) as visit:
-            visit.page.goto(node.url + path, wait_until="networkidle")  # its font has been loaded
+            visit.page.goto(node.url + path, wait_until="networkidle")  # the font is loaded
             if look.scripted:
                 assert visit.page.evaluate(_WITHOUT_BUTTONS) > 0
             shots.append(Image.open(io.BytesIO(visit.page.screenshot())).convert("RGB"))

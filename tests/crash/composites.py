@@ -115,7 +115,7 @@ class Load:
 
 
 def fated(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
-    """An upstream whose answers come soon, late, never, as failures, or in halves."""
+    """An upstream whose answers arrive soon, late or never, or are failures or truncated."""
 
     def script(_asked: str) -> Told | None:
         dice, delay_s = rng.random(), rng.random() * 0.05

@@ -45,7 +45,7 @@ class Command:
 
 
 def shell_blocks(file: Path) -> Iterator[Block]:
-    """Return the shell blocks of a file, in order. Each command of a `console` block is a block of its own."""
+    """Return the shell blocks of a file, in order. Each command of a `console` block is a separate block."""
     for found in FENCE.finditer(file.read_text()):
         info = tuple(found["info"].split())
         body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)

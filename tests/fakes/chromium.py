@@ -68,7 +68,7 @@ def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[
     chromium = Chromium(port or free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         words = [program, f"--remote-debugging-port={chromium.port}", f"--user-data-dir={profile}", *flags]
-        environ = {**os.environ, "TMPDIR": profile}  # a killed browser leaves a folder behind here
+        environ = {**os.environ, "TMPDIR": profile}  # a killed browser does not remove this folder
         with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid
             give_way(popen.pid, NICENESS)

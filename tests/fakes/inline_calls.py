@@ -109,7 +109,7 @@ class FailingCommits:
         self._store = store
 
     def commit(self) -> None:
-        """Commit, or raise the error that the store was told to raise."""
+        """Commit, or raise the store's `failing` error if it is set."""
         if self._store.failing is not None:
             raise self._store.failing
         super().commit()  # type: ignore[misc]  # the engine's

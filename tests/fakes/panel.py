@@ -1,4 +1,4 @@
-"""Accounts on Bluesky with generated posts, behind a node's egress."""
+"""Accounts on Bluesky with generated posts, served to a node through its egress."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Sharer:
         return self.credits - report.balance
 
     def fault(self) -> bool:
-        """Return whether the node knows that the state is unavailable."""
+        """Return whether the node considers the shared state unavailable."""
         assert self.calls.shared is not None
         return self.calls.shared._state.fault is not None
 

@@ -50,7 +50,7 @@ def percentile(ended: Sequence[tuple[Arrival, float]], share: float) -> float:
 
 
 def steady(rate: float, begin: float, end: float, *, key: bytes = b"flood", rng: random.Random) -> list[Arrival]:
-    """Return arrivals at a rate, distributed like those of many independent callers."""
+    """Return arrivals at a given rate, with the random gaps of many independent callers."""
     arrivals, at = [], begin
     while (at := at + rng.expovariate(rate)) < end:
         arrivals.append(Arrival(at, key))

@@ -150,7 +150,7 @@ async def test_key_changes_and_balances_do_not_affect_the_window(gate: Gate):
 
 
 async def test_cancelled_admission_is_not_counted(gate: Gate, clock: Clock):
-    """Goal: no lease and no slot is left behind. Method: cancel admission at each of its waits."""
+    """Goal: a cancelled admission keeps no lease and no slot. Method: cancel admission at each of its waits."""
 
     async def way_in() -> None:
         (await gate.admit("a", "k")).lease.release()

@@ -217,7 +217,7 @@ class Cluster:
             for id_, used in told.items()
             if paid[id_] != used and (paid[id_] or not self._may_be_refunded(billed[id_]))
         }
-        assert not wrong, f"told, paid: {wrong}"
+        assert not wrong, f"answered, charged: {wrong}"
         silent = {request_id for request_id, cost in net.items() if cost and request_id not in told}
         assert len(silent) <= self.unanswered, "a request without an answer was charged"
         ((lowest, held),) = await self.rows("SELECT min(balance), sum(held) FROM accounts")

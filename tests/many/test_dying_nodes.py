@@ -75,7 +75,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
 async def test_paused_node_overcharges_nothing_and_rejoins_under_another_id(
     cluster_of: OpenCluster,
 ) -> None:
-    """Method: SIGSTOP during calls until another node has refunded them; their responses come after that."""
+    """Method: SIGSTOP during calls until another node has refunded them; their responses arrive after that."""
     async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 2.0

@@ -26,9 +26,9 @@ SETTLE_S = 0.5
 async def without(
     cluster: Cluster, go: Callable[[], None], come_back: Callable[[], None], *, away_s: float = AWAY_S
 ) -> list[Answer]:
-    """Send load while a server goes away and returns. Return the answers from the time while it was away.
+    """Send load while a server goes away and returns. Return the answers of the time without the server.
 
-    All requests are refused at once, for free, and served again within a second of its return.
+    All requests are refused immediately and for free, and served again within a second of its return.
     """
     async with open_load(cluster) as answers:
         await trio.sleep(SETTLE_S)

@@ -187,7 +187,7 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
 
 
 def _read(form: Form, got: Answer) -> Any:
-    """Return the values that a form other than JSON reads from a body."""
+    """Return the values that a format other than JSON reads from a body."""
     raw = got.raw or (got.body.encode() if isinstance(got.body, str) else orjson.dumps(got.body))
     try:
         return form.read(raw, got.headers.get("content-type", ""))
@@ -220,7 +220,7 @@ def sandbox_of(routes: Routes) -> Upstream:
         reply = answered(routes, request)
         if reply.status == 404 and "The sandbox has no" in str(reply.body) and not call.optional:
             raise AssertionError(
-                f"no stand-in answers {host_and_path}; python -m tests.platforms.stand_in SLUG makes it"
+                f"there is no stand-in for {host_and_path}; python -m tests.platforms.stand_in SLUG makes it"
             )
         return told_as_sent(reply.status, reply.headers, reply.body)
 

@@ -156,7 +156,7 @@ def test_rows_are_found_in_lists_of_every_platform(bench: OddBench) -> None:
 
 
 def check_numbers(question: Question, answer: Answered, odd: Changed, wanted: list[Change]) -> None:
-    """Check that no number is invented: each is unchanged, comes from a change, or is null."""
+    """Check that no number is invented: each is unchanged, is from a change, or is null."""
     data = answer.json["data"]
     told = question.told.values()
     known = numbers_in([odd.body, *(orjson.loads(one.body) for one in told if is_json(one))])

@@ -151,7 +151,7 @@ class _Pipe:
     async def _end_if_due(self) -> None:
         poison = self._direction.poison
         if self._counted_round != self._direction.round:
-            return  # another poison has been set, which counts from here
+            return  # a new poison has been set, and counts from here
         if poison.reset_after is not None and self._counted >= poison.reset_after:
             self._link.reset()
         elif poison.cut_after is not None and self._counted >= poison.cut_after:

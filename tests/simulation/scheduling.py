@@ -1,4 +1,4 @@
-"""Trio on virtual time with a seeded scheduler: the same seed gives the same run, task step by task step."""
+"""Trio in virtual time with a seeded scheduler: the same seed gives the same run, step by step of each task."""
 
 from __future__ import annotations
 

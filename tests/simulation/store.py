@@ -1,4 +1,4 @@
-"""The store of the simulated world: a real database behind group commit in virtual time, with simulated faults.
+"""The store of the simulated world: a real database with group commit in virtual time, and simulated faults.
 
 It keeps the promises of `storage.batching`. A call that is cancelled before it is dispatched never happens; after that
 it is awaited. Calls that wait together are decided together. No caller is notified before its commit is durable. A

@@ -102,7 +102,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = trio.run(partial(storm, Path(folder), chosen.pages, chosen.size))
     came, others = report.statuses[200], set(report.statuses) - {200, 503}
-    print(f"{came} of {chosen.pages} pages came; answers by status: {dict(report.statuses)}", end="; ")
+    print(f"{came} of {chosen.pages} pages arrived; answers by status: {dict(report.statuses)}", end="; ")
     print(f"/v1/status p99 {report.worst_ms:.1f} ms")
     flaws = [
         f"{chosen.pages - came} pages did not come in {RUN_S:.0f} s" if came < chosen.pages else "",

@@ -35,7 +35,7 @@ LET_PASS: Final = "UPDATE runs SET lease_until = lease_until - 60 WHERE status =
 
 
 class Tables:
-    """A store's tables; each statement is a transaction of its own."""
+    """A store's tables. Each statement runs in its own transaction."""
 
     def __init__(self, connection: Any, mark: str) -> None:
         """`mark` is the placeholder of a parameter."""

@@ -240,7 +240,7 @@ class _CancelAtStep(trio.abc.Instrument):
 
 
 async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int) -> bool:
-    """Run one exchange that is cancelled after `step` steps; return whether the cancellation came in time."""
+    """Run one exchange that is cancelled after `step` steps; return whether it was cancelled before it ended."""
     with trio.CancelScope() as scope:
         instrument = _CancelAtStep(trio.lowlevel.current_task(), scope, step)
         trio.lowlevel.add_instrument(instrument)

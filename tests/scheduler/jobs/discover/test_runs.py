@@ -202,7 +202,7 @@ class LastIsFirst(Net):
 
 
 async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk) -> None:
-    """Goal: such a run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
+    """Goal: a full run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -213,7 +213,7 @@ async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk)
 
 
 async def test_run_continues_if_max_credits_changes_while_it_starts(desk: Desk) -> None:
-    """Method: the owner's change, with a new reservation, comes between an attempt's lease and its first read."""
+    """Method: the owner's change, with a new reservation, happens between an attempt's lease and its first read."""
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     job = await desk_.begin(owner, max_credits=10)

@@ -93,7 +93,7 @@ async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
         monitor = await keyed(runs, account)
         assert monitor.key_id is not None
         lease = await runs.lease(monitor, EPOCH + attempt)
-        if attempt == 0:  # so that each comes first in at least one attempt
+        if attempt == 0:  # so that each of them is first in at least one attempt
             await revokes.keys.revoke(monitor.key_id)
             await runs.runs.run(lease)
         elif attempt == 1:

@@ -56,7 +56,7 @@ class _Node:
             self.must_look = True
 
     def turn(self, *, free: int = 64, told_meanwhile: DueDelivery | None = None, is_seen: bool = False) -> None:
-        """Read if needed, and start; a delivery can be queued during the read, which may or may not include it."""
+        """Read the queue if needed, and start deliveries. `told_meanwhile` is queued during the read."""
         if self.must_look:
             if told_meanwhile is not None and is_seen:
                 self.queue.append(told_meanwhile)

@@ -1,4 +1,4 @@
-"""The addresses of a webhook's name at registration: none may be private, as far as a lookup in time can tell."""
+"""The addresses of a webhook's name at registration: none may be private, if they can be looked up in time."""
 
 from __future__ import annotations
 
