@@ -317,7 +317,7 @@ async def too_costly(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
     return await node.get("/v1/odd/costly")
 
 
-async def too_dear_query(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
+async def too_costly_query(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
     cohort = await cohort_of(node, "ada.test")
     return await call(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, "max_credits": 1})
 
@@ -422,7 +422,7 @@ CASES: Mapping[str, Case] = {
     "INVALID_REQUEST/session_limit_reached": Case(too_many_sessions, DEAD_BROWSER),
     "INVALID_REQUEST/session_over": Case(session_over, DEAD_BROWSER),
     "INVALID_REQUEST/job_over": Case(job_over),
-    "INVALID_REQUEST/above_max_credits": Case(too_dear_query),
+    "INVALID_REQUEST/above_max_credits": Case(too_costly_query),
     "INVALID_REQUEST/no_numbers": Case(no_numbers),
     "INVALID_REQUEST/webhook_paused": Case(webhook_paused, INSECURE),
     "INVALID_REQUEST/webhook_limit_reached": Case(too_many_webhooks, INSECURE),

@@ -50,7 +50,7 @@ def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[st
     return script
 
 
-def takers_of_addresses() -> list[tuple[Platform, Endpoint, str]]:
+def endpoints_with_urls() -> list[tuple[Platform, Endpoint, str]]:
     """Return every endpoint with a parameter that takes a URL, by declaration."""
     return [
         (platform, endpoint, param.name)
@@ -79,7 +79,7 @@ def test_only_web_has_sources_at_arbitrary_hosts() -> None:
 
 
 async def test_no_endpoint_with_a_url_fetches_a_forbidden_page(tmp_path: Path) -> None:
-    takers = takers_of_addresses()
+    takers = endpoints_with_urls()
     assert {"prism/lookup", "web/scrape", "web/extract", "web/map"} <= {f"{p.slug}/{e.resource}" for p, e, _ in takers}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         node.upstream.script = forbidding(HOST)

@@ -114,7 +114,7 @@ class Load:
         return HttpCall("GET", self.public, self.rng.choice(TARGETS).format(number), headers)
 
 
-def fated(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+def random_answers(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
     """An upstream whose answers arrive soon, late or never, or are failures or truncated."""
 
     def script(_asked: str) -> Told | None:
@@ -139,7 +139,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> 
     The seed decides everything except the machine's timing.
     """
     rng, upstream, report = Random(seed), Upstream(), Report()
-    upstream.script = fated(Random(rng.random()), upstream)
+    upstream.script = random_answers(Random(rng.random()), upstream)
     exact, settling = dict[str, int](), dict[str, int]()
     place = Place(folder, commands, ENVIRON)
     with open_fleet(commands) as fleet:

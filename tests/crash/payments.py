@@ -135,7 +135,7 @@ class Load:
 
 
 @dataclass
-class Ordeal:
+class CrashRun:
     """A place, its nodes, and both sides of the shop, for all processes of a node."""
 
     place: Place
@@ -209,7 +209,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, sto
             _configure(place, url, egress, api_url)
             account = place.told("account", "create", "--name", "buyer", "--credits", "0")["id"]
             key = place.told("key", "create", "--account", account)["key"]
-            whole = Ordeal(place, url, fleet, rng, key, Stripe(rng))
+            whole = CrashRun(place, url, fleet, rng, key, Stripe(rng))
             for _ in range(kills):
                 await whole.live()
             await whole.live(to_the_end=True)

@@ -60,7 +60,7 @@ class Report:
 
 
 @dataclass
-class Ordeal:
+class CrashRun:
     """A place, its node and its clients, for all processes of the node."""
 
     place: Place
@@ -176,7 +176,7 @@ async def _until_it_dies(work: Callable[[Node, Life], Awaitable[None]], node: No
         return
 
 
-def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+def unreliable(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
     """An upstream that is slow, sometimes fails, and does not have every profile."""
 
     def script(asked: str) -> Told | None:
@@ -212,7 +212,7 @@ async def ordeal(
     """
     tell(f"seed {seed}, {kills} kills")
     rng, upstream = Random(seed), Upstream()
-    upstream.script = moody(Random(rng.random()), upstream)
+    upstream.script = unreliable(Random(rng.random()), upstream)
     with open_fleet(commands) as fleet:
         async with open_upstream(upstream) as egress:
             place = Place(folder, commands, ENVIRON)
@@ -231,9 +231,9 @@ async def ordeal(
     return run.report
 
 
-def _prepare(place: Place, fleet: Fleet, rng: Random) -> Ordeal:
+def _prepare(place: Place, fleet: Fleet, rng: Random) -> CrashRun:
     account, key = place.new_key(balance=BALANCE)
     treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
     token = load_secret(ENVIRON, place.database.parent).admin_token
     clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
-    return Ordeal(place, fleet, clients, rng, account)
+    return CrashRun(place, fleet, clients, rng, account)

@@ -56,7 +56,7 @@ def test_tests_that_run_code_blocks_exist() -> None:
     assert [file for files in RUN_BY.values() for file in files.split() if not (PROJECT / file).is_file()] == []
 
 
-def flaw_of_settings(text: str, folder: Path) -> str | None:
+def settings_problem(text: str, folder: Path) -> str | None:
     """Return why a node would reject these settings, with the defaults for all others; None if it accepts them."""
     file = folder / "config.toml"
     file.write_text(text)
@@ -71,11 +71,11 @@ def flaw_of_settings(text: str, folder: Path) -> str | None:
 @of_each_document
 def test_documented_settings_are_accepted(document: Path, tmp_path: Path) -> None:
     settings = [text for language, text in blocks_of(document) if language == "toml"]
-    assert [wrong for text in settings if (wrong := flaw_of_settings(text, tmp_path))] == []
+    assert [wrong for text in settings if (wrong := settings_problem(text, tmp_path))] == []
 
 
 def test_invalid_documented_setting_is_detected(tmp_path: Path) -> None:
-    wrong = flaw_of_settings("[server]\nworker = 4\n", tmp_path)
+    wrong = settings_problem("[server]\nworker = 4\n", tmp_path)
     assert wrong is not None
     assert "server.workers" in wrong
 

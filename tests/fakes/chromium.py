@@ -16,7 +16,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from tests.processes.children import give_way, open_child
+from tests.processes.children import lower_priority, open_child
 from tests.servers.ports import free_port
 from upstreams.web.browser.browser import FLAG
 
@@ -71,7 +71,7 @@ def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[
         environ = {**os.environ, "TMPDIR": profile}  # a killed browser does not remove this folder
         with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid
-            give_way(popen.pid, NICENESS)
+            lower_priority(popen.pid, NICENESS)
             _wait_until_it_answers(chromium)
             yield chromium
 

@@ -10,7 +10,7 @@ import orjson
 from gateway.admin.proof import CHALLENGE_PATH, AdminHandshake, node_proof
 from tests.fakes.calling import call
 
-LIFE_S = 60.0
+TIMEOUT_S = 60.0
 READ_BYTES = 65_536
 
 Answer = Callable[[bytes, socket.socket], bytes | Iterator[bytes]]
@@ -39,7 +39,7 @@ class Impostor:
             while True:
                 connection, _ = self._listener.accept()
                 with connection, suppress(OSError):
-                    connection.settimeout(LIFE_S)
+                    connection.settimeout(TIMEOUT_S)
                     self._serve(connection)
 
     def _serve(self, connection: socket.socket) -> None:
@@ -63,7 +63,7 @@ def open_impostor(answer: Answer, *, port: int = 0) -> Iterator[Impostor]:
             yield impostor
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(LIFE_S)
+            thread.join(TIMEOUT_S)
 
 
 def http(body: bytes, status: int = 200) -> bytes:
@@ -79,7 +79,7 @@ def relay_to(host: str, port: int) -> Answer:
     """Forward everything to a real node, and return its responses."""
 
     def answer(data: bytes, _connection: socket.socket) -> bytes:
-        with socket.create_connection((host, port), timeout=LIFE_S) as there:
+        with socket.create_connection((host, port), timeout=TIMEOUT_S) as there:
             there.sendall(data)
             return there.recv(READ_BYTES)
 

@@ -142,7 +142,7 @@ def _all() -> tuple[Platform, ...]:
     return load_all()
 
 
-def _anew() -> tuple[Platform, ...]:
+def _all_with_new_web() -> tuple[Platform, ...]:
     """Return everything that a node serves, with a new web platform; the other platforms are stateless and shared."""
     return tuple(make_web() if platform.slug == WEB else platform for platform in _all())
 
@@ -175,9 +175,9 @@ async def open_test_node(
     upstream, log = Upstream(), io.BytesIO()
     with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _anew())
+            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _all_with_new_web())
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
-            start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
+            start = replace(start, resolve=resolve or _no_address, probe_disk=probe_disk)
             start = replace(start, supervise=supervise or Supervision)
             start = start.over_sandbox(sandbox) if sandbox else start
             # Loading the certificate authorities, which no test needs, would take half the time of opening a node.
@@ -195,7 +195,7 @@ async def open_test_node(
     assert supervise is not None or not opened.log_events("loop_failed")
 
 
-async def _nowhere(host: str, _port: int) -> Sequence[str]:
+async def _no_address(host: str, _port: int) -> Sequence[str]:
     await trio.lowlevel.checkpoint()
     raise socket.gaierror(socket.EAI_NONAME, f"{host} has no address")
 

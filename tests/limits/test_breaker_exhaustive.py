@@ -54,13 +54,13 @@ class Model:
         return "closed" if self.wait_s is None else "open" if self.wait_s else "half_open"
 
     @property
-    def lets_through(self) -> bool:
+    def admits_call(self) -> bool:
         return self.wait_s is None or (self.wait_s == 0 and not self.is_probing)
 
     @property
     def retry_after_s(self) -> int:
         """Seconds until a retry is worthwhile: until it is half open, or one second while a probe is running."""
-        if self.lets_through:
+        if self.admits_call:
             return 0
         if self.wait_s == math.inf:
             return math.ceil(self.rules.open_s)
@@ -118,7 +118,7 @@ class World:
 
     def take(self) -> None:
         """Request a permit for a call."""
-        if self.model.lets_through:
+        if self.model.admits_call:
             self.counting.append(self.breaker.take_nowait())
             self.model = self.model.taken()
             return

@@ -16,7 +16,7 @@ SOON_S, LONG_S = 20.0, 10_000.0
 ONE = ("source",)
 
 
-async def let_through(governor: Governor, name: str = "source") -> None:
+async def complete_call(governor: Governor, name: str = "source") -> None:
     """Make one call that is answered."""
     turn = await governor.wait_turn((name,), LONG_S)
     turn.answered()
@@ -67,7 +67,7 @@ async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[No
 async def test_call_starts_immediately_without_a_hold(autojump_clock: MockClock) -> None:
     governor = Governor()
     assert len(governor.held) == 0
-    await let_through(governor)
+    await complete_call(governor)
     assert trio.current_time() == 0.0
     assert governor.statistics().queued_total == 0
 
@@ -75,10 +75,10 @@ async def test_call_starts_immediately_without_a_hold(autojump_clock: MockClock)
 async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("search", 10.0)
-    await let_through(governor, "profile")
+    await complete_call(governor, "profile")
     assert trio.current_time() == 0.0
     assert len(governor.held) == 1
-    await let_through(governor, "search")
+    await complete_call(governor, "search")
     assert trio.current_time() == 10.0
     assert len(governor.held) == 0
     now = governor.statistics()
@@ -112,7 +112,7 @@ async def test_hold_is_capped_at_the_maximum(autojump_clock: MockClock) -> None:
     governor = Governor(hold_s_max=3600.0)
     governor.hold("source", 1e12)
     assert await refused(governor, give_up_at=SOON_S) == 3600
-    await let_through(governor)
+    await complete_call(governor)
     assert trio.current_time() == 3600.0
 
 
@@ -291,7 +291,7 @@ async def test_call_cancelled_at_any_step_leaves_the_queue_working(autojump_cloc
     async def check(got_through: bool) -> None:
         assert governor.statistics().waiting == 0
         with trio.fail_after(6.0):
-            await let_through(governor)
+            await complete_call(governor)
         assert len(governor.held) == 0
 
     assert await cancel_everywhere(run, check) == 2
@@ -304,7 +304,7 @@ async def test_queue_is_bounded_but_unheld_calls_pass(autojump_clock: MockClock)
     async def run(callers: Callers) -> None:
         await callers.come("a", "b", "c")
         assert await refused(governor, give_up_at=LONG_S) == 5
-        await let_through(governor, "another")
+        await complete_call(governor, "another")
         await trio.sleep(6.0)
         assert callers.went == [("a", 5.0)]
         await callers.come("d")

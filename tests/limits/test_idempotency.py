@@ -114,13 +114,13 @@ TIMES = st.floats(0, 2e9)
 
 
 @st.composite
-def helds(draw: st.DrawFn) -> ClaimRecord:
+def claims_held(draw: st.DrawFn) -> ClaimRecord:
     owner = draw(SHORT)
     kept = st.builds(StoredReply, st.integers(200, 499), st.none() | SHORT, st.just(owner), st.booleans())
     return ClaimRecord("acc_1", draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
 
 
-@given(before=st.none() | helds(), after=helds(), now=TIMES)
+@given(before=st.none() | claims_held(), after=claims_held(), now=TIMES)
 def test_judgement_never_returns_another_requests_outcome(
     before: ClaimRecord | None, after: ClaimRecord, now: float
 ) -> None:

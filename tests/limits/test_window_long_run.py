@@ -107,7 +107,7 @@ def check_refusal(window: Window, client: Client, now: float, limit: int) -> Non
     assert not client.reference.is_open(now + (wait_s - 1), limit)
 
 
-def check_in_hindsight(client: Client, limit: int) -> None:
+def check_every_period(client: Client, limit: int) -> None:
     """Check that no period ever contained `limit` + 1 admissions."""
     times = client.reference.admitted
     assert all(late >= early + PERIOD_S for early, late in zip(times, times[limit:], strict=False))
@@ -125,7 +125,7 @@ def test_million_requests_pass_exactly_at_600_per_minute() -> None:
         if count == REQUESTS:
             break
     for client in clients:
-        check_in_hindsight(client, LIMIT)
+        check_every_period(client, LIMIT)
         assert len(client.reference.admitted) > LIMIT
     assert sum(client.refused for client in clients) > REQUESTS // 4
     assert len(window) < 1000

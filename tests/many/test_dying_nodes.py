@@ -40,13 +40,13 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
         headers = {"idempotency_key": f"key-{number}"} if number % 2 else {}
         answers.append(await cluster.ask(node, MISS.format(n=number), **headers))
 
-    async def all_are_under_way() -> bool:
+    async def all_are_running() -> bool:
         return await cluster.open_charges() == CALLS
 
     async with trio.open_nursery() as nursery:
         for number in range(CALLS):
             nursery.start_soon(call, number)
-        await until(all_are_under_way, within_s=30)
+        await until(all_are_running, within_s=30)
         yield answers
 
 

@@ -32,7 +32,7 @@ def _script(cluster: Cluster, first: Told) -> None:
     cluster.upstream.script = answer
 
 
-async def _is_led(cluster: Cluster) -> bool:
+async def _has_leader(cluster: Cluster) -> bool:
     await trio.lowlevel.checkpoint()
     return len(cluster.upstream.requests) == 1
 
@@ -60,7 +60,7 @@ async def _lose_leader(cluster: Cluster) -> None:
     doomed = cluster.nodes[0]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ask, cluster, doomed, [])
-        await until(partial(_is_led, cluster), within_s=30)
+        await until(partial(_has_leader, cluster), within_s=30)
         for node in cluster.nodes[1:]:
             nursery.start_soon(_ask, cluster, node, answers)
         await trio.sleep(0.7)  # the lock was renewed before
@@ -87,7 +87,7 @@ async def test_frozen_leader_serves_its_caller_but_replaces_no_later_answer(
     frozen, follower, third = cluster.nodes
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ask, cluster, frozen, late)
-        await until(partial(_is_led, cluster), within_s=30)
+        await until(partial(_has_leader, cluster), within_s=30)
         frozen.process.signal(signal.SIGSTOP)
         try:
             stopped_at = trio.current_time()

@@ -57,13 +57,13 @@ async def test_key_is_refused_by_every_request_after_its_revocation(cluster: Clu
     made = await cluster.operate(cluster.nodes[0], "key.create", account=cluster.account)
     answers: list[Answer] = []
 
-    async def ask_on_and_on(number: int) -> None:
+    async def ask_repeatedly(number: int) -> None:
         while not answers or answers[-1].status == 200:
             answers.append(await cluster.told(cluster.nodes[number % 3], FREE, made["key"]))
 
     async with trio.open_nursery() as nursery:
         for number in range(9):
-            nursery.start_soon(ask_on_and_on, number)
+            nursery.start_soon(ask_repeatedly, number)
         while len(answers) < 18:  # noqa: ASYNC110 - others fill it
             await trio.sleep(0.02)
         await cluster.operate(cluster.nodes[1], "key.revoke", key=made["id"])

@@ -49,15 +49,15 @@ async def test_no_network_fault_breaks_the_window_or_the_charges(
     ):
         for name, poison in POISONS.items():
             try:
-                await _ordeal(cluster, to_redis, poison, hang_up=empty_redis.hang_up)
-                await _ordeal(cluster, to_postgres, poison, hang_up=postgres.hang_up)
+                await _check_fault(cluster, to_redis, poison, hang_up=empty_redis.hang_up)
+                await _check_fault(cluster, to_postgres, poison, hang_up=postgres.hang_up)
                 await cluster.assert_sound()
             except BaseException as exc:
                 exc.add_note(f"the poison was: {name}")
                 raise
 
 
-async def _ordeal(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
+async def _check_fault(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
     """Make calls of one key, some of them identical, while its server is hard to reach. Then everything recovers."""
     (_, key), (_, other_key) = await cluster.new_key(balance=1000), await cluster.new_key(balance=1000)
     once = MISS.format(n=f"-once-{next(cluster.numbers)}")

@@ -52,7 +52,7 @@ SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
 }
 """The queries that are tested in addition to the endpoint's example."""
 
-UNTOLD: Mapping[str, set[str]] = {
+NULL_IN_ONE: Mapping[str, set[str]] = {
     "github/repo/readme": {"id", "url", "ext.size_bytes"},
     "github/issue": {"ext.node"},
     "hackernews/story": {"engagement.comments", "ext.story_id", "flags.deleted"},
@@ -64,7 +64,7 @@ UNTOLD: Mapping[str, set[str]] = {
 
 One of them is null, except for the readme's URL, which names either the branch or `HEAD`.
 """
-NEVER_TWO = {"github/repo/readme": {"url"}}
+NEVER_NULL = {"github/repo/readme": {"url"}}
 """The fields among them that are never null."""
 
 
@@ -97,7 +97,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
     """Method: compare both records field by field. Where they may differ, one value must be null."""
     name = f"{platform.slug}/{endpoint.resource}"
-    untold = UNTOLD.get(name, set())
+    untold = NULL_IN_ONE.get(name, set())
     for values in asked_for(platform, endpoint):
         own = records_of(platform, endpoint, values, 0)
         other = records_of(platform, endpoint, values, rung_index)
@@ -108,7 +108,7 @@ def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoin
             differing = {path for path, value in told.items() if value != told_elsewhere[path]}
             assert differing <= untold, values
             either = {path for path in differing if None not in (told[path], told_elsewhere[path])}
-            assert either <= NEVER_TWO.get(name, set()), values
+            assert either <= NEVER_NULL.get(name, set()), values
 
 
 def test_fields_listed_as_missing_are_missing() -> None:
@@ -124,7 +124,7 @@ def test_fields_listed_as_missing_are_missing() -> None:
             )
             for own, other in pairs:
                 differing |= {path for path, value in flat(own) if value != dict(flat(other))[path]}
-        assert differing == UNTOLD.get(name, set()), name
+        assert differing == NULL_IN_ONE.get(name, set()), name
 
 
 @every_rung

@@ -42,7 +42,7 @@ def launch(
     return popen
 
 
-def give_way(pid: int, niceness: int) -> None:
+def lower_priority(pid: int, niceness: int) -> None:
     """Lower the priority of a process that `launch` has just started, and of everything that it starts.
 
     Linux may schedule by session before it considers priorities within a session, so the session's priority is lowered

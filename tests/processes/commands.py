@@ -30,7 +30,7 @@ class Commands:
         """`popen` is the process that forks. It receives open files through `files`."""
         self._popen = popen
         self._files = files
-        self._one_at_a_time = Lock()
+        self._lock = Lock()
 
     def run(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], out: Path, err: Path) -> int:
         """Run `sluice` with these arguments. Return its exit code, or minus the number of the signal that ended it."""
@@ -70,7 +70,7 @@ class Commands:
         stdin, stdout = self._popen.stdin, self._popen.stdout
         assert stdin is not None
         assert stdout is not None
-        with self._one_at_a_time:
+        with self._lock:
             if files:
                 socket.send_fds(self._files, [b"."], files)
             stdin.write(orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE))

@@ -41,15 +41,15 @@ class Keeper:
         self._popen = subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", KEEPER], stdin=subprocess.PIPE, start_new_session=True
         )
-        self._one_at_a_time = Lock()
+        self._lock = Lock()
 
     def keep(self, group: int) -> None:
         """Add a group to kill at the end."""
-        self._tell(b"+%d\n" % group)
+        self._send(b"+%d\n" % group)
 
     def forget(self, group: int) -> None:
         """Remove a group, because it has ended."""
-        self._tell(b"-%d\n" % group)
+        self._send(b"-%d\n" % group)
 
     def end(self) -> None:
         """Make the keeper kill its groups, and wait for it."""
@@ -57,9 +57,9 @@ class Keeper:
         self._popen.stdin.close()
         self._popen.wait(10)
 
-    def _tell(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         assert self._popen.stdin is not None
-        with self._one_at_a_time:
+        with self._lock:
             self._popen.stdin.write(line)
             self._popen.stdin.flush()
 

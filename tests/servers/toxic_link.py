@@ -127,7 +127,7 @@ class _Pipe:
         """Send a piece under the current poison, which may change during that."""
         while data:
             await self._direction.wait_due(lambda _poison: 0.0)
-            size = self._may_pass(len(data))
+            size = self._wait_until_allowed(len(data))
             await self._sink.send_all(data[:size])
             data = data[size:]
             self._counted += size
@@ -139,7 +139,7 @@ class _Pipe:
         """Wait for the time that the sent bytes take at the bandwidth limit."""
         await self._direction.wait_due(lambda now: sent_at + size / now.bytes_per_s if now.bytes_per_s else 0.0)
 
-    def _may_pass(self, size: int) -> int:
+    def _wait_until_allowed(self, size: int) -> int:
         poison = self._direction.poison
         if self._counted_round != self._direction.round:
             self._counted_round, self._counted = self._direction.round, 0

@@ -55,7 +55,7 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
     if sent.holder is not None and body["credits_remaining"] is not None:
         balances = shadow.balances[sent.holder.account][sent.first_balance :]
         trace.hold(body["credits_remaining"] in balances, TRUE_BALANCE, f"{told} of {balances}")
-    if row is not None and row.retryable and not store.was_troubled(sent.began_at):
+    if row is not None and row.retryable and not store.had_trouble(sent.began_at):
         owners = {owner for owner, _, _ in shadow.rows.claims.values()}
         trace.hold(body["request_id"] not in owners, FREED, told)
 
@@ -73,11 +73,11 @@ def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
 def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
     """Check a request that has ended, with or without an answer, while the process lives."""
     assert sent.ended_at is not None
-    took_s, is_calm = sent.ended_at - sent.began_at, not store.was_troubled(sent.began_at)
+    took_s, is_calm = sent.ended_at - sent.began_at, not store.had_trouble(sent.began_at)
     trace.hold(took_s <= ENDS_WITHIN_S or not is_calm, IN_TIME, f"{sent.name} took {took_s} s")
     closing = store.closing()
     left_open = [one for one in sent.charged if one in shadow.rows.charges and one not in closing]
-    excused = store.was_troubled(sent.ended_at - SETTLE_S)
+    excused = store.had_trouble(sent.ended_at - SETTLE_S)
     trace.hold(not left_open or excused, CLOSED, f"{sent.name} left {left_open}")
 
 

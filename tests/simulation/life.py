@@ -145,7 +145,7 @@ class Life:
         for name, source in self.node.catalog.sites["sim"].sources.items():
             self.models[name].compare(source.breaker, now)
 
-    def left_over(self) -> dict[str, int]:
+    def leftover_counts(self) -> dict[str, int]:
         """Return the counts that must be zero when no request runs."""
         return {
             "leases": self.node.admission.gate.statistics().leases,

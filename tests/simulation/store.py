@@ -91,7 +91,7 @@ class SimStore:
         self._idle.set()
         self.on_death()
 
-    def was_troubled(self, since: float) -> bool:
+    def had_trouble(self, since: float) -> bool:
         """Return whether a call failed or took long since then, or is taking long now."""
         return self._trouble_at >= since or trio.current_time() - self._began_at > TROUBLE_S
 
@@ -182,7 +182,7 @@ class SimStore:
         callbacks = self._run(self._batch)
         self._is_durable = True
         await trio.sleep(self._rng.uniform(0.0, 0.003) if self._rng.random() < 0.9 else self._rng.uniform(0.0, 0.4))
-        if callbacks is None or self.was_troubled(trio.current_time()):
+        if callbacks is None or self.had_trouble(trio.current_time()):
             self._trouble_at = trio.current_time()
         self._began_at = float("inf")
         self._tell(callbacks)

@@ -198,7 +198,7 @@ class World(trio.abc.Instrument):
     async def _rest(self, life: Life) -> None:
         life.store.may_stand_still = False
         await trio.sleep(REST_S + self._plan.stands_still * store.STANDSTILL_S[1])
-        left = {**life.left_over(), "charges": len(self._shadow.rows.charges)}
+        left = {**life.leftover_counts(), "charges": len(self._shadow.rows.charges)}
         left["claims"] = sum(status is None for _, status, _ in self._shadow.rows.claims.values())
         self.trace.hold(not any(left.values()), AT_REST, str(left))
         violations = self._database.look(verify)

@@ -81,7 +81,7 @@ class Lives:
             for place in range(self.count):
                 nursery.start_soon(self._start, place)
 
-    async def kill_some(self) -> None:
+    async def kill_nodes(self) -> None:
         """Kill one or two nodes and restart them; they may be killed again while starting."""
         places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
         for place in places:

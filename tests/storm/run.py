@@ -77,7 +77,7 @@ class Storm:
     walkers: list[Walker]
     consumers: list[Consumer]
 
-    async def blow(self) -> dict[str, Any]:
+    async def run(self) -> dict[str, Any]:
         """Run everything and return the figures. Raises Broken."""
         began = trio.current_time()
         await self.lives.start_all()
@@ -111,7 +111,7 @@ class Storm:
             await trio.sleep(self.size.kill_every_s * self.lives.rng.uniform(0.5, 1.5))
             if self._is_enough:
                 return
-            await self.lives.kill_some()
+            await self.lives.kill_nodes()
 
     @property
     def _is_enough(self) -> bool:
@@ -207,7 +207,7 @@ async def storm(
         async with open_transport(max_connections=1000) as transport:
             nodes = Nodes(transport.exchange, Random(size.seed))
             prepared = await _prepare(folder, size, fleet, nodes, url=store_url, count=count)
-            return await prepared.blow()
+            return await prepared.run()
 
 
 async def _prepare(folder: Path, size: Size, fleet: Fleet, nodes: Nodes, *, url: str, count: int) -> Storm:

@@ -20,7 +20,7 @@ EVENTS, KILLS = 5_000, 4
 SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8)
 
 
-def assert_it_blew(figures: dict[str, Any]) -> None:
+def assert_covered(figures: dict[str, Any]) -> None:
     """Return whether all events that the test must cover have happened."""
     assert figures["kills"] >= KILLS
     assert figures["events"] >= EVENTS
@@ -30,7 +30,7 @@ def assert_it_blew(figures: dict[str, Any]) -> None:
 
 async def test_repeatedly_killed_node_keeps_every_feed_complete(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
+        assert_covered(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
 
 
 async def test_three_nodes_under_kills_keep_every_feed_complete(
@@ -39,4 +39,4 @@ async def test_three_nodes_under_kills_keep_every_feed_complete(
     """One poll per key must be free again; the other polls of a dead node may count for another half minute."""
     size = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8, polls_free=1)
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, size, commands, store_url=postgres.fresh(), state_url=empty_redis.url))
+        assert_covered(await storm(tmp_path, size, commands, store_url=postgres.fresh(), state_url=empty_redis.url))

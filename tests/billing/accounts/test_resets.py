@@ -45,7 +45,7 @@ async def close_unremembered(desk: Desk, charge: Charge) -> None:
     together(desk, [CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)])
 
 
-async def close_beside_others(desk: Desk, charge: Charge) -> None:
+async def close_with_others(desk: Desk, charge: Charge) -> None:
     """Settle and refund, in one batch with a charge of the same key that the counter includes."""
     newer = [await desk.charges.take(desk.request(charge.account_id, charge.key_id, credits=4)) for _ in range(2)]
     closing: list[Request] = [close_request(newer[0], used=0), close_request(charge, used=1), newer[1]]
@@ -69,7 +69,7 @@ ENDS = {
     close_whole: 2,
     close_partly: 2,
     close_unremembered: 2,
-    close_beside_others: 6,
+    close_with_others: 6,
     die: 0,
     lose_the_store: 2,
 }

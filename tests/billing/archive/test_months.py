@@ -112,7 +112,7 @@ async def test_late_rows_of_a_month_go_into_other_files(desk: PastDesk, tmp_path
     archiver = Archiver(desk.store, tmp_path, detail_days=1)
     (ada, _bob) = await desk.accounts.list()
 
-    async def come_late() -> None:
+    async def add_late_rows() -> None:
         desk.time = began
         request = desk.request(ada.id, None, credits=5)
         request.request_id = desk.id_now()
@@ -121,14 +121,14 @@ async def test_late_rows_of_a_month_go_into_other_files(desk: PastDesk, tmp_path
     (month,) = [one for one in await desk.store.read(read_months) if one.first == month_of(began)]
     assert desk.store.partitions is not None
     await desk.store.partitions.change(partial(begin_to_copy, month))
-    await come_late()
+    await add_late_rows()
     assert (await desk.store.read(partial(find_late, month=month))) is not None
     assert not await leave(desk.store.partitions, month), "the month has a row that is in no file"
     before = await desk.store.read(ids)
     assert (await archiver.run(later)).files == 3
     assert await desk.store.read(ids) == []
     assert sorted(row.id for row in rows_of(tmp_path)) == before
-    await come_late()
+    await add_late_rows()
     assert (await archiver.run(later)).files == 1
     assert len(rows_of(tmp_path)) == len(before) + 1
     await prove(desk.store, tmp_path)

@@ -169,7 +169,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.closed[charge.request_id] = (again, closed)
 
     @rule(data=st.data())
-    def settle_what_was_closed_or_never_taken(self, data: st.DataObject) -> None:
+    def settle_closed_or_untaken(self, data: st.DataObject) -> None:
         """A charge that is not open settles nothing, and a charge settled twice in one batch settles once."""
         if self.charges:
             request_id = data.draw(st.sampled_from(sorted(self.charges)))

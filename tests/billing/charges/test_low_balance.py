@@ -210,7 +210,7 @@ def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step], history: History
             wait(recover(desk.store, now=desk.now))
             open_.clear()
         else:
-            closing = [close_in_some_way(open_.pop(at % len(open_)), used, way) for at, used, way in step[2] if open_]
+            closing = [close_randomly(open_.pop(at % len(open_)), used, way) for at, used, way in step[2] if open_]
             taking = [desk.request(ids[which], credits=price) for which, price in step[1]]
             store = desk.store
             assert isinstance(store, InlineCalls)
@@ -219,7 +219,7 @@ def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step], history: History
     history.look()
 
 
-def close_in_some_way(charge: Charge, used: int, way: int) -> Request:
+def close_randomly(charge: Charge, used: int, way: int) -> Request:
     if way == 0:
         return charge
     used = min(used, charge.credits)

@@ -88,7 +88,7 @@ def store() -> Iterator[InlineCalls]:
     store.close()
 
 
-async def prove_beside(store: InlineCalls, traffic: Traffic) -> list[Violation]:
+async def prove_during_traffic(store: InlineCalls, traffic: Traffic) -> list[Violation]:
     """Run the steps with traffic in between, and return every violation that they find."""
     proof, steps = Proof(piece=PIECE), 0
     goes_on = await store.read(proof.begin)
@@ -105,7 +105,7 @@ async def prove_beside(store: InlineCalls, traffic: Traffic) -> list[Violation]:
 async def test_traffic_between_steps_raises_no_alarm(store: InlineCalls, seed: int) -> None:
     traffic = Traffic(Desk(store), seed)
     await traffic.begin()
-    assert await prove_beside(store, traffic) == []
+    assert await prove_during_traffic(store, traffic) == []
 
 
 @pytest.mark.sqlite
@@ -124,7 +124,7 @@ async def test_stepwise_proof_finds_tampering_during_traffic(store: InlineStore,
         store.connection.execute(f"DROP TRIGGER journal_refuses_{trigger}")
     assert store.connection.execute(sql).rowcount > 0
     await traffic.renew()
-    assert rule in {one.rule for one in await prove_beside(store, traffic)}
+    assert rule in {one.rule for one in await prove_during_traffic(store, traffic)}
 
 
 @pytest.mark.sqlite

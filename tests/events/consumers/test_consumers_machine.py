@@ -190,7 +190,7 @@ class ConsumersMachine(RuleBasedStateMachine):
             wait(call)
 
     @invariant()
-    def every_consumer_stands_as_in_the_model(self) -> None:
+    def every_consumer_matches_the_model(self) -> None:
         now = self.desk.time
         for key_id in KEYS:
             listed = wait(self.desk.consumers.list(key_id))

@@ -48,7 +48,7 @@ async def wait(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     return await waiter.wait(trio.current_time() + patience_s, trio.sleep_forever)
 
 
-async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
+async def wait_notified(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(waiter._deadlines.run)
         ended = await waiter.wait(trio.current_time() + patience_s)
@@ -56,7 +56,7 @@ async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     return ended
 
 
-WAYS = pytest.mark.parametrize("wait", [wait, wait_told], ids=["reads_its_client", "is_notified_of_its_client"])
+WAYS = pytest.mark.parametrize("wait", [wait, wait_notified], ids=["reads_its_client", "is_notified_of_its_client"])
 Wait = Callable[..., Awaitable[WaitEnd]]
 
 
@@ -102,8 +102,8 @@ async def test_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) 
     assert await wait(waiter) is WaitEnd.TIME_UP, "the received data may have been a message"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(call_later, waiter.disconnect)
-        assert await wait_told(waiter, 9) is WaitEnd.GONE
-    assert await wait_told(waiter, 9) is WaitEnd.GONE, "the waiter does not return"
+        assert await wait_notified(waiter, 9) is WaitEnd.GONE
+    assert await wait_notified(waiter, 9) is WaitEnd.GONE, "the waiter does not return"
 
 
 async def call_later(tell: Callable[[], None]) -> None:
@@ -278,7 +278,7 @@ async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterat
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1, begin_read=reads.begin)
 
     async def park() -> None:
-        ends.append(await wait_told(waiter, patience_s))
+        ends.append(await wait_notified(waiter, patience_s))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(park)
@@ -311,7 +311,7 @@ async def test_event_during_a_read_ends_the_next_wait(autojump_clock: trio.abc.C
         waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
-        assert (await wait_told(waiter), waiter.found) == (WaitEnd.MOVED, None)
+        assert (await wait_notified(waiter), waiter.found) == (WaitEnd.MOVED, None)
 
 
 @pytest.mark.parametrize("end", ["time up", "close", "nothing"])
@@ -328,7 +328,7 @@ async def test_read_in_progress_is_awaited(end: str, autojump_clock: trio.abc.Cl
         waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
-        assert await wait_told(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
+        assert await wait_notified(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
 
 
 async def test_client_that_leaves_during_a_read_does_not_wait_for_it(

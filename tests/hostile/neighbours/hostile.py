@@ -18,7 +18,7 @@ import httpx
 import orjson
 import trio
 
-from tests.processes.children import give_way
+from tests.processes.children import lower_priority
 
 NICENESS = 5
 """A real attacker runs on another machine, so this one takes less of the node's CPU time."""
@@ -161,7 +161,7 @@ async def _lane(hostile: Hostile, step: Any, lane: int) -> None:
 
 def main() -> None:
     """Run the program. Its arguments are the scenario's name, the node's address and a key."""
-    give_way(os.getpid(), NICENESS)
+    lower_priority(os.getpid(), NICENESS)
     name, url, key = sys.argv[1:4]
     tally = trio.run(attack, name, url, key)
     print(orjson.dumps(tally).decode(), flush=True)

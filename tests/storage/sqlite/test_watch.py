@@ -25,7 +25,7 @@ async def wait_refused(store: Store) -> None:
             await trio.sleep(0.01)
 
 
-async def wait_refused_unheard(store: Store) -> None:
+async def wait_until_background_calls_fail(store: Store) -> None:
     """Wait until a background call is refused when it is made; earlier calls are refused by the commit thread."""
     with trio.fail_after(30):
         while True:
@@ -64,7 +64,7 @@ async def test_commit_into_a_missing_file_is_unknown_with_doubts(store: Store, t
     for call in (partial(store.write, add_note("x")), partial(store.submit, add_notes, "y"), store.ping):
         with pytest.raises(StoreUnavailable, match="restore the same file"):
             await call()
-    await wait_refused_unheard(store)
+    await wait_until_background_calls_fail(store)
     away.rename(file)
     await wait_back(store)
     assert await all_texts(store) == ["perhaps"]

@@ -49,7 +49,7 @@ Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
+class BackgroundJobs:
     """The background jobs: how they are started for a number of accounts, and the upstream's answers to them.
 
     `read` counts the pages that they have requested. `miss_s` is the upstream's time for a miss, and `workers` the
@@ -115,10 +115,10 @@ class Compared:
         return "\n".join(lines)
 
 
-async def compare(folder: Path, company: Company, pace: Pace, commands: Commands) -> Compared:
+async def compare(folder: Path, jobs_kind: BackgroundJobs, pace: Pace, commands: Commands) -> Compared:
     """Measure in turns. Every job is cancelled at the end."""
     upstream = Upstream()
-    upstream.script, upstream.behaviour.latency_s = company.script, company.miss_s
+    upstream.script, upstream.behaviour.latency_s = jobs_kind.script, jobs_kind.miss_s
     async with open_upstream(upstream) as egress:
         place = Place(folder, commands, ENVIRON)
         place.configure(
@@ -127,13 +127,13 @@ async def compare(folder: Path, company: Company, pace: Pace, commands: Commands
             cache={"max_bytes": CACHE_BYTES},
             log={"access": False},
         )
-        own, *keys = [place.new_key(balance=10_000_000)[1]["key"] for _ in range(1 + company.accounts)]
+        own, *keys = [place.new_key(balance=10_000_000)[1]["key"] for _ in range(1 + jobs_kind.accounts)]
         with open_fleet(commands) as fleet:
             node = fleet.start(place.config, ENVIRON)
             target = ServerTarget((await node.listening())["url"], node.pid, (("x-api-key", own),))
             async with httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S, verify=False) as client:
                 with _no_collections():
-                    return await _by_turns(client, target, company, pace, keys)
+                    return await _by_turns(client, target, jobs_kind, pace, keys)
 
 
 @contextmanager
@@ -147,19 +147,19 @@ def _no_collections() -> Iterator[None]:
 
 
 async def _by_turns(
-    client: httpx.AsyncClient, target: ServerTarget, company: Company, pace: Pace, keys: Sequence[str]
+    client: httpx.AsyncClient, target: ServerTarget, jobs_kind: BackgroundJobs, pace: Pace, keys: Sequence[str]
 ) -> Compared:
-    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=company.workers)
+    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=jobs_kind.workers)
     alone = await drive_open(MISS, target, tempo)  # objects kept by the first calls belong to neither
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
-    jobs = await company.begin(client, keys)
+    jobs = await jobs_kind.begin(client, keys)
     for turn in range(2 * pace.turns):
         is_beside = turn % 2 == 1
         await _change(client, jobs, "running" if is_beside else "paused")
-        before = company.read.total()
+        before = jobs_kind.read.total()
         step = await drive_open(MISS, target, tempo, first_key=(1 + turn) * KEYS_A_TURN)
         (compared.beside if is_beside else compared.without).append(step)
-        compared.pages += company.read.total() - before if is_beside else 0
+        compared.pages += jobs_kind.read.total() - before if is_beside else 0
         compared.highest_mb = max(compared.highest_mb, _most_mb(step))
     for path, key in jobs.items():
         await client.delete(path, headers={"x-api-key": key})

@@ -12,7 +12,7 @@ import httpx
 import orjson
 
 from tests.fakes.scripted_upstream import Told
-from tests.storm.beside.compare import Company
+from tests.storm.beside.compare import BackgroundJobs
 from tests.storm.discover.run import RUNS
 
 HOST: Final = "hn.algolia.com"
@@ -28,10 +28,10 @@ TAKES_S: Final = 0.2
 """The time of a search's page: that of a fast platform."""
 
 
-def discover_runs(count: int) -> Company:
+def discover_runs(count: int) -> BackgroundJobs:
     """Return this many runs over Hacker News, each of 20 keywords and 400 pages."""
     read = Counter[str]()
-    return Company(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
+    return BackgroundJobs(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
 
 
 def _page(read: Counter[str], asked: str) -> Told | None:

@@ -9,14 +9,14 @@ import trio
 
 from bench.core.results import MemorySample, Step
 from tests.processes.commands import Commands
-from tests.storm.beside.compare import Company, Compared, Pace, compare
+from tests.storm.beside.compare import BackgroundJobs, Compared, Pace, compare
 from tests.storm.beside.crawls import crawls
 from tests.storm.beside.discovering import discover_runs
 
 
 @pytest.mark.parametrize("make", [crawls, discover_runs])
 async def test_misses_run_with_paused_and_running_jobs_in_turn(
-    make: Callable[[int], Company], tmp_path: Path, commands: Commands
+    make: Callable[[int], BackgroundJobs], tmp_path: Path, commands: Commands
 ) -> None:
     with trio.fail_after(120):
         compared = await compare(tmp_path, make(3), Pace(per_s=20, seconds=1, turns=1), commands)

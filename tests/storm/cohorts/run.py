@@ -111,9 +111,9 @@ async def storm(folder: Path, size: Size, commands: Commands, *, store_url: str,
         )
         account, made = place.new_key(balance=CREDITS)
         with open_fleet(commands) as fleet:
-            blown = _Storm(place, fleet, panel, size, made["key"], account, 3 if state_url else 1)
-            async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as blown.client:
-                return await blown.blow(store_url)
+            prepared = _Storm(place, fleet, panel, size, made["key"], account, 3 if state_url else 1)
+            async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as prepared.client:
+                return await prepared.run(store_url)
 
 
 @dataclass(slots=True)
@@ -133,7 +133,7 @@ class _Storm:
     rss_kb: int = 0
     queries: list[str] = field(default_factory=list)
 
-    async def blow(self, store_url: str) -> dict[str, Any]:
+    async def run(self, store_url: str) -> dict[str, Any]:
         for number in range(self.count):
             await self._start(number)
         cohort = await self._fill()

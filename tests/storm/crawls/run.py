@@ -116,7 +116,7 @@ async def storm(folder: Path, size: Size, commands: Commands) -> Report:
         account = place.told("account", "create", "--name", "storm", "--credits", "1000000")["id"]
         key = place.told("key", "create", "--account", account)["key"]
         with open_fleet(commands) as fleet:
-            return await _Storm(place, fleet, site, size, key, account).blow()
+            return await _Storm(place, fleet, site, size, key, account).run()
 
 
 class _Look(NamedTuple):
@@ -137,7 +137,7 @@ class _Storm:
     kills: int = 0
     resumed_s: float = 0.0
 
-    async def blow(self) -> Report:
+    async def run(self) -> Report:
         jobs, rng = list[str](), Random(self.size.seed)
         while True:
             self.place.bury()

@@ -128,7 +128,7 @@ async def storm(
         key, reader = (place.new_key(balance=CREDITS)[1]["key"] for _ in range(2))
         with open_fleet(commands) as fleet:
             nodes = 1 if state_url is None else 3
-            return await _Storm(place, fleet, upstream, size, environ, key, reader, nodes).blow()
+            return await _Storm(place, fleet, upstream, size, environ, key, reader, nodes).run()
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class _Storm:
     stood_s: float = 0.0
     living: list[tuple[Process, str]] = field(default_factory=list)
 
-    async def blow(self) -> Report:
+    async def run(self) -> Report:
         rng = Random(self.size.seed)
         for number in range(self.nodes):
             await self._start(number)

@@ -79,7 +79,7 @@ def judge(
         yield from _totals(monitor, own)
         yield from _calls(monitor, own, calls.get(monitor.id, 0))
     yield from _charges(found)
-    yield from _told(found)
+    yield from _event_faults(found)
     yield from _money(found)
 
 
@@ -127,7 +127,7 @@ def _charges(found: Found) -> Iterator[str]:
     yield from (f"{id_} was charged and is no run" for id_ in cost.keys() - {run.id for run in found.runs})
 
 
-def _told(found: Found) -> Iterator[str]:
+def _event_faults(found: Found) -> Iterator[str]:
     told: dict[str, list[Event]] = defaultdict(list)
     for event in found.events:
         told[event.subject_id].append(event)

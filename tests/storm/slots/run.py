@@ -91,7 +91,7 @@ class Storm:
     began_at: float
     """The current time on the shared clock."""
 
-    async def blow(self) -> float:
+    async def run(self) -> float:
         """Run until every run has ended and every node is gone. Return the seconds until the last slot."""
         await self.lives.start_all()
         began = trio.current_time()
@@ -99,12 +99,12 @@ class Storm:
             killing.start_soon(self._kill)
             while not self._is_enough(trio.current_time() - began):
                 await self._pass_time()
-            came_s = trio.current_time() - began
+            elapsed_s = trio.current_time() - began
             killing.cancel_scope.cancel()
         with trio.fail_after(SETTLED_S):
             await self._settle()
         self.lives.kill_all()
-        return came_s
+        return elapsed_s
 
     async def _pass_time(self) -> None:
         """Advance as fast as the nodes keep up: in small steps while runs are active, otherwise to the next slot."""
@@ -121,7 +121,7 @@ class Storm:
             with trio.move_on_after(UNDER_WAY_S):
                 await self._until_runs_are_under_way()
             with trio.CancelScope(shield=True):  # otherwise a node would still be starting
-                await self.lives.kill_some()
+                await self.lives.kill_nodes()
             if self.rng.random() < DOWNTIME:
                 self.clock.advance(DOWNTIME_S)
 
@@ -160,20 +160,20 @@ async def storm(
     config = folder / "config.toml"
     with open_fleet(commands) as fleet, open_tables(store_url) as tables:
 
-        def let_leases_pass(keeping: Sequence[str]) -> None:
+        def expire_leases(keeping: Sequence[str]) -> None:
             """Expire leases, unless there is a single node, which takes over its own runs when it starts."""
             if count > 1:
-                tables.let_leases_pass(keeping)
+                tables.expire_leases(keeping)
 
         async with open_upstream(upstream) as url:
             where = {"store.url": store_url, "state.url": state_url, "upstreams.egress": url}
             config.write_text(toml({**SETTINGS, **where}))
             environ = {**ENVIRON, "TMPDIR": str(folder), "STORM_CLOCK": str(folder / "clock")}
-            lives = Lives(fleet, config, environ, rng, count, let_leases_pass)
-            came_s = await Storm(size, lives, clock, tables, rng, clock.now()).blow()
+            lives = Lives(fleet, config, environ, rng, count, expire_leases)
+            elapsed_s = await Storm(size, lives, clock, tables, rng, clock.now()).run()
         found = tables.found()
     await _check(found, upstream, clock.now(), store_url=store_url)
-    return _figures(size, lives, found, upstream, came_s=came_s)
+    return _figures(size, lives, found, upstream, elapsed_s=elapsed_s)
 
 
 async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str) -> None:
@@ -206,7 +206,7 @@ def _answer(asked: str) -> Told | None:
     return replace(told({"message": "Not Found"}, 404), delay_s=UPSTREAM_S) if is_missing(handle) else None
 
 
-def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came_s: float) -> dict[str, Any]:
+def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, elapsed_s: float) -> dict[str, Any]:
     ran = sum(run.attempt > 0 for run in found.runs)
     reasons = Counter((run.skip_reason or "").partition(",")[0] for run in found.runs if run.status == "skipped")
     return {
@@ -222,6 +222,6 @@ def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came
         "upstream_calls": len(upstream.requests),
         "cut_between_pages": sum(1 if "page=1" in text else -1 for text in upstream.requests if TAGGED in text),
         "credits": sum(run.credits_used for run in found.runs),
-        "took_s": round(came_s, 1),
-        "runs_per_s": round(ran / came_s),
+        "took_s": round(elapsed_s, 1),
+        "runs_per_s": round(ran / elapsed_s),
     }

@@ -63,7 +63,7 @@ class Tables:
         """Return whether every run has ended and no credits are held."""
         return int(self._one(OPEN)) == 0
 
-    def let_leases_pass(self, keeping: Sequence[str]) -> None:
+    def expire_leases(self, keeping: Sequence[str]) -> None:
         """Expire the run leases of all other nodes, as if a minute had passed."""
         self._connection.execute(self._marked(LET_PASS), (list(keeping),))
 

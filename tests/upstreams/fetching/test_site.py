@@ -81,14 +81,14 @@ class Members(ScriptedExchange):
     """
 
     def __init__(self) -> None:
-        super().__init__(script=self._told)
+        super().__init__(script=self._answer_to)
         self.sign_ins = 0
         self.valid: set[str] = set()
         self.answers: Said = OK
         self.login: Said | None = None
         self.ttl_s = 1000.0
 
-    def _told(self, call: HttpCall) -> Said:
+    def _answer_to(self, call: HttpCall) -> Said:
         if call.target == "/v1/hello":
             return said({"nonce": 7})
         if call.target == LOGIN:

@@ -183,7 +183,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
     shelf = distinct(4, 4, 4)
     site = site_over(shelf)
 
-    async def then_it_may_not(_walked: Walked) -> bool:
+    async def block_main_source(_walked: Walked) -> bool:
         if refusal is CircuitOpen:
             site.sources["main"].breaker.isolate()
         else:
@@ -192,7 +192,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
                 await site.call(Call("/rows", {"page": 2, "size": 1}), LONG_S)
         return True
 
-    fetched = await walked(site, 12, go_on=then_it_may_not)
+    fetched = await walked(site, 12, go_on=block_main_source)
     assert (places(fetched), cursor_of(fetched), fetched.pages_used) == ([0, 1, 2, 3], {"p": 1}, 1)
     with pytest.raises(refusal):
         await walked(site, 12, cursor_of(fetched))
@@ -260,13 +260,13 @@ async def test_unfinished_first_page_continues_at_its_source(source: str, autoju
 async def test_mirror_serves_any_page_of_a_walk(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
 
-    async def then_the_first_is_away(walked: Walked) -> bool:
+    async def fail_main_source(walked: Walked) -> bool:
         await trio.lowlevel.checkpoint()
         if walked.pages == 1:
             shelf.only = "other"
         return True
 
-    fetched = await walked(site_over(shelf, MIRROR), 12, go_on=then_the_first_is_away)
+    fetched = await walked(site_over(shelf, MIRROR), 12, go_on=fail_main_source)
     assert (places(fetched), cursor_of(fetched), fetched.shortfall) == (list(range(12)), None, "")
     assert fetched.source == "main", "at the source where it began"
 

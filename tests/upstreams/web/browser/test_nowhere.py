@@ -99,12 +99,12 @@ class Listeners:
         udp = trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         await udp.bind(("127.0.0.1", 0))
         self.udp = udp.getsockname()[1]
-        nursery.start_soon(self._hear, udp)
+        nursery.start_soon(self._receive_datagrams, udp)
 
     async def _take(self, stream: trio.SocketStream) -> None:
         self.reached.append(await stream.receive_some(1_000))
 
-    async def _hear(self, udp: trio.socket.SocketType) -> None:
+    async def _receive_datagrams(self, udp: trio.socket.SocketType) -> None:
         with udp:
             while True:
                 self.reached.append((await udp.recvfrom(1_000))[0])
