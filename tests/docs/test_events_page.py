@@ -157,7 +157,9 @@ def test_documented_loop_retries_and_acknowledges_after_handling(language: str, 
 
 
 @of_each_loop
-@pytest.mark.parametrize("steps", [(refusal(401, "INVALID_API_KEY"),), (AWAY,) * 5], ids=["refused", "five times"])
+@pytest.mark.parametrize(
+    "steps", [(refusal(401, "INVALID_API_KEY"),), (AWAY,) * 5], ids=["refused", "fails five times"]
+)
 def test_documented_loop_ends_with_message_on_permanent_failure(
     language: str, steps: Sequence[Step], tmp_path: Path
 ) -> None:

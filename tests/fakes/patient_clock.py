@@ -23,7 +23,7 @@ class PatientClock(trio.abc.Clock):
 
     def __init__(self, pace: float = 1.0) -> None:
         self._pace = pace
-        self._time = 10_000.0  # far from times of other clocks
+        self._time = 10_000.0  # far from the times of other clocks
         self._looked_at = perf_counter()
         self._asleep_s = 0.0
 

@@ -97,7 +97,7 @@ async def test_lease_is_held_until_its_first_release(gate: Gate):
     assert refusal.value.limit == CONCURRENT
     held[0].release()
     held[0].release()
-    assert (await enter(gate)).window.remaining == 1  # the refused one was not counted
+    assert (await enter(gate)).window.remaining == 1  # the refused request was not counted
     with pytest.raises(ConcurrencyReached):
         await enter(gate)
 

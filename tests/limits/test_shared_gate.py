@@ -180,7 +180,7 @@ async def test_only_admitted_requests_are_counted_when_callers_leave(empty_redis
                     for number in range(30):
                         nursery.start_soon(enter, gate, 0.0002 * (number % 10) if round_number % 2 else 10)
             left = 40 * 30 - len(admitted)
-            assert 0 < left <= 600  # on a busy machine, all of the impatient callers
+            assert 0 < left <= 600  # on a busy machine, all impatient callers are cancelled
             await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == len(admitted) + 1)
             assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == len(admitted) + 1 == len(gate)
 

@@ -96,7 +96,7 @@ async def test_leases_released_while_the_server_was_away_are_free_afterwards(emp
             held = [(await gate.admit("a", "k")).lease for _ in range(3)]
             empty_redis.freeze()
             try:
-                held.pop().release()  # in flight when the connection is given up
+                held.pop().release()  # in flight when the connection is abandoned
                 await until(lambda: gate._state.fault is not None)
                 held.pop().release()
             finally:
@@ -141,7 +141,7 @@ async def test_admission_delivered_too_late_is_not_counted(empty_redis: RedisSer
                 stalled = relay.opened
                 with pytest.raises(StateUnavailable):
                     await gate.admit("a", "k")
-                relay.opened = late  # new connections pass, the old one not yet
+                relay.opened = late  # new connections pass; the old one does not yet
                 await until(lambda: state.fault is None)
                 await until(lambda: not gate._doubtful)
                 stalled.set()

@@ -148,7 +148,7 @@ async def test_account_is_checked_after_storing_part_of_its_share(store: Store) 
     assert waiting.cancelled_caught
     shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
     assert await shares.trim_next(store) == ("acc_1", Trimmed(0, 0))
-    for _ in range(1_000 // LOOKS_A_SHARE):  # keys alone count too
+    for _ in range(1_000 // LOOKS_A_SHARE):  # keys without texts count too
         shares.put("acc_2", StoredReply(200, None, "req"))
     assert await shares.trim_next(store) == ("acc_2", Trimmed(0, 0))
 

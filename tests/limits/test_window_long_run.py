@@ -142,7 +142,7 @@ def test_repeatedly_changed_limit_is_exact_at_all_times(seed: int) -> None:
             limit = rng.choice((1, 5, 30, 60, 60, 100))
             window.resize(limit)
             for one in clients:
-                one.waited_out = False  # the earlier response applies to the limit at that time
+                one.waited_out = False  # the earlier response was correct for the limit at that time
         check_request(window, client, now, limit)
         assert window.look(client.key, now).remaining == client.reference.remaining(now, limit)
         if count == 50_000:

@@ -113,5 +113,5 @@ async def _a_password(mine: Browser, theirs: Browser, here: Node, there: Node) -
     assert changed.status_code == 303, changed.text
     assert not await theirs.is_in(there), "every other session must have ended"
     assert await mine.is_in(there)
-    assert await theirs.sign_in(there) != 303, "the old password"
+    assert await theirs.sign_in(there) != 303, "the old password must be refused"
     assert await theirs.sign_in(there, other) == 303

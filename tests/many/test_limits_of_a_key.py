@@ -28,11 +28,11 @@ def assert_exact(answers: Sequence[Answer]) -> None:
     for first in admitted:
         end = first.sent_at + WINDOW_S
         within = [one for one in admitted if first.sent_at <= one.sent_at and one.there_at < end]
-        assert len(within) <= LIMIT, "more than the window holds"
+        assert len(within) <= LIMIT, "more requests than the window's limit"
     for refused in (answer for answer in answers if answer.status == 429):
         begin = refused.sent_at - WINDOW_S
         before = [one for one in perhaps if one.there_at > begin and one.sent_at < refused.there_at]
-        assert len(before) >= LIMIT, "refused though the window had room"
+        assert len(before) >= LIMIT, "refused although the window was not full"
 
 
 async def test_window_admits_its_exact_limit_of_concurrent_requests(

@@ -1,4 +1,4 @@
-"""`python -m tests.openapi --examples 100`: run Schemathesis over the whole document, longer than a test may."""
+"""`python -m tests.openapi --examples 100`: run Schemathesis over the whole document, for longer than a test."""
 
 import argparse
 import sys

@@ -67,7 +67,7 @@ def main() -> None:
     for one in found:
         print(f"{one.slug:16}{one.endpoints:10}{one.adapter:10}{one.cases:8}{one.traps:8}{one.each:14.1f}")
     total = sum(one.endpoints for one in found)
-    print(f"median {median(one.each for one in found):.1f} lines an endpoint, {total} endpoints")
+    print(f"median {median(one.each for one in found):.1f} lines per endpoint, {total} endpoints")
     print(f"median {median_of_declared():.1f} of {len(DECLARED)} that were first declared in the current form")
 
 

@@ -52,7 +52,7 @@ def test_thread_gathers_only_while_callers_arrive_together(
     arrivals = accumulate(rng.expovariate(per_s) if is_random else 1 / per_s for _ in range(4_000))
     waiting, gathered = deque(now + at for at in arrivals), list[bool]()
     while waiting:
-        now = max(now, waiting[0])  # the thread rests
+        now = max(now, waiting[0])  # the thread sleeps
         taken = 0
         while waiting and waiting[0] <= now:
             waiting.popleft()

@@ -90,7 +90,7 @@ def one_poll_a_key() -> Iterator[ServerTarget]:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("", "too early"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
+    ("key", "said"), [("", "too early"), ("sl_nobody", "answered with 401")], ids=["one poll too many", "unknown key"]
 )
 def test_unexpected_poll_response_ends_the_run(key: str, said: str, one_poll_a_key: ServerTarget) -> None:
     """Method: a key may hold one poll here, so its second gets a response immediately; an unknown key is rejected."""

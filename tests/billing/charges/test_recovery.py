@@ -73,7 +73,7 @@ def run_and_kill(url: str, account_id: str, key_id: str, confirmed: dict[str, in
         recovered = int(node.stdout.readline().removeprefix("recovered "))
         for _ in range(CLOSINGS_PER_ROUND):
             note(node.stdout.readline(), confirmed)
-        time.sleep(random.random() * 0.02)  # its tasks run at the same rate, and so does their output
+        time.sleep(random.random() * 0.02)  # the tasks run at the same rate, and so does their output
         node.kill()
         for line in node.stdout:
             note(line, confirmed)

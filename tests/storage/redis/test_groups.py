@@ -23,7 +23,7 @@ from upstreams.cache.shared_cache import open_shared_cache
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 WAIT_S = 60
-open_state = partial(open_redis, round_trip_s=2)  # patient, because the machine may be busy
+open_state = partial(open_redis, round_trip_s=2)  # long timeouts, because the machine may be busy
 KEYS = [b"key:{%d}" % number for number in range(60)]
 
 
@@ -92,7 +92,7 @@ async def test_moving_slot_is_followed_during_and_after_the_move(cluster: list[R
             old.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", new_id)
             assert await add(state, key) == 2  # still on the old server
             old.ask("MIGRATE", "127.0.0.1", new.port, key, 0, 1000)
-            assert await add(state, key) == 3  # redirected
+            assert await add(state, key) == 3  # the call is redirected
             for server in (new, old, *cluster):
                 if server not in cluster[3:]:
                     server.ask("CLUSTER", "SETSLOT", slot, "NODE", new_id)

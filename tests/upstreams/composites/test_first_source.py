@@ -35,7 +35,7 @@ def site(platform: Platform, exchange: ScriptedExchange) -> Site:
 
 
 async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: MockClock) -> None:
-    """Goal: within 50 ms; the delay is zero. Method: two sources answer after 0.2 and 0.7 s, the third never does."""
+    """Goal: the event follows its answer within 50 ms. Method: two sources answer after 0.2 and 0.7 s, one never."""
     heard: list[tuple[str, float]] = []
 
     async def on_leg(leg: Leg, _part: Part) -> None:

@@ -162,7 +162,7 @@ async def test_other_page_is_described_by_its_oembed(tmp_path: Path) -> None:
         (Told(200, PAGE % b"https://[", HTML), 502, ""),
         (Told(500), 502, ""),
     ],
-    ids=["no offer", "no page", "a private offer", "an offer of another kind", "a broken offer", "broken"],
+    ids=["no offer", "no page", "private offer", "other kind of offer", "broken offer", "broken page"],
 )
 async def test_unusable_oembed_offer_costs_nothing(tmp_path: Path, page: Told, status: int, words: str) -> None:
     async with open_answering(tmp_path, lambda _asked: page) as node:

@@ -140,7 +140,7 @@ async def test_every_stored_row_of_a_cohort_is_sealed(desk: Desk) -> None:
     items, _ = await panel.results(owner, query)
     assert len(items) == 5
     dump = await dump_of(desk)
-    assert cohort.encode() in dump, "it is a dump of all tables"
+    assert cohort.encode() in dump, "the dump contains all tables"
     for secret in (b"zelda", b"hyrule", b"external of", b"princess", b"A name to hide", b"posts.test"):
         assert secret not in dump
     await panel.cohorts.delete(owner.account_id, cohort)

@@ -317,7 +317,7 @@ async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(de
     job = await desk_.begin(owner, keywords=keywords)
     while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
         async with desk_.open():
-            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # each life lasts longer on a slow machine
+            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # each process lasts longer on a slow machine
             deaths += 1
             if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(

@@ -67,7 +67,7 @@ async def test_run_with_missing_legs_is_partial_and_charged_by_coverage(desk: De
 
 
 async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> None:
-    account = await desk.account(16)  # a run takes the 6 that it needs, and half of the rest
+    account = await desk.account(16)  # a run needs 6 and takes half of the rest
     desk.recipes.credits_most = 50
     desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
     run = await desk.ran(await desk.monitor(account))
@@ -78,7 +78,7 @@ async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("failure", "reason", "said"),
     [
-        (UpstreamFailed("api", "it answered 500"), "UPSTREAM_ERROR", "api: it answered 500"),
+        (UpstreamFailed("api", "the upstream answered 500"), "UPSTREAM_ERROR", "api: the upstream answered 500"),
         (CircuitOpen(30), "UPSTREAM_ERROR", "the circuit is open for another 30 s"),
         (
             InvalidArgument("query", f"GitHub says: a\0b{'c' * 9_000}"),
@@ -86,7 +86,7 @@ async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> No
             f"query: GitHub says: a\ufffdb{'c' * 477}",
         ),
     ],
-    ids=["failed", "not to be called now", "message_with_unstorable_characters"],
+    ids=["failed", "unavailable", "message_with_unstorable_characters"],
 )
 async def test_failed_run_is_refunded_and_not_a_baseline(
     desk: Desk, failure: Exception, reason: str, said: str

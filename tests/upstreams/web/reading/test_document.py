@@ -134,7 +134,7 @@ def test_inline_images_and_advertisements_are_kept_on_request() -> None:
         ('<meta charset="windows-1252"><p>Grüße aus Köln</p>'.encode("cp1252"), "text/html"),
         ("<p>Grüße aus Köln</p>".encode("cp1252"), "text/html"),
     ],
-    ids=["header", "mark", "mark before header", "meta", "detection"],
+    ids=["header", "bom", "bom before header", "meta", "detection"],
 )
 def test_charset_is_detected_from_header_bom_meta_and_bytes(body: bytes, content_type: str) -> None:
     assert read(body, content_type, formats=["text"], only_main_content=False)["text"] == "Grüße aus Köln"

@@ -282,7 +282,7 @@ def test_breach_confirmation_matches_hand_counted_values() -> None:
         ({"confirm": "true", "sensitivity": "6", "date_to": "2025-01-09"}, SECOND_LOOK),
         ({"confirm": "true"}, hits(*BREACH)),
     ],
-    ids=["it was not wanted", "nothing is breached", "none of it came"],
+    ids=["not requested", "not breached", "no results"],
 )
 def test_radar_without_confirmation_costs_its_base_price(values: Json, answers: Json) -> None:
     result = compose("crisis-radar", {"brand": "Acme", **ON_HN, **values}, answers)
