@@ -36,7 +36,7 @@ async def test_concurrent_calls_share_a_commit_except_the_first(
     assert len(await all_texts(store)) == 64
 
 
-async def test_handler_receives_neighbours_together_in_order(store: Store) -> None:
+async def test_handler_receives_adjacent_requests_together_in_order(store: Store) -> None:
     """Goal: a closing after a charge finds that charge. Method: writes and two handlers alternate in one batch."""
     seen: list[list[str]] = []
 

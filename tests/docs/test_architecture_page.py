@@ -148,7 +148,7 @@ def plain(name: str) -> str:
 
 
 def test_calls_of_a_caller_are_in_order() -> None:
-    """Goal: the real order. Method: the second of two neighbours is used after the first at least once."""
+    """Goal: the order is real. Method: the second of two adjacent lines is used after the first at least once."""
     wrong = []
     for picture in PICTURES:
         for caller in {line.caller for line in picture if line.caller is not None}:

@@ -1,4 +1,4 @@
-"""Claims: every case of the judgement, the 64 KB limit to the byte, and the rows on a real store."""
+"""Claims: every case of the judgment, the 64 KB limit to the byte, and the rows on a real store."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def claims_held(draw: st.DrawFn) -> ClaimRecord:
 
 
 @given(before=st.none() | claims_held(), after=claims_held(), now=TIMES)
-def test_judgement_never_returns_another_requests_outcome(
+def test_judgment_never_returns_another_requests_outcome(
     before: ClaimRecord | None, after: ClaimRecord, now: float
 ) -> None:
     claim = Claim("acc_1", "key", after.place, after.fingerprint, "req_new")

@@ -1,7 +1,7 @@
-"""A million requests through the window on virtual time: exact to the request, for any clients and operators.
+"""A million requests through the window in virtual time: exact to the request, for any clients and operators.
 
-Method: several keys, each with a client of another behaviour, in the order of one clock. The reference keeps every
-admission ever and checks only one thing: has the admission `limit` admissions ago left? It therefore shares no idea
+Method: several keys, each with a client that behaves differently, in the order of one clock. The reference keeps all
+admissions and checks only whether the admission `limit` admissions ago has left the window. It therefore shares no idea
 with the implementation.
 """
 

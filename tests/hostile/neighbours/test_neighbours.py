@@ -28,7 +28,7 @@ RENDERINGS = Length(alone_s=3.0, beside_s=10.0, grace_s=3.0)
 
 
 @pytest.mark.parametrize("name", GATE)
-async def test_neighbour_is_served_during_an_attack(name: str, tmp_path: Path, commands: Commands) -> None:
+async def test_neighbor_is_served_during_an_attack(name: str, tmp_path: Path, commands: Commands) -> None:
     scenario = SCENARIOS[name]
     with trio.fail_after(240):
         length = RENDERINGS if scenario.has_browser else SHORT

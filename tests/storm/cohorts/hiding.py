@@ -53,7 +53,7 @@ def forms(text: str) -> set[bytes]:
 
 
 def _in_base64(plain: bytes) -> Iterator[bytes]:
-    """Return the characters that do not depend on the neighbouring bytes, for each offset in a group of three."""
+    """Return the characters that do not depend on the adjacent bytes, for each offset in a group of three."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + plain)
         sure = coded[-(-8 * before // _SIX) : 8 * (before + len(plain)) // _SIX]

@@ -1,4 +1,4 @@
-"""Single flight on virtual time: one call at a time per key, and one promotion after each failure."""
+"""Single flight in virtual time: one call at a time per key, and one promotion after each failure."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ ANSWERS: st.SearchStrategy[Said] = st.builds(
 @given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_read_ends_by_its_deadline(script: list[Said], widths: list[int], within_s: float) -> None:
-    """Method: reads of several rounds, some of many optional calls, over slow and failing answers, on virtual time."""
+    """Method: reads of several rounds, some of many optional calls, over slow and failing answers, in virtual time."""
 
     def read(_args: Args) -> Steps:
         for width in widths:

@@ -296,7 +296,7 @@ SAID: st.SearchStrategy[Said] = st.builds(
 def test_call_ends_by_its_deadline_for_any_upstream(
     script: list[Said], timeout_s: float, within_s: float, seed: int
 ) -> None:
-    """Method: every mix of slow answers, failures, redirects and silence, on virtual time."""
+    """Method: every mix of slow answers, failures, redirects and silence, in virtual time."""
 
     async def run() -> None:
         source = source_over(ScriptedExchange(*script), rules=Rules(timeout_s=timeout_s), rng=Random(seed))

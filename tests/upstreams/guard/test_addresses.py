@@ -328,7 +328,7 @@ def test_special_purpose_registries_are_refused_completely(network: str) -> None
         "2003::1", "2a00:1450:4001::1", "3ffd:ffff::1", "2620:4f:7fff::1",
     ],
 )  # fmt: skip
-def test_neighbours_of_special_networks_are_public(address: str) -> None:
+def test_neighbors_of_special_networks_are_public(address: str) -> None:
     assert why_not_public(address) is None
     assert check_addresses([address]) == (str(ip_address(address)),)
 

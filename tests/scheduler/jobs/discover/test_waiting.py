@@ -1,4 +1,4 @@
-"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, on virtual time."""
+"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, in virtual time."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_chart_without_numbers_shows_a_message(points: list[ChartPoint]) -> None
     assert "No numbers in this window" in texts(drawn("views", points))
 
 
-def test_chart_has_light_and_dark_colours() -> None:
+def test_chart_has_light_and_dark_colors() -> None:
     assert "prefers-color-scheme:dark" in chart_svg("views", [])
 
 

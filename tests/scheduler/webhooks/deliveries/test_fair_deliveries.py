@@ -1,6 +1,6 @@
 """Unresponsive receivers and accounts with thousands of deliveries, next to others.
 
-They run on virtual time, and the queries on both engines.
+They run in virtual time, and the queries on both engines.
 """
 
 from collections.abc import Callable
