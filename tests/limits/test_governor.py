@@ -136,7 +136,7 @@ async def test_one_call_tries_after_a_hold_and_the_others_follow(autojump_clock:
     await with_callers(governor, run)
 
 
-async def test_call_arriving_at_the_end_of_a_hold_queues_behind_earlier_ones(autojump_clock: MockClock) -> None:
+async def test_call_arriving_at_the_end_of_a_hold_queues_after_earlier_calls(autojump_clock: MockClock) -> None:
     """Method: the clock is at the hold's end, before any timer has run."""
     governor = Governor()
     governor.hold("source", 5.0)

@@ -45,7 +45,7 @@ async def test_only_leases_of_a_dead_node_expire(empty_redis: RedisServer):
                 await living.admit("a", "k")
 
 
-async def test_leases_and_windows_leave_nothing_behind(empty_redis: RedisServer):
+async def test_leases_and_windows_leave_no_keys_in_redis(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_gate(empty_redis, window_s=0.2, lease_s=0.2) as gate:
             await gate.admit("a", "k")

@@ -278,7 +278,7 @@ def check(place: Place, put: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_value_is_refused_or_stays_in_its_place(place: Place) -> None:
+def test_value_is_refused_or_stays_in_its_position(place: Place) -> None:
     @FEW
     @given(HOSTILE)
     @example("..")
@@ -297,7 +297,7 @@ def test_value_is_refused_or_stays_in_its_place(place: Place) -> None:
     hold()
 
 
-def test_every_platform_and_kind_of_place_is_covered() -> None:
+def test_every_platform_and_kind_of_value_is_covered() -> None:
     assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
     assert sum(plain_of(place) is not None for place in PLACES) >= 100

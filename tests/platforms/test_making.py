@@ -80,7 +80,7 @@ def test_template_has_read_members_without_values() -> None:
     assert b"ecorded" not in orjson.dumps(made())
 
 
-def test_call_has_parameter_places_and_its_paging_object() -> None:
+def test_call_has_parameter_placeholders_and_its_paging_object() -> None:
     assert call("/tags/")["call"] == "GET {instance}/api/tags/{tag}/posts"
     assert call("/tags/")["rows"] == "items"
     assert call("/tags/")["paging"] == {"ByPage": {"name": "page", "size": "per_page", "more": "more"}}

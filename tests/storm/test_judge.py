@@ -72,7 +72,7 @@ def test_wrong_row_is_found(spoil: Spoil, verdict: str) -> None:
     assert any(verdict in one for one in verdicts(spoil(rows_of(BATCHES)), BATCHES))
 
 
-def test_feed_with_another_end_is_found() -> None:
+def test_feed_with_a_different_end_is_found() -> None:
     rows = rows_of(BATCHES)
     assert verdicts(rows, BATCHES, last=len(rows) + 1)
 

@@ -67,7 +67,7 @@ async def test_purchase_becomes_the_pack_and_allows_another_fall(desk: Desk) -> 
     assert [fall.threshold for fall in desk.published.low_balances] == [2, 1, 200, 200, 0]
 
 
-async def test_held_credits_are_not_gone(desk: Desk) -> None:
+async def test_held_credits_are_not_spent(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charges = [await desk.charges.take(desk.request(account.id, credits=50)) for _ in range(2)]
     assert (await desk.accounts.get(account.id)).balance == 0

@@ -18,7 +18,7 @@ LEGS = st.integers(1, 40).flatmap(lambda legs: st.tuples(st.integers(0, legs), s
 """The number of successful legs, and of all legs."""
 
 
-def test_failure_uses_nothing() -> None:
+def test_failure_uses_no_credits() -> None:
     assert NOTHING_USED == 0
 
 
@@ -89,9 +89,7 @@ def test_run_with_missing_legs_uses_the_successful_share(credits_used: int, came
 
 
 @given(CREDITS, st.integers(0, 50), st.integers(0, 50), LEGS)
-def test_rules_use_between_nothing_and_the_held_credits(
-    held: int, cost: int, pages: int, legs: tuple[int, int]
-) -> None:
+def test_rules_use_between_zero_and_the_held_credits(held: int, cost: int, pages: int, legs: tuple[int, int]) -> None:
     used, coverage = used_by_pages(held, cost, pages), legs[0] / legs[1]
     assert 0 <= used <= held
     for rule in (used_by_composite, used_by_run):

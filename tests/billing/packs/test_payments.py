@@ -111,7 +111,7 @@ async def test_event_and_purchase_are_counted_once(counter: Counter) -> None:
     assert (await counter.account(account)).balance == 1_000
 
 
-async def test_event_sent_many_times_at_once_is_counted_once(counter: Counter) -> None:
+async def test_event_sent_many_times_concurrently_is_counted_once(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     outcomes: list[str] = []
 

@@ -107,7 +107,7 @@ def test_nothing_is_recalled_after_another_write(writing: Writing, between: str)
     assert writing.recalled == before + 1
 
 
-def test_reader_keeps_nothing(writing: Writing) -> None:
+def test_reader_does_not_keep_values(writing: Writing) -> None:
     tx = SqliteTx(writing.other.cursor())
     assert tx.recall(Known) is None
     tx.remember(Known())

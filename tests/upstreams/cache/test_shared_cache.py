@@ -227,7 +227,7 @@ async def test_turn_reports_the_time_waited(nodes: list[SharedCache], empty_redi
         assert (found.found, found.waited_s) == (b"answer 1", 0.0)
 
 
-async def test_disabled_cache_finds_and_shares_nothing(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_disabled_cache_has_no_hits_and_shares_no_calls(nodes: list[SharedCache], empty_redis: RedisServer):
     await get(nodes[0], Upstream())
     nodes[1].local.resize(0)
     assert not await nodes[1].holds(KEY)

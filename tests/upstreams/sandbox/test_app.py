@@ -225,7 +225,7 @@ def test_invented_facts_depend_only_on_the_subject() -> None:
     assert len({paragraph(seeded("github", number)) for number in range(50)}) > 40
 
 
-def test_invented_words_and_instants_are_plausible() -> None:
+def test_invented_words_and_timestamps_are_plausible() -> None:
     for number in range(200):
         rng = seeded(number)
         assert len(person(rng).split()) == 2

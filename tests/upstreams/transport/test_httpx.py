@@ -64,7 +64,7 @@ class _Pieces:
         raise StopAsyncIteration
 
 
-async def test_streamed_request_is_sent_whole():
+async def test_streamed_request_is_sent_completely():
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(reply())) as server,

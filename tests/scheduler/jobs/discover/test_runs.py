@@ -130,7 +130,7 @@ async def test_run_fails_for_free_if_every_search_fails(desk: Desk) -> None:
     assert told == ["discover.progress", "discover.progress", "discover.failed"]
 
 
-async def test_run_pauses_at_max_credits_and_resumes_at_the_same_place(desk: Desk) -> None:
+async def test_run_pauses_at_max_credits_and_resumes_at_the_same_position(desk: Desk) -> None:
     names = [f"p{n:02d}" for n in range(20)]
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*names)}), TWO[:1])
     owner = await desk_.owner(credits=100)

@@ -278,7 +278,7 @@ async def test_next_attempt_refunds_the_interrupted_one(desk: Desk) -> None:
     assert await desk.money(account) == (94, 0)
 
 
-async def test_run_is_given_up_after_too_many_interrupted_attempts(desk: Desk) -> None:
+async def test_run_is_abandoned_after_too_many_interrupted_attempts(desk: Desk) -> None:
     account = await desk.account(100)
     lease = await desk.lease(await desk.monitor(account))
     for _ in range(ATTEMPTS_MAX):
