@@ -10,7 +10,7 @@ import trio
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 Answer = Callable[[int], list[bytes] | None]
-"""The pieces to send for the nth request (from 1), or None to close instead."""
+"""Returns the pieces to send for the nth request (from 1), or None to close instead."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ async def _serve(asked: Asked, answer: Answer, stream: trio.SocketStream) -> Non
     asked.connections += 1
     received = b""
     async with stream:
-        with suppress(trio.BrokenResourceError):  # the generator closes connections at its end
+        with suppress(trio.BrokenResourceError):  # the load generator closes its connections at the end
             async for data in stream:
                 received += data
                 while b"\r\n\r\n" in received:

@@ -37,7 +37,7 @@ async def open_stalling(*, after: int, stall_s: float) -> AsyncIterator[str]:
 async def _serve(stall: Stall, stream: trio.SocketStream) -> None:
     received = b""
     async with stream:
-        with suppress(trio.BrokenResourceError):  # the generator closes connections at its end
+        with suppress(trio.BrokenResourceError):  # the load generator closes its connections at the end
             async for data in stream:
                 received += data
                 while b"\r\n\r\n" in received:

@@ -101,7 +101,7 @@ class Uncounted(Callgrind):
 
 
 async def test_unexpected_responses_have_no_figure(tmp_path) -> None:
-    """Goal: no figure of a path that was not taken. Method: hits are requested, but each request is a miss."""
+    """Goal: a path that was not taken has no figure. Method: hits are requested, but each request is a miss."""
     wrong = replace(SCENARIOS["miss"], head="x-cache: hit")
     async with open_stage(wrong.stage) as target:
         with pytest.raises(ChildFailed, match="without x-cache: hit"):

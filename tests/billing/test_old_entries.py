@@ -68,7 +68,7 @@ async def assert_as_before(desk: Desk, ledger: OldLedger) -> None:
 
 
 async def test_migration_keeps_every_balance_and_line(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps of 50 entries, so that refunds and covers of a charge are in other steps than its taking."""
+    """Each step covers 50 entries, so refunds and covers of a charge are in other steps than the charge itself."""
     monkeypatch.setattr(old_entries, "STEP", 50)
     ledger = old_ledger(1_000)
     with trio.fail_after(60):
@@ -83,7 +83,7 @@ async def test_migration_keeps_every_balance_and_line(store_url: str, monkeypatc
 
 
 async def test_account_continues_after_its_old_lines(store_url: str) -> None:
-    """Open charges are refunded, new ones are taken, and an old request is not charged again."""
+    """Open charges are refunded, new charges are taken, and an old request is not charged again."""
     ledger = old_ledger(200)
     account = ledger.accounts[2]
     with trio.fail_after(60):
@@ -107,7 +107,7 @@ async def test_account_continues_after_its_old_lines(store_url: str) -> None:
 
 
 async def test_mismatched_line_stops_the_migration_without_loss(store_url: str) -> None:
-    """Method: the taking of a settled charge is missing."""
+    """Method: the entry that took a settled charge is missing."""
     ledger = old_ledger(100)
     at = next(i for i, entry in enumerate(ledger.entries) if entry[1] == "settlement")
     request_id = ledger.entries[at][6]
@@ -125,13 +125,13 @@ async def test_mismatched_line_stops_the_migration_without_loss(store_url: str) 
 
 @pytest.mark.sqlite
 async def test_killed_migration_continues_where_it_stopped(tmp_path: Path) -> None:
-    """Killed at ten moments, chosen by the rows written; on SQLite, whose file can be read from here."""
+    """The migration is killed at ten moments, chosen by rows written; on SQLite, whose file can be read from here."""
     ledger, file = old_ledger(10_000), tmp_path / "store.db"
     await write(f"sqlite:///{file}", ledger)
     kills, last = 0, 0
     for moment in range(1, 11):
         kills += migrate_until_killed(file, rows=last + moment * 20)
-        assert rows_in(file) >= last, "what was durable stays"
+        assert rows_in(file) >= last, "durable rows stay"
         last = rows_in(file)
     assert kills >= 5
     async with open_store(f"sqlite:///{file}", [MIGRATIONS]) as store:

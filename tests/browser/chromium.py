@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by Playwright: headless, with an empty profile, and quiet by itself."""
+"""Debian's Chromium, driven by Playwright: headless, with an empty profile, and without background requests."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a page is looked at."""
+    """How a page is displayed: its size and color scheme, and whether scripts run."""
 
     width: int
     height: int
@@ -37,25 +37,25 @@ class Look:
 
 DESKTOP, DARK, PHONE = Look(1280, 800, "light"), Look(1280, 800, "dark"), Look(390, 844, "light")
 PLAIN = Look(1280, 800, "light", scripted=False)
-"""Without JavaScript."""
+"""The page without JavaScript."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """A page that is open, with all that it asked for and complained of since."""
+    """An open page, with all its requests and console errors so far."""
 
     page: Page
     requests: list[str]
     complaints: list[str]
-    """Errors of the console: what its policy refuses is among them."""
+    """Errors on the console, which include everything that the page's policy blocks."""
 
     def turn(self, look: Look) -> None:
-        """Look at the open page in another way."""
+        """Display the open page in another size and color scheme."""
         self.page.emulate_media(color_scheme=look.scheme)
         self.page.set_viewport_size(ViewportSize(width=look.width, height=look.height))
 
     def violations(self, rules: Sequence[str] | None = None) -> list[str]:
-        """What axe finds that is serious or worse, by all its rules or these."""
+        """Return the serious or critical findings of axe, with all of its rules or only these."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())
         options: dict[str, Any] = {"resultTypes": ["violations"]}
@@ -70,7 +70,7 @@ class Visit:
 
 
 def needed(is_there: object, name: str) -> None:
-    """Skip a test for want of a program, unless every one has to be there."""
+    """Skip the test if a program is missing; fail it if all programs are required."""
     if not is_there:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{name} is not installed"
         pytest.skip(f"{name} is not installed")
@@ -78,7 +78,7 @@ def needed(is_there: object, name: str) -> None:
 
 @contextmanager
 def open_chromium() -> Iterator[Browser]:
-    """A browser; each visit has a profile of its own."""
+    """Run a browser; each visit has its own profile."""
     program = shutil.which("chromium")
     needed(program, "chromium")
     with sync_playwright() as playwright:
@@ -91,7 +91,7 @@ def open_chromium() -> Iterator[Browser]:
 
 @contextmanager
 def visiting(browser: Browser, look: Look) -> Iterator[Visit]:
-    """An empty page."""
+    """Open an empty page."""
     context = browser.new_context(
         viewport=ViewportSize(width=look.width, height=look.height),
         color_scheme=look.scheme,
@@ -109,7 +109,7 @@ def visiting(browser: Browser, look: Look) -> Iterator[Visit]:
 
 @contextmanager
 def open_node(place: Place) -> Iterator[Served]:
-    """A node before the sandbox, whose pages name the address of a demo."""
+    """Run a node with the sandbox, whose pages show the address of a demo."""
     place.configure(server={"base_url": "http://127.0.0.1:8080"})
     with place.serve("--sandbox") as served:
         yield served

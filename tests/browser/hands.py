@@ -1,4 +1,4 @@
-"""The two ways in which a visitor uses a page: with a mouse, and with the keyboard alone."""
+"""The two ways in which a visitor uses a page: with a mouse, or only with the keyboard."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _CHOSEN = "one => one.selectedOptions[0].text"
 
 
 class Hands(Protocol):
-    """What a visitor does on a page."""
+    """The actions of a visitor on a page."""
 
     def press(self, one: Locator) -> None:
-        """A button, a link, or the head of what opens."""
+        """Press a button, a link, or the heading of a collapsible part."""
 
     def write(self, one: Locator, text: str) -> None:
         """Replace the text of a field."""
 
     def tick(self, one: Locator) -> None:
-        """A box that is empty."""
+        """Tick an empty checkbox."""
 
     def choose(self, one: Locator, option: str) -> None:
-        """An option of a list."""
+        """Choose an option of a list."""
 
 
 class Mouse:
-    """Points at what is meant."""
+    """Clicks on elements."""
 
     def press(self, one: Locator) -> None:
         one.click()
@@ -45,7 +45,7 @@ class Mouse:
 
 
 class Keyboard:
-    """Goes there by Tab, from the top of the page or from where it is; what has the focus must be seen to have it."""
+    """Moves to an element by Tab, from the top of the page or from the current focus, which must always be visible."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -70,13 +70,13 @@ class Keyboard:
             if one.evaluate(_CHOSEN).strip() == option.strip():
                 return
             self._page.keyboard.press("ArrowDown")
-        raise AssertionError(f"no arrow leads to {option}")
+        raise AssertionError(f"the arrow keys do not reach {option}")
 
     def _go(self, one: Locator) -> None:
         one.wait_for()
         for _ in range(TABS_MAX):
             if one.evaluate(_IS_FOCUSED):
-                assert self._page.evaluate(_IS_SEEN), f"nothing shows that {one} has the focus"
+                assert self._page.evaluate(_IS_SEEN), f"the page does not show that {one} has the focus"
                 return
             self._page.keyboard.press("Tab")
-        raise AssertionError(f"no Tab leads to {one}")
+        raise AssertionError(f"Tab does not reach {one}")

@@ -71,7 +71,7 @@ class Receiver:
 
 @contextmanager
 def open_checkout() -> Iterator[str]:
-    """Stripe, as far as it begins payments."""
+    """Run a stand-in for Stripe that only starts payments."""
     session = {"id": "cs_test_1", "url": "https://checkout.stripe.com/c/pay/cs_test_1", "expires_at": 2_000_000_000}
     with open_receiver(json.dumps(session).encode()) as receiver:
         yield receiver.url.removesuffix("/hook")
@@ -88,7 +88,7 @@ def open_receiver(answer: bytes = b"") -> Iterator[Receiver]:
             self.wfile.write(answer)
 
         def log_message(self, *_args: object) -> None:
-            """Keep quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         receiver = Receiver(f"http://127.0.0.1:{server.server_port}/hook")
@@ -103,13 +103,13 @@ def open_receiver(answer: bytes = b"") -> Iterator[Receiver]:
 
 @dataclass(slots=True)
 class House:
-    """A node with a way to invite owners."""
+    """A node on which the test can invite owners."""
 
     place: Place
     node: Served
 
     def invited(self, name: str) -> str:
-        """A one-time link for the owner of a new account, which has a key and 1,000 credits."""
+        """Return a one-time link for the owner of a new account with a key and 1,000 credits."""
         account, _ = self.place.new_key(balance=1_000)
         email = f"{name}@example.com"
         told = self.place.run("user", "invite", "--account", account, "--email", email, "--json")
@@ -171,10 +171,10 @@ def set_limit(page: Page, house: House, name: str, limit: str, hands: Hands = MO
 
 @pytest.mark.parametrize("way", ["mouse", "keyboard", "phone", "plain"])
 def test_owner_life_cycle_from_invitation_to_revoked_key(browser: Browser, house: House, way: str) -> None:
-    """From an invitation to the revocation of a key.
+    """The steps from an invitation to the revocation of a key.
 
-    A key, a call, usage, a limit and its 402, a raised limit, a Monitor and its alert, delivered twice. With a mouse,
-    by keyboard alone, on a phone, and without JavaScript.
+    A key, a call, usage, a limit and its 402, a raised limit, a Monitor and its alert, delivered twice. The steps are
+    done with a mouse, by keyboard alone, on a phone, and without JavaScript.
     """
     seen = {"phone": PHONE, "plain": PLAIN}.get(way, DESKTOP)
     with visiting(browser, seen) as visit, open_receiver() as receiver:
@@ -218,13 +218,13 @@ def test_owner_life_cycle_from_invitation_to_revoked_key(browser: Browser, house
 
 
 def await_text(page: Page, text: str) -> None:
-    """Reload until a page says it."""
+    """Reload until the page shows a text."""
     for _ in range(60):
         if page.get_by_text(text).count():
             return
         page.wait_for_timeout(500)
         page.reload()
-    raise AssertionError(f"never said {text}: {page.inner_text('main')}")
+    raise AssertionError(f"the page never showed {text}: {page.inner_text('main')}")
 
 
 def wait_until(page: Page, is_so: object) -> None:
@@ -233,7 +233,7 @@ def wait_until(page: Page, is_so: object) -> None:
         if is_so():
             return
         page.wait_for_timeout(500)
-    raise AssertionError("it never came")
+    raise AssertionError("the condition never became true")
 
 
 def test_events_appear_on_the_open_page_without_reload(browser: Browser, house: House) -> None:
@@ -279,7 +279,7 @@ def test_dashboard_works_without_javascript(browser: Browser, house: House) -> N
 
 @pytest.fixture(scope="module")
 def owner(browser: Browser, house: House) -> Iterator[Visit]:
-    """An owner with a call, a Monitor and an event."""
+    """Sign in as an owner with a call, a Monitor and an event."""
     with visiting(browser, DESKTOP) as visit:
         welcome(visit.page, house.invited("looks"))
         make_key(visit.page, house, Name="looks")
@@ -422,8 +422,8 @@ def look_at(visit: Visit, url: str) -> None:
 
 
 def look_through(visit: Visit) -> None:
-    """The open page in every look."""
+    """Check the open page in every size and color scheme."""
     for look, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
         visit.turn(look)
         assert visit.violations(rules) == []
-        assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, "it is wider than its window"
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, "wider than its window"

@@ -1,4 +1,4 @@
-"""The pages as a visitor sees them: in light, in dark, on a phone, on paper, and without JavaScript."""
+"""The pages as a visitor sees them: light, dark, on a phone, on paper, and without JavaScript."""
 
 import io
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ LOOKS: tuple[tuple[Look, list[str] | None], ...] = (
     (DARK, ["color-contrast"]),
     (PHONE, ["scrollable-region-focusable", "target-size", "meta-viewport"]),
 )
-"""How each page is looked at, and by which of axe's rules: by all of them once, then by those that may differ."""
+"""How each page is displayed, and which of axe's rules are checked: all once, then the ones that may differ."""
 SHADE = 2
-"""The difference of colours that nobody sees."""
+"""The largest difference between colors that is invisible."""
 PAGE_BYTES_MAX = 150_000
 _WITHOUT_BUTTONS = """() => {
     const buttons = document.querySelectorAll(".copy");
@@ -74,7 +74,7 @@ def test_page_is_readable_small_and_self_contained(path: str, browser: Browser, 
             visit.turn(look)
             assert visit.violations(rules) == []
             assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, (
-                "it is wider than its window"
+                "the page is wider than its window"
             )
         assert visit.complaints == []
     assert {url for url in visit.requests if not url.startswith(f"{node.url}/")} == set()
@@ -103,7 +103,7 @@ def test_page_without_javascript_differs_only_in_its_buttons(path: str, browser:
     shots = []
     for look in (DESKTOP, PLAIN):
         with visiting(browser, look) as visit:
-            visit.page.goto(node.url + path, wait_until="networkidle")  # its font is there
+            visit.page.goto(node.url + path, wait_until="networkidle")  # the font is loaded
             if look.scripted:
                 assert visit.page.evaluate(_WITHOUT_BUTTONS) > 0
             shots.append(Image.open(io.BytesIO(visit.page.screenshot())).convert("RGB"))
@@ -124,7 +124,7 @@ def test_code_is_copied_as_displayed(browser: Browser, node: Served) -> None:
 
 
 def copied(page: Page, block: str) -> str:
-    """The clipboard's text, once the button of the first such block has been pressed."""
+    """Press the button of the first such block, and return the text on the clipboard."""
     page.locator(block).first.get_by_role("button", name="Copy").click()
     page.locator(block).first.get_by_role("button", name="Copied").wait_for()
     return str(page.evaluate("navigator.clipboard.readText()"))

@@ -1,1 +1,1 @@
-"""Inputs of kinds that users report as misread, through a whole node."""
+"""Inputs of the kinds that users report as misread, sent through a whole node."""

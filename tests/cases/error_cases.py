@@ -1,4 +1,4 @@
-"""A case for every code of section 7.2 and every `reason` that this code sends: requests to a node that bring it about.
+"""A case for every code of section 7.2 and every `reason` that the code sends: the requests that cause it.
 
 A case is a function of an open node that returns the refusal. `CASES` has them by `CODE` or `CODE/reason`, as the
 declarations name them (`gateway.http.codes`, `gateway.docs.errors`).
@@ -53,14 +53,14 @@ VALUES {rows}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How a refusal comes about, and the node on which it does."""
+    """How to cause a refusal, and the settings of the node that returns it."""
 
     bring: Bring
     tables: Mapping[str, Any] = field(default_factory=dict)
     platforms: tuple[Platform, ...] = ()
     credits: int = 100_000
     charged: int = 0
-    """The price of the refusal: only a page that was too costly has one."""
+    """The credits that the refusal costs: only a page that was too costly has a price."""
 
 
 async def call(node: OpenNode, method: str, target: str, body: object = None, **headers: str) -> Answered:
@@ -69,24 +69,24 @@ async def call(node: OpenNode, method: str, target: str, body: object = None, **
 
 
 def sends(method: str, target: str, body: object = None, **tables: Any) -> Case:
-    """A case of one request."""
+    """Return a case with one request."""
     return Case(lambda node, _patch: call(node, method, target, body), tables)
 
 
 def scene(name: str) -> Case:
-    """A case that section 7.2 has already."""
+    """Return a case that section 7.2 lists."""
     found = SCENES[name]
     return Case(lambda node, _patch: found.ask(node), found.tables, (ODD,), found.credits)
 
 
 def http(name: str) -> Case:
-    """A case of HTTP itself."""
+    """Return a case of HTTP itself."""
     sent = SENT[name]
     return Case(lambda node, _patch: raw_request(node.url, (*sent.lines, f"x-api-key: {node.key}"), sent.body))
 
 
 def scraped(*answers: Told, query: str = "", **tables: Any) -> Case:
-    """A case of a page, whose host answers these in turn and the last for ever; it has no robots file."""
+    """Return a case of a page. Its host sends these answers in order, repeats the last one, and has no robots file."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         left = list(answers)
@@ -107,7 +107,7 @@ def html(text: str, status: int = 200, **headers: str) -> Told:
 
 
 def parsed(content: bytes, name: str, kind: str) -> Case:
-    """A case of a file that is sent."""
+    """Return a case of a file that is sent."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         files = {"file": (name, content, kind)}
@@ -118,7 +118,7 @@ def parsed(content: bytes, name: str, kind: str) -> Case:
 
 
 def of_bluesky(error: str) -> Case:
-    """A case of an account that Bluesky does not show."""
+    """Return a case of an account that Bluesky does not show."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         node.upstream.always(told({"error": error, "message": "as Bluesky says it"}, 400))
@@ -238,7 +238,7 @@ async def session_over(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
 
 
 async def hook(node: OpenNode, **fields: Any) -> str:
-    """The path of a new webhook of the account; nothing listens at its address."""
+    """Return the path of a new webhook of the account. No server listens at its address."""
     body = {"url": "http://127.0.0.1:9/hook", "types": ["key.revoked"], **fields}
     status, made_ = await ask(node, "POST", "/v1/webhooks", body)
     assert status == 201, made_
@@ -317,13 +317,13 @@ async def too_costly(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
     return await node.get("/v1/odd/costly")
 
 
-async def too_dear_query(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
+async def too_costly_query(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
     cohort = await cohort_of(node, "ada.test")
     return await call(node, "POST", f"/v1/cohorts/{cohort}/queries", {**QUERY, "max_credits": 1})
 
 
 async def cohort_of(node: OpenNode, *handles: str) -> str:
-    """The id of a new cohort with these members of Bluesky."""
+    """Return the id of a new cohort with these members of Bluesky."""
     node.upstream.script = Panel({"ada.test": ADA})
     cohort: str = (await call(node, "POST", "/v1/cohorts", {})).json["data"]["id"]
     for handle in handles:
@@ -386,12 +386,12 @@ async def result_too_large(node: OpenNode, patching: pytest.MonkeyPatch) -> Answ
 
 
 async def credits_held(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-    """The account's one credit is held by a call that is under way."""
+    """Hold the account's only credit with a call that is in progress."""
     return await asks.while_another_runs(node)
 
 
 def unknown(path: str, **tables: Any) -> Case:
-    """A case of an id that there is not."""
+    """Return a case of an id that does not exist."""
     return sends("GET", path, **tables)
 
 
@@ -422,7 +422,7 @@ CASES: Mapping[str, Case] = {
     "INVALID_REQUEST/session_limit_reached": Case(too_many_sessions, DEAD_BROWSER),
     "INVALID_REQUEST/session_over": Case(session_over, DEAD_BROWSER),
     "INVALID_REQUEST/job_over": Case(job_over),
-    "INVALID_REQUEST/above_max_credits": Case(too_dear_query),
+    "INVALID_REQUEST/above_max_credits": Case(too_costly_query),
     "INVALID_REQUEST/no_numbers": Case(no_numbers),
     "INVALID_REQUEST/webhook_paused": Case(webhook_paused, INSECURE),
     "INVALID_REQUEST/webhook_limit_reached": Case(too_many_webhooks, INSECURE),

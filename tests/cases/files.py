@@ -15,7 +15,7 @@ from tests.fakes.scripted_upstream import Told
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 ABSENT = Told(404, b"", {"content-type": "text/plain"})
 
-needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the case files are not here")
+needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the case files are not available")
 
 
 def case(name: str) -> bytes:
@@ -24,7 +24,7 @@ def case(name: str) -> bytes:
 
 
 async def read_at(node: OpenNode, address: str, answer: Told, target: str, **values: Any) -> Answered:
-    """Read an endpoint that takes a `url`, while this address alone answers, with `answer`."""
+    """Read an endpoint that takes a `url`. Only this URL is answered, with `answer`."""
     node.upstream.script = lambda asked: answer if asked == address else ABSENT
     more = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in values.items())
     return await node.get(f"/v1/{target}?url={quote(f'https://{address}', safe='')}{more}")

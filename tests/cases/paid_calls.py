@@ -1,4 +1,4 @@
-"""A request for every route that costs credits and is no data endpoint, by its declaration."""
+"""A request for every declared route that costs credits and is not a data endpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COHORT: Final = "/v1/cohorts/{cohort_id}/queries"
 PARSE: Final = "/v1/web/parse"
 SESSIONS: Final = "/v1/web/sessions"
 DEAD_BROWSER: Final = {"browser_url": "http://127.0.0.1:1"}
-"""The `[web]` with which sessions are offered, and none can be opened."""
+"""A `[web]` table with which sessions are offered, but none can be opened."""
 BODIES: Final[dict[str, Any]] = {
     "/v1/prism/post-stats": {"urls": [STORY.format(8863)]},
     "/v1/prism/comment-lookup": {"urls": [STORY.format(2921983)]},
@@ -40,13 +40,13 @@ BODIES: Final[dict[str, Any]] = {
     SESSIONS: {"url": "https://example.com/"},
     PARSE: None,
 }
-"""The JSON bodies by the path; a file has none."""
+"""The JSON body for each path; None for a path that takes a file."""
 _ENDS: Final = {"job_id": "/v1/web/jobs/", "run_id": "/v1/prism/discover/runs/", "query_id": "/v1/cohort-queries/"}
 _PAGE: Final = b"<html><head><title>Bread</title></head><body><p>Bread is made of flour and water.</p></body></html>"
 
 
 def paid_routes(node: OpenNode) -> set[str]:
-    """Return the paths of the routes that declare a price and have a source; each has a body here."""
+    """Return the paths of the routes that declare a price and have a source. Each must have an entry in `BODIES`."""
     paths = {
         one.route.path
         for one in node.node.description.reference.operations
@@ -57,7 +57,7 @@ def paid_routes(node: OpenNode) -> set[str]:
 
 
 async def send(node: OpenNode, method: str, path: str, key: str, body: object = None) -> Answered:
-    """Send a JSON body with a key of the test's own."""
+    """Send a JSON body with the test's own key."""
     headers = {"x-api-key": key, "content-type": "application/json"}
     content = None if body is None else orjson.dumps(body)
     answer = await node.client.request(method, node.url + path, headers=headers, content=content)
@@ -67,9 +67,9 @@ async def send(node: OpenNode, method: str, path: str, key: str, body: object = 
 async def send_paid(
     node: OpenNode, path: str, key: str, query: str = "", *, script: Callable[[str], Told | None] | None = None
 ) -> Answered:
-    """Make the request of one of `BODIES`; a cohort is made for it, with a member who has posts.
+    """Make the request of one of `BODIES`. For a query, a cohort is created with a member who has posts.
 
-    `script` decides the upstreams' answers instead.
+    `script` replaces the upstreams' answers.
     """
     node.upstream.script = script or (Panel({"ada.test": ADA}) if path == COHORT else node.upstream.script)
     if path == PARSE:
@@ -86,7 +86,7 @@ async def send_paid(
 
 
 async def ended(node: OpenNode, answer: Answered) -> None:
-    """Wait until what a request began has ended or is paused."""
+    """Wait until the work that a request has started ends or is paused."""
     data = answer.json.get("data") or {}
     place = next((place + data[name] for name, place in _ENDS.items() if name in data), None)
     if place is not None:
@@ -94,7 +94,7 @@ async def ended(node: OpenNode, answer: Answered) -> None:
 
 
 async def settled(node: OpenNode, place: str) -> None:
-    """Wait until the job or run at this path has ended or is paused."""
+    """Wait until the job or run at this path ends or is paused."""
     with trio.fail_after(60):
         while True:
             if (await node.get(place)).json["data"]["status"] not in ("queued", "running"):

@@ -27,7 +27,7 @@ async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered
     return Answered(answer.status_code, dict(answer.headers), answer.content)
 
 
-async def test_answered_call_holds_nothing_at_any_endpoint(tmp_path: Path) -> None:
+async def test_answered_call_holds_no_credits_at_any_endpoint(tmp_path: Path) -> None:
     """Goal: `balance` and `held` are correct after an answer. Method: call each endpoint, then read the balance."""
     limits = {"requests_per_minute": 5_000}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as node:
@@ -116,7 +116,7 @@ async def test_repeated_batch_rows_are_read_and_charged_once(path: str, tmp_path
             assert row["credits_used"] == 0 or name not in seen
             seen.add(name)
         statuses = {(orjson.dumps(one["input"]).lower(), one["status"]) for one in results}
-        assert len(statuses) == len(seen), "equal rows have equal statuses"
+        assert len(statuses) == len(seen), "identical rows have identical statuses"
         assert sum(leg["rows"] for leg in data["legs"]) == len(results)
         await node.assert_sound()
 
@@ -127,7 +127,7 @@ async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path)
         answer = await post(node, "/v1/prism/post-stats", {"urls": [STORY.format(1)] * 3})
         assert [one["status"] for one in answer.json["data"]["results"]] == ["failed"] * 3
         assert answer.json["credits_used"] == 0
-        assert len(node.upstream.requests) <= 2, "one call to each source"
+        assert len(node.upstream.requests) <= 2, "one call per source"
         await node.assert_sound()
 
 

@@ -35,7 +35,7 @@ STARTS: Final = {
     ("PATCH", f"{RUNS}/{{run_id}}"),
     ("PATCH", f"{SESSIONS}/{{session_id}}"),
 }
-"""Routes that are free, and after which something is charged; each has a test below."""
+"""Routes that are free, but lead to later charges; each has a test below."""
 FREE: Final = {
     *(("DELETE", f"{MONITORS}/{{monitor_id}}"), ("DELETE", f"{WATCHES}/{{monitor_id}}")),
     *(("PATCH", f"{MONITORS}/{{monitor_id}}"), ("PATCH", f"{WATCHES}/{{monitor_id}}")),
@@ -58,7 +58,7 @@ FREE: Final = {
     *(("POST", f"/v1/webhooks/{{webhook_id}}/{name}") for name in ("test", "rotate-secret")),
     *(("PATCH", "/v1/webhooks/{webhook_id}"), ("DELETE", "/v1/webhooks/{webhook_id}")),
 }
-"""Routes that start nothing that is charged, or go on with what another request has reserved."""
+"""Routes that start nothing that is charged, or continue what another request has reserved."""
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ async def test_every_paid_call_counts_toward_its_key_and_stops_at_its_cap(path: 
     await ended(node, answer)
     count = await used(node, key_id)
     assert count == await spent(node) - before, answer.body
-    if path == SESSIONS:  # its browser is away
+    if path == SESSIONS:  # its browser is unavailable
         assert (answer.status >= 500, count) == (True, 0)
     else:
         assert answer.status in (200, 202), answer.body
@@ -133,7 +133,7 @@ async def test_every_paid_call_counts_toward_its_key_and_stops_at_its_cap(path: 
 
 
 async def run_of(node: OpenNode, path: str) -> dict[str, Any]:
-    """The only run or check of a Monitor, when it has ended."""
+    """Return the only run or check of a Monitor once it has ended."""
     with trio.fail_after(60):
         while True:
             found: list[dict[str, Any]] = (await node.get(path)).json["data"]["items"]
@@ -171,7 +171,7 @@ async def test_monitor_counts_toward_its_creator_even_if_another_key_runs_it(kin
 
 
 async def occurrence(node: OpenNode, schedule_id: str, *, count: int) -> dict[str, Any]:
-    """The newest of so many occurrences of a schedule; its slots so far are moved into the past."""
+    """Return the newest occurrence of a schedule that has this many. Its slots are moved into the past."""
 
     def come(tx: Any) -> None:
         tx.run("UPDATE discover_occurrences SET scheduled_for = scheduled_for - 3600")
@@ -203,7 +203,7 @@ async def test_schedule_counts_toward_its_creator(node: OpenNode) -> None:
     assert await used(node, key_id) == count == await spent(node)
 
 
-async def test_resumed_run_counts_toward_the_key_that_resumed_it(node: OpenNode) -> None:
+async def test_resumed_run_counts_toward_the_resuming_key(node: OpenNode) -> None:
     words = {**SEARCH, "keywords": ["trio", "anyio", "curio", "asyncio"], "max_credits": 1, "background": True}
     begun = await send(node, "POST", RUNS, node.key, words)
     await ended(node, begun)
@@ -232,11 +232,11 @@ async def test_session_extension_counts_toward_the_requesting_key(node: OpenNode
     assert (await send(node, "PATCH", place, key, {"ttl_seconds": 3_600})).status == 200
     assert await used(node, key_id) == 20
     assert (await send(node, "DELETE", place, node.key)).status == 200
-    assert await used(node, key_id) == await spent(node) == 0, "its page was never opened"
+    assert await used(node, key_id) == await spent(node) == 0, "its page could not be opened"
 
 
 async def test_monitor_of_every_recipe_counts_toward_its_key(node: OpenNode) -> None:
-    """The charge of each recipe according to its declaration, and runs of a few recipes of each kind."""
+    """Check the charge of each recipe by its declaration, and with runs of a few recipes of each kind."""
     for row in ROWS:
         recipe = Recipe(f"/v1/{row.id}", {}, row.endpoint.archetype, row.platform.slug, 1, 2)
         request = charge_request(RunLease(_run(), _monitor(node.key_id)), recipe)

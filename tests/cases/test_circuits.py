@@ -1,4 +1,4 @@
-"""Failures of one page leave its host open to others; failures of many pages open the host's circuit."""
+"""Failures of one page do not close its host to others; failures of many pages open the host's circuit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_nine_failing_pages_of_several_accounts_open_the_circuit_for_all(t
         await node.assert_sound()
 
 
-async def test_nine_failing_pages_of_one_account_open_the_circuit_for_it_alone(tmp_path: Path) -> None:
+async def test_nine_failing_pages_of_one_account_open_the_circuit_for_that_account_only(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.script = host_with_bad_pages
         first, second = await keys_of(node, 2)

@@ -41,9 +41,9 @@ COMPOSITES = {
     "lemmy/omni-search",
     "discourse/omni-search",
 }
-"""Those that find nothing if every list of every platform is empty."""
+"""Composites that are empty if every list of every platform is empty."""
 NAMED: dict[str, dict[str, object]] = {"prism/app-reviews": {"query": None, "app_store_id": "284882215"}}
-"""Parameters of examples that depend on a search."""
+"""Replacements for example parameters that depend on a search."""
 
 
 def can_be_empty(archetype: Archetype) -> bool:
@@ -61,7 +61,7 @@ def _no_findings(archetype: Archetype, _args: Args) -> Steps:
 
 
 def emptied(platform: Platform) -> Platform:
-    """The platform with nothing in any of its lists."""
+    """Return the platform with all of its lists empty."""
     if platform.open_web:
         return platform
     return replace(platform, endpoints=tuple(_emptied(one) for one in platform.endpoints))
@@ -121,7 +121,7 @@ async def test_every_composite_without_results_is_free(tmp_path: Path) -> None:
 
 
 async def test_real_reads_without_results_are_free(tmp_path: Path) -> None:
-    """The same with unmodified reads: a search, a walk, a map, and pages after a cursor."""
+    """Check the same with unmodified reads: a search, a walk, a map, and pages after a cursor."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         node.upstream.script = _nothing
         for target in (
@@ -150,7 +150,7 @@ _SITEMAP = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas
 
 
 async def test_every_batch_and_job_without_results_is_free(tmp_path: Path) -> None:
-    """By declaration. `web/parse` reads the file in the request, and a session has no list."""
+    """The routes come from the declarations. `web/parse` reads the file in the request, and a session has no list."""
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "upstreams": {**CREDENTIALS, "defaults": {"retries": 0}}}
     async with open_test_node(tmp_path, environ=ENVIRON, **tables) as node:
         for path in paid_routes(node) - {PARSE}:
@@ -195,7 +195,7 @@ async def _run_once(node: OpenNode, body: dict[str, object]) -> dict[str, object
 
 
 async def test_guides_state_the_billing_rules_of_their_endpoint(tmp_path: Path) -> None:
-    """Each rule appears exactly where the declaration says that it applies."""
+    """Each rule must appear exactly where the declaration says that it applies."""
     limits = {"requests_per_minute": 5_000}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as node:
         for row in ROWS:

@@ -24,19 +24,19 @@ from tests.upstreams.web.test_scraping import page, scrape, serve
 from upstreams.web.browser import page as pictures
 
 UNSENT = {"RESOURCE_NOT_FOUND/captions_disabled", "RESOURCE_NOT_FOUND/video_gone"}
-"""Reasons of the specification that no platform here can give: none of them tells why a video is silent or away."""
+"""Reasons in the specification that no platform can send: none reports why a video has no captions or is missing."""
 IN_BROWSER = {"RESOURCE_NOT_FOUND/selector_absent", "RESOURCE_NOT_FOUND/screenshot_too_large"}
-"""They need Chromium: without it their tests are skipped."""
+"""Reasons that need Chromium; without it their tests are skipped."""
 DECLARED = CODES.keys() | REASONS.keys()
 TABLE = sorted(DECLARED - UNSENT - IN_BROWSER)
 PACKAGES = ("gateway", "scheduler", "events", "billing", "limits", "upstreams")
 NO_ERRORS = ("gateway/docs/", "gateway/server/", "gateway/http/websocket.py", "gateway/feed/sinks.py")
-"""Code whose `reason` is that of a close of a WebSocket, or describes the others'."""
+"""Code whose `reason` is for closing a WebSocket, or describes the reasons of other code."""
 
 
 def test_every_code_and_reason_has_a_case() -> None:
     assert DECLARED - UNSENT - IN_BROWSER - CASES.keys() == set()
-    assert CASES.keys() - DECLARED <= {"CONCURRENCY_LIMIT/credits_held"}, "a case of what nobody declares"
+    assert CASES.keys() - DECLARED <= {"CONCURRENCY_LIMIT/credits_held"}, "a case without a declaration"
 
 
 def test_every_sent_reason_is_declared() -> None:
@@ -58,7 +58,7 @@ def parsed(path: Path) -> ast.Module:
 
 
 def reasons_in(path: Path) -> Iterator[tuple[str, str]]:
-    """The literals of a module that are given as reasons of refusals, each with its place."""
+    """Yield the literals of a module that are passed as reasons of refusals, each with its location."""
     for node in ast.walk(parsed(path)):
         values: list[ast.expr | None] = []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in REFUSALS:
@@ -98,7 +98,7 @@ async def test_code_or_reason_occurs_on_a_node(key: str, tmp_path: Path, monkeyp
         assert (error["type"], answer.status) == (code, CODES[code].status), body
         assert not reason or error["details"]["reason"] == reason, body
         details = error.get("details") or {}
-        assert not {"reason", "did_you_mean"} <= details.keys(), "one of the two, never both (7.1)"
+        assert not {"reason", "did_you_mean"} <= details.keys(), "only one of the two (7.1)"
         assert "reason" not in details or f"{code}/{details['reason']}" in REASONS
         assert (body["success"], body["credits_used"]) == (False, case.charged)
         assert error["message"]

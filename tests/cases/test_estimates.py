@@ -29,7 +29,7 @@ async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
 
 
 def example_of(endpoint: Endpoint) -> dict[str, Any]:
-    """Parameters that its declaration gives as examples: the required ones, and one of each group."""
+    """Return the parameters that the declaration gives as examples: the required ones, and one of each group."""
     by_name = {one.name: one.example for one in endpoint.params}
     names = [one.name for one in endpoint.params if one.required] + [group[0] for group in endpoint.one_of]
     return {name: by_name[name] for name in names}
@@ -45,7 +45,7 @@ def warning_of(monitor: dict[str, Any]) -> list[str]:
 
 
 def assert_shown(monitor: dict[str, Any]) -> None:
-    """Both costs are there, and a warning where they differ."""
+    """Check that both costs are reported, with a warning if they differ."""
     expected, most, monthly, monthly_max = (monitor[name] for name in COSTS)
     assert (monthly, monthly_max) == (30 * expected, 30 * most), monitor
     warned = [f"a run usually costs {expected} credits and may cost up to {most}"] if expected < most else []
@@ -131,7 +131,7 @@ async def test_created_metered_recipe_has_both_costs(
     _, listed = await ask(node, "GET", MONITORS)
     assert [listed["data"]["items"][0][name] for name in COSTS] == costs
     assert_shown(made["monitor"])
-    assert warning_of(listed["data"]["items"][0]) == [], "a decision that was made is no fault"
+    assert warning_of(listed["data"]["items"][0]) == [], "the owner already decided to accept this cost"
 
 
 @pytest.mark.parametrize("mode", ["scrape", "search"])

@@ -1,4 +1,4 @@
-"""Client libraries see only real events in a stream of events, whatever else keeps it open."""
+"""Client libraries dispatch only real events of a stream, whatever else keeps it open."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Dispatched(NamedTuple):
 
 
 def as_python_clients(lines: Iterable[str]) -> list[Dispatched]:
-    """Decode as httpx-sse, sseclient-py and aiohttp's clients do: once an id is known, each blank line is an event."""
+    """Decode like httpx-sse, sseclient-py and aiohttp's clients: once an id is known, each blank line is an event."""
     found, name, data, last_id, retry = [], "", [], "", None
     for line in lines:
         if not line:
@@ -50,12 +50,12 @@ def as_python_clients(lines: Iterable[str]) -> list[Dispatched]:
 
 
 def as_browsers(lines: Iterable[str]) -> list[Dispatched]:
-    """Decode as the standard says: nothing without data is dispatched."""
+    """Decode according to the standard: nothing is dispatched without data."""
     return [event for event in as_python_clients(lines) if event.data]
 
 
 async def read_lines(node: OpenNode, query: str, *, appended: int) -> list[str]:
-    """The lines of a stream with events that come once it was quiet, up to the next comment."""
+    """Return the lines of a stream whose events arrive after a quiet period, up to the next comment."""
     lines: list[str] = []
     with trio.fail_after(30):
         async with streaming(node, query) as stream:
@@ -88,7 +88,7 @@ async def test_stream_has_no_event_without_data(engine: str, query: str, tmp_pat
 
 
 async def test_end_of_stream_is_not_an_event(tmp_path: Path) -> None:
-    """The sixth held read of a key returns the available events, and the time to wait."""
+    """The sixth held read of a key returns the available events and the time to wait."""
     async with open_test_node(tmp_path, limits={"long_polls": 1}) as node:
         await append_some(node, 1)
         headers = {**SSE, "x-api-key": node.key}
@@ -110,4 +110,4 @@ async def test_call_streamed_as_events_has_data_in_each(tmp_path: Path) -> None:
 
 def assert_blank_lines_follow_data(lines: list[str]) -> None:
     for before, line in zip(["", *lines], lines, strict=False):
-        assert line or before.startswith("data:"), "a blank line without data"
+        assert line or before.startswith("data:"), "a blank line has no data"

@@ -1,4 +1,4 @@
-"""Feeds with syntax errors, odd dates, links of several kinds and tags in titles, through a whole node."""
+"""Feeds with syntax errors, unusual dates, links of several kinds and tags in titles, through a whole node."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ hosts = count()
 
 
 async def episodes(node: OpenNode, raw: bytes, *, host: str = "", items: bool = True) -> Any:
-    """The episodes of a feed by their ids; each feed has a host of its own."""
+    """Return the episodes of a feed by their ids. Each feed has its own host."""
     address = f"{host or f'h{next(hosts)}.example.org'}/feed.xml"
     answer = await read_at(node, address, Told(200, raw, XML), "podcasts/episodes")
     if not items:
@@ -63,7 +63,7 @@ def members(post: Any) -> dict[str, Any]:
 
 
 def assert_has(found: Any, expected: dict[str, Any]) -> None:
-    """Every item has these ids and these members."""
+    """Return a feed in which every item has these ids and these members."""
     assert found.keys() == expected.keys()
     for name, wanted in expected.items():
         assert {key: found[name][key] for key in wanted} == wanted, name

@@ -33,12 +33,12 @@ RAW: Final = sorted(path.name for path in CASES.glob("http_*.raw"))
 
 
 def head(*lines: bytes, status: bytes = b"HTTP/1.1 200 OK") -> bytes:
-    """A head of an HTML page, with these lines."""
+    """Return the head of an HTML page, with these lines."""
     return status + b"\r\nContent-Type: text/html\r\n" + b"".join(lines) + b"\r\n"
 
 
 def encoded(coding: bytes, body: bytes) -> bytes:
-    """A response whose body is in a content coding."""
+    """Return a response whose body has a content coding."""
     return head(b"Content-Encoding: %s\r\nContent-Length: %d\r\n" % (coding, len(body))) + body
 
 
@@ -77,9 +77,9 @@ READ: Final = {
         for name in (b"none", b"utf8", b"text/html", b"ISO-8859-1", b"8bit")
     },
 }
-"""Responses that curl, requests and httpx mostly read."""
+"""Responses that curl, requests and httpx mostly accept."""
 CERTAIN: Final = ("no_reason", "gzip", "deflate", "charset", "coding_", "lf_only_until_close")
-"""The beginnings of the names of those whose end is certain, or that only the end of the connection ends."""
+"""Name prefixes of the responses whose end is certain, or is marked only by the end of the connection."""
 
 CUT: Final = {
     "cut_length": head(LENGTH) + PAGE[:-9],
@@ -129,7 +129,7 @@ REFUSED: Final = {
 async def node_before(
     tmp_path: Path, response: bytes, *, keeps: bool = False
 ) -> AsyncIterator[tuple[OpenNode, UpstreamServer]]:
-    """A node whose page requests get `response`; the connection is closed then, unless it `keeps` it."""
+    """Open a node whose page requests get `response`. Then the connection is closed, unless `keeps` is set."""
 
     async def script(peer: Peer) -> None:
         while True:
@@ -180,7 +180,7 @@ async def test_responses_that_common_clients_accept_are_read(name: str, tmp_path
 @pytest.mark.critical
 @pytest.mark.parametrize("name", [*REFUSED, *CUT])
 async def test_ambiguous_responses_are_rejected_for_free(name: str, tmp_path: Path) -> None:
-    """A malformed response is not requested again. A truncated one is, because a connection may break."""
+    """A malformed response is not requested again. A truncated one is, because a connection can break."""
     async with node_before(tmp_path, {**REFUSED, **CUT}[name]) as (node, server):
         answer = await scrape(node)
         assert (answer.status, answer.json["credits_used"]) == (502, 0), answer.json
@@ -193,11 +193,11 @@ async def test_ambiguous_responses_are_rejected_for_free(name: str, tmp_path: Pa
 async def test_lenient_reading_ends_the_connection(name: str, tmp_path: Path) -> None:
     """Goal: bytes that another client would take for a second response never answer another call.
 
-    Method: the connection stays open after each response; a second page must come over another connection.
+    Method: the connection stays open after each response. A second page must use another connection.
     """
     async with node_before(tmp_path, READ[name], keeps=True) as (node, server):
         for number, page in enumerate(("one", "two")):
             assert (await scrape(node, page)).status == 200
             assert page_requests(server) == number + 1
-        # One connection read robots.txt and the first page, another the second.
+        # One connection reads robots.txt and the first page, and another one the second page.
         assert server.connections == 2

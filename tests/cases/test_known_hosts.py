@@ -59,7 +59,7 @@ async def assert_unsupported(node: OpenNode, target: str) -> None:
 
 @pytest.mark.parametrize("url", ADDRESSES)
 async def test_known_platform_is_unsupported_everywhere(url: str, tmp_path: Path) -> None:
-    """In a lookup, a dry run, a walk and each batch: 400 or an `unsupported` row, for free and without a call."""
+    """A lookup, a dry run, a walk and each batch return a 400 or an `unsupported` row, for free and without a call."""
     async with open_test_node(tmp_path) as node:
         sent = quote(url, safe="")
         for target in (f"lookup?url={sent}", f"lookup?url={sent}&dry_run=1", f"comments?url={sent}"):
@@ -93,7 +93,7 @@ def test_no_address_form_at_a_known_host_leads_to_another_platform() -> None:
 
 
 def by_id(row: Row, **more: str) -> str:
-    """The example request of an endpoint, with an id in place of an address."""
+    """Return the example request of an endpoint, with an id in place of a URL."""
     examples = {param.name: param.example for param in row.endpoint.params}
     others = {group[0]: examples[group[0]] for group in _without_url(row)}
     return row.target(**{"url": None, **others, **more})
@@ -105,7 +105,7 @@ def _without_url(row: Row) -> list[tuple[str, ...]]:
 
 
 async def test_known_host_is_not_a_server_of_any_software(tmp_path: Path) -> None:
-    """Every parameter of every endpoint that takes a server's host, by declaration."""
+    """Every parameter that takes a server's host is checked, by declaration."""
     takers = [(row, param.name) for row in ROWS for param in row.endpoint.params if param.is_host]
     assert {row.platform.slug for row, _ in takers} >= {"mastodon", "lemmy", "peertube", "discourse", "gitlab"}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:

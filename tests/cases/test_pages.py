@@ -23,7 +23,7 @@ TEXT = f"<p>{SENTENCE * 7}</p>"
 
 
 def markdown(body: str, **wanted: Any) -> str:
-    """The Markdown of a page with this in its main content."""
+    """Return the Markdown of a page with this main content."""
     page = f"<html><head><title>Bread</title></head><body>{body}</body></html>".encode()
     url = f"https://{HOST}/a/page.html"
     found: str = read_document(page, HTML["content-type"], url, url, {"formats": ["markdown"], **wanted})["markdown"]
@@ -31,7 +31,7 @@ def markdown(body: str, **wanted: Any) -> str:
 
 
 def within(inner: str, **wanted: Any) -> str:
-    """What stands between two long paragraphs, as Markdown."""
+    """Return the Markdown of this part when it is between two long paragraphs."""
     found = markdown(f"<main><h1>Bread</h1>{TEXT}{inner}{TEXT}</main>", **wanted)
     return found.removeprefix("# Bread").replace(SENTENCE.strip(), "").strip()
 
@@ -109,16 +109,16 @@ LAZY = {
 
 @pytest.mark.parametrize("image", LAZY)
 @pytest.mark.parametrize("wanted", [{}, {"only_main_content": False}, {"remove_base64_images": False}])
-def test_image_has_the_address_that_a_visitor_sees(image: str, wanted: dict[str, Any]) -> None:
+def test_image_has_the_url_that_a_visitor_sees(image: str, wanted: dict[str, Any]) -> None:
     assert within(f"<p>{image}</p>", **wanted) == f"![x](https://{HOST}{LAZY[image]})"
 
 
 @pytest.mark.parametrize("image", ['<img alt="x">', '<img srcset=", ,," alt="x">', '<img data-src="data:x" alt="x">'])
-def test_image_without_address_is_left_out(image: str) -> None:
+def test_image_without_url_is_left_out(image: str) -> None:
     assert within(f"<p>{image}</p>") == ""
 
 
-def test_image_sets_have_absolute_addresses() -> None:
+def test_image_sets_have_absolute_urls() -> None:
     page = b'<body><p>x</p><img src="/a.png" srcset="/s.png 1x, l.png 2x"></body>'
     url = f"https://{HOST}/a/"
     html = read_document(page, "text/html", url, url, {"formats": ["html"], "only_main_content": False})["html"]
@@ -189,7 +189,7 @@ def test_aside_with_nearly_all_of_the_text_is_the_article(page: str) -> None:
     assert "Home" not in found
 
 
-def test_aside_beside_an_article_is_left_out() -> None:
+def test_aside_next_to_an_article_is_left_out() -> None:
     for aside in (BOX, f"<h2>About us</h2>{TEXT}", f"<h2>About us</h2>{TEXT}{TEXT}"):
         assert "About us" not in markdown(f"<article>{ARTICLE}</article><aside>{aside}</aside>")
     assert "About us" in markdown(f"<article>{ARTICLE}</article><aside>{BOX}</aside>", only_main_content=False)

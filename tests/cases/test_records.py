@@ -32,7 +32,7 @@ def status(id_: str, host: str = "toot.example.org") -> dict[str, Any]:
 
 
 def instance(host: str, *statuses: dict[str, Any]) -> Callable[[str], Told | None]:
-    """A server of Mastodon's API that has these statuses and their accounts, and nothing else."""
+    """A server with Mastodon's API that has only these statuses and their accounts."""
     answers: dict[str, object] = {}
     for one in statuses:
         answers[f"{host}/api/v1/statuses/{one['id']}"] = one
@@ -53,7 +53,7 @@ async def read(node: OpenNode, target: str, expected: int = 200) -> Any:
     return answer.json["data"] if expected == 200 else answer.json
 
 
-async def test_sample_ids_are_letters_and_numbers(tmp_path: Path) -> None:
+async def test_sample_ids_may_have_letters_and_numbers(tmp_path: Path) -> None:
     host = "mastodon-ulid.example.org"
     async with open_test_node(tmp_path) as node:
         node.upstream.script = instance(host, ULID)
@@ -202,7 +202,7 @@ async def test_lookup_rejects_other_git_addresses(address: str, tmp_path: Path) 
 
 
 def topic(first: int, count: int, ids_begin: int) -> dict[str, Any]:
-    """A topic of `count` posts that brings the first ones; its list names them from `ids_begin` on."""
+    """Return a topic of `count` posts that includes the first ones. Its list of ids starts at `ids_begin`."""
     posts = [{"id": 500 + n, "post_number": n, "topic_id": 7, "cooked": f"<p>{n}</p>"} for n in range(1, first + 1)]
     return {"post_stream": {"posts": posts, "stream": [*range(ids_begin, ids_begin + count)]}}
 

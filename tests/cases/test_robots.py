@@ -1,4 +1,4 @@
-"""No page that its host's robots.txt forbids is fetched, whichever endpoint asks for it."""
+"""No page that its host's robots.txt forbids is fetched, whichever endpoint requests it."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ OFFER: Final = (
     b"<body><p>Some words of it.</p></body></html>"
 )
 OF_FILES: Final = {"podcasts", "peertube"}
-"""Platforms that read feeds and captions at any host, which are made for programs: robots files are about pages."""
+"""Platforms that read feeds and captions at any host. These are made for programs, and robots files are about pages."""
 
 pytestmark = pytest.mark.critical
 
 
 def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[str], Told | None]:
-    """Pages with an oEmbed at every host; robots files forbid all of them at these hosts."""
+    """Hosts whose pages have an oEmbed and whose robots files forbid all pages."""
 
     def script(asked: str) -> Told | None:
         host, _, path = asked.partition("/")
@@ -50,8 +50,8 @@ def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[st
     return script
 
 
-def takers_of_addresses() -> list[tuple[Platform, Endpoint, str]]:
-    """Every endpoint with a parameter that takes an address, by declaration."""
+def endpoints_with_urls() -> list[tuple[Platform, Endpoint, str]]:
+    """Return every endpoint with a parameter that takes a URL, by declaration."""
     return [
         (platform, endpoint, param.name)
         for platform in load_all()
@@ -78,8 +78,8 @@ def test_only_web_has_sources_at_arbitrary_hosts() -> None:
     assert found == {"web", *OF_FILES}
 
 
-async def test_no_endpoint_with_an_address_fetches_a_forbidden_page(tmp_path: Path) -> None:
-    takers = takers_of_addresses()
+async def test_no_endpoint_with_a_url_fetches_a_forbidden_page(tmp_path: Path) -> None:
+    takers = endpoints_with_urls()
     assert {"prism/lookup", "web/scrape", "web/extract", "web/map"} <= {f"{p.slug}/{e.resource}" for p, e, _ in takers}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         node.upstream.script = forbidding(HOST)
@@ -103,10 +103,10 @@ BODIES: Final[dict[str, Any]] = {
     "/v1/prism/profiles": {"urls": [PAGE]},
     "/v1/prism/comment-lookup": {"urls": [PAGE]},
 }
-"""Every body that has the address of a page. The browser of sessions is away; `tests/browser` opens one."""
+"""Every body with the URL of a page. The browser of sessions is unavailable here; `tests/browser` opens one."""
 
 
-async def test_no_body_with_an_address_fetches_a_forbidden_page(tmp_path: Path) -> None:
+async def test_no_body_with_a_url_fetches_a_forbidden_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, web=DEAD_BROWSER) as node:
         operations = [one for one in node.node.description.reference.offered if not one.is_form]
         taking = {one.path for one in operations if {"url", "urls"} & {field.name for field in one.body}}

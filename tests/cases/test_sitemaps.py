@@ -85,7 +85,7 @@ async def test_map_keeps_sitemap_pages_if_the_page_cannot_be_parsed(tmp_path: Pa
         assert paths(await map_(node, HOST, answers), HOST) == ["/1"]
 
 
-def test_one_syntax_error_does_not_damage_other_addresses() -> None:
+def test_one_syntax_error_does_not_damage_other_urls() -> None:
     whole = urlset("/1", "/a?x=1&amp;y=2", "/3")
     expected = ["/1", "/a?x=1&y=2", "/3"]
     assert read(whole) == expected

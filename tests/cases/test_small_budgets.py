@@ -25,7 +25,7 @@ REPOS = "/v1/github/search/repos?query="
 
 
 def hits(asked: str) -> Any:
-    """One result of a search, after the time that an upstream takes."""
+    """Return a search result after the time that an upstream takes."""
     del asked
     hit = {"objectID": "1", "title": "Bread", "points": 1, "created_at_i": 1_700_000_000, "_tags": ["story"]}
     answer = told({"hits": [hit], "nbHits": 1, "nbPages": 1, "page": 0, "hitsPerPage": 20})
@@ -45,7 +45,7 @@ async def together(node: OpenNode, targets: Sequence[str], *, key: str) -> list[
 
 
 def assert_only_held(answers: Sequence[Answered]) -> int:
-    """Each answer is 200, or a refusal that a client retries by itself; return how many were 200."""
+    """Check that each answer is 200 or a refusal that clients retry automatically. Return the number of 200s."""
     for answer in answers:
         if answer.status != 200:
             assert (answer.status, answer.code) == (429, "CONCURRENCY_LIMIT"), answer.body
@@ -66,7 +66,7 @@ async def used(node: OpenNode, key_id: str) -> int:
 async def test_concurrent_searches_under_a_small_limit_get_only_temporary_refusals(
     at_once: int, tmp_path: Path
 ) -> None:
-    """The README's case, with six and with twenty at once. A refused search is retried, as clients do."""
+    """The README's case, with six and with twenty concurrent calls. A refused search is retried, as clients do."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)
         node.upstream.script = hits
@@ -101,7 +101,7 @@ KINDS: Mapping[str, Mapping[str, int]] = {"balance": {}, "limit": {"credit_limit
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_held_credits_refuse_every_endpoint_only_temporarily(kind: str, tmp_path: Path) -> None:
-    """Every endpoint by declaration: 429 while a call holds the credit, 402 once it is spent or can never suffice."""
+    """Every endpoint, by declaration: 429 while a call holds the credit, 402 once it is spent or can never suffice."""
     credits_ = 1 if kind == "balance" else 100_000
     limits = {"requests_per_minute": 5_000}
     node_of = open_test_node(tmp_path, credits=credits_, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits)
@@ -133,7 +133,7 @@ def _wrong(row: Row, answer: Answered, status: int) -> list[tuple[str, int, str]
 
 
 async def test_held_credits_refuse_every_paid_post_only_temporarily(tmp_path: Path) -> None:
-    """Batches, jobs, queries and files by declaration. A request above the whole balance gets a final refusal."""
+    """Batches, jobs, queries and files, by declaration. A request above the whole balance gets a final refusal."""
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, credits=1, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as node:
         operations = node.node.description.reference.operations
@@ -177,7 +177,7 @@ async def _ask_failing(node: OpenNode) -> None:
 
 
 async def test_calls_before_a_reset_do_not_hold_the_counter(tmp_path: Path) -> None:
-    """Calls from before the reset no longer count, so they hold nothing of the budget."""
+    """Calls from before the reset no longer count, so they hold no credits of the budget."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         async with trio.open_nursery() as nursery:
@@ -199,7 +199,7 @@ async def _ask_ok_too(node: OpenNode, key: str) -> None:
 
 
 async def test_optional_reservations_leave_credits_for_others(tmp_path: Path) -> None:
-    """While one call of each metered endpoint runs, credits that it may not need do not exhaust the balance."""
+    """While a call of a metered endpoint runs, credits that it may not need do not exhaust the balance."""
     metered = [row for row in ROWS if row.endpoint.collect is not None and row.cost == range(1, 2)]
     assert len(metered) >= 1
     async with open_test_node(tmp_path, credits=5, environ=ENVIRON, upstreams=CREDENTIALS) as node:

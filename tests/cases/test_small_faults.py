@@ -1,4 +1,4 @@
-"""Smaller faults from the audit, each checked over every similar declaration (issue 35, 18)."""
+"""Smaller bugs from the audit, each checked over every similar declaration (issue 35, 18)."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "urls": {"items": None},
     "items": {"urls": None},
 }
-"""Fields that another one needs, or excludes."""
+"""Fields that require or exclude another one."""
 BOUND = re.compile(r"(\d[\d,]*) to (\d[\d,]*)")
 
 
@@ -146,11 +146,11 @@ ENTRIES: dict[tuple[str, str], Any] = {
     ("/v1/prism/profiles", "items"): {"platform": "github", "handle": "a"},
     ("/v1/prism/comment-lookup", "items"): {"comment_url": "https://news.ycombinator.com/item?id=2921983"},
 }
-"""What fields hold that are no lists of text."""
+"""The entries of fields that are not lists of texts."""
 
 
 def out_of_bounds(schema: dict[str, Any], entry: Any) -> list[tuple[Any, str]]:
-    """Values that the field must not have, each with the bound that its refusal must name."""
+    """Return invalid values for the field, each with the bound that its error message must state."""
     found: list[tuple[Any, str]] = []
     kinds = [one.get("type") for one in (schema, *schema.get("anyOf", ()))]
     for one in (schema, *schema.get("anyOf", ())):
@@ -279,9 +279,9 @@ CODED = ("code", "reason", "skip_reason", "stopped_because", "closed_because", "
 
 
 def examples_of(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """The names and texts of all fields of a document's examples that hold codes."""
+    """Return the names and texts of all fields in a document's examples that contain codes."""
     if isinstance(value, dict):
-        fields = [(key, one) for key, one in value.items() if key != "confidence"]  # how sure a score is, in words
+        fields = [(key, one) for key, one in value.items() if key != "confidence"]  # a word, not a code
         return [pair for key, one in fields for pair in examples_of(one, key)]
     if isinstance(value, list):
         return [pair for one in value for pair in examples_of(one, name)]
@@ -289,7 +289,7 @@ def examples_of(value: Any, name: str = "") -> list[tuple[str, str]]:
 
 
 def choices_of(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """The same of schemas: the choices and examples of a field."""
+    """Return the same for schemas: the choices and examples of such fields."""
     found: list[tuple[str, str]] = []
     if isinstance(value, list):
         return [pair for one in value for pair in choices_of(one, name)]

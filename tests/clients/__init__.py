@@ -1,1 +1,1 @@
-"""Clients that generators make of the document."""
+"""Clients that generators build from the OpenAPI document."""

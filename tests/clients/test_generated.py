@@ -1,4 +1,4 @@
-"""Clients that generators make of a document, as docs/api.md has it: they compile, and their first call works."""
+"""Clients that are generated as docs/api.md describes: they compile, and their first call works."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ PAGE = PROJECT / "docs" / "api.md"
 PACKAGES = Path(__file__).parent / "node_modules"
 COMPILER = ("--strict", "--target", "es2022", "--module", "nodenext", "first.ts", "lacking.ts")
 WITHOUT_TYPES = "declare const process: { argv: string[] };\n"
-"""The one name of Node.js that is used, whose types would take longer than all else."""
+"""The only name of Node.js that is used. Loading Node's types would take longer than everything else."""
 Environ = Mapping[str, str]
 
 
 def block(language: str) -> str:
-    """The one example in a language."""
+    """Return the only example in a language."""
     (found,) = (one["body"] for one in FENCE.finditer(PAGE.read_text()) if one["info"].split()[:1] == [language])
     return str(found)
 
 
 def generating(program: str, environ: Environ) -> list[str]:
-    """The documented command that makes a client with this program."""
+    """Return the documented command that generates a client with this program."""
     documented = [one.words for each in shell_blocks(PAGE) for one in commands(each.text)]
     (found,) = (words for words in documented if program in words and "install" not in words)
     return [word.replace("$URL", environ["URL"]) for word in found]
 
 
 def run(*command: str, folder: Path, environ: Environ) -> str:
-    """The output of a program, which ends well."""
+    """Run a program, which must succeed, and return its output."""
     ended = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=240, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
@@ -45,7 +45,7 @@ def run(*command: str, folder: Path, environ: Environ) -> str:
 
 @pytest.fixture(scope="module")
 def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environ]:
-    """The environment of a client of a node before the sandbox: its address, and a key."""
+    """The environment of a client of a node with the sandbox: its URL, and a key."""
     with open_commands() as runner:
         place = Place(tmp_path_factory.mktemp("clients"), runner)
         place.configure()
@@ -57,7 +57,7 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environ]:
 
 @pytest.fixture(scope="module")
 def types(environ: Environ, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the types of a client in TypeScript."""
+    """A folder with the TypeScript types of a client."""
     if not PACKAGES.is_dir():
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), "npm ci --prefix tests/clients"
         pytest.skip("needs npm ci --prefix tests/clients")
@@ -70,7 +70,7 @@ def types(environ: Environ, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def assert_stories(printed: str) -> None:
-    """Three stories, each with its number and its address."""
+    """Check that three stories were printed, each with its number and its URL."""
     lines = [line.split(" ") for line in printed.splitlines()]
     assert [number.isdecimal() and url.startswith("https://") for number, url in lines] == [True] * 3
 

@@ -14,7 +14,7 @@ Call = Callable[[], Awaitable[object]]
 
 @contextmanager
 def held_writer(store: Store, *, also: Callable[[Tx], None] = lambda tx: None) -> Iterator[threading.Event]:
-    """Keep the writer's thread busy while the block runs, so that calls submitted inside it wait together."""
+    """Keep the writer's thread busy while the block runs, so that calls submitted inside it share a commit."""
     begun, go = threading.Event(), threading.Event()
 
     def hold(tx: Tx, requests: Sequence[None]) -> list[None]:

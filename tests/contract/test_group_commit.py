@@ -36,8 +36,8 @@ async def test_concurrent_calls_share_a_commit_except_the_first(
     assert len(await all_texts(store)) == 64
 
 
-async def test_handler_receives_neighbours_together_in_order(store: Store) -> None:
-    """Goal: a close after a charge sees the charge. Method: writes and two handlers alternate in one batch."""
+async def test_handler_receives_adjacent_requests_together_in_order(store: Store) -> None:
+    """Goal: a closing after a charge finds that charge. Method: writes and two handlers alternate in one batch."""
     seen: list[list[str]] = []
 
     def watch(tx: Tx, requests: Sequence[str]) -> list[int]:
@@ -187,7 +187,7 @@ async def test_running_call_is_awaited_when_cancelled(store: Store) -> None:
 
 
 async def test_cancelled_call_is_atomic(store: Store) -> None:
-    """Goal: a caller that was cancelled has written nothing. Method: cancel hundreds of calls at random moments."""
+    """Goal: a caller that was cancelled has written nothing. Method: cancel hundreds of calls at random times."""
     rng = random.Random(7)
     done: set[str] = set()
 
@@ -205,10 +205,10 @@ async def test_cancelled_call_is_atomic(store: Store) -> None:
 
 
 @pytest.mark.parametrize("callers", [1, 6])
-async def test_call_cancelled_while_the_thread_takes_it_is_atomic(
+async def test_call_cancelled_while_the_thread_dequeues_it_is_atomic(
     store: Store, monkeypatch: pytest.MonkeyPatch, callers: int
 ) -> None:
-    """Method: a few callers at a time give up at random around the instant at which the thread takes their calls."""
+    """Method: a few callers at a time give up at about the time when the thread dequeues their calls."""
     rng = random.Random(11)
     heard: list[str] = []
     takers: Counter[str] = Counter()
@@ -228,7 +228,7 @@ async def test_call_cancelled_while_the_thread_takes_it_is_atomic(
     async with trio.open_nursery() as nursery:
         for name in "abcdef"[:callers]:
             nursery.start_soon(caller, name)
-    # A lone call may always be taken at once, and then it is awaited.
+    # The thread may dequeue a lone call immediately. The call is then awaited although it was cancelled.
     assert 0 < len(heard) <= 300 * callers - (callers > 1)
     assert sorted(map(str.upper, await all_texts(store))) == sorted(heard)
     assert takers["storage-writer"] > 50
@@ -252,7 +252,7 @@ def interrupted_everywhere() -> Iterator[None]:
 
 
 async def test_calls_keep_their_order_despite_thread_switches(store: Store) -> None:
-    """Method: calls are sent and given up while the thread takes them, with a switch at every new object."""
+    """Method: calls are sent and abandoned while the thread dequeues them, with a thread switch at every new object."""
     seen: list[int] = []
 
     def watch(_tx: Tx, numbers: Sequence[int]) -> list[int]:
@@ -274,7 +274,7 @@ async def test_calls_keep_their_order_despite_thread_switches(store: Store) -> N
 
 
 async def test_callbacks_run_in_commit_order(store: Store) -> None:
-    """Method: lone callers, several at once, calls without a caller, and pauses alternate at random."""
+    """Method: single callers, several concurrent ones, calls without a caller, and pauses alternate at random."""
     rng = random.Random(4)
     heard: list[int] = []
 
@@ -286,7 +286,7 @@ async def test_callbacks_run_in_commit_order(store: Store) -> None:
 
     async def call(text: str) -> None:
         last = await store.submit(number, text)
-        assert last in heard, "before anyone resumes"
+        assert last in heard, "before any caller resumes"
 
     for round_ in range(300):
         if rng.random() < 0.5:
@@ -382,7 +382,7 @@ async def test_ping_writes_and_can_be_cancelled(store: Store) -> None:
 
 
 async def test_background_call_is_committed_soon_after_any_rest(store: Store) -> None:
-    """Method: pauses around the instant at which the thread goes to rest, with and without calls in between."""
+    """Method: pauses close to the time when the thread goes to sleep, with and without calls in between."""
     rng = random.Random(1)
     with trio.fail_after(60):
         for number in range(120):

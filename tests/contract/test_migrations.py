@@ -30,7 +30,7 @@ async def test_newer_program_upgrades_an_older_database(store_url: str) -> None:
     async with open_store(store_url, [NOTES]) as store:
         await store.write(add_note("old"))
     newer = MigrationSet("notes", (m0001_notes, m0002_colours))
-    for _ in range(2):  # there is nothing to do the second time
+    for _ in range(2):  # all migrations are already applied the second time
         async with open_store(store_url, [newer]) as store:
             rows = await store.read(lambda tx: tx.all("SELECT text, colour FROM notes"))
             assert rows == [("old", None)]
@@ -54,7 +54,7 @@ async def test_failed_migration_leaves_nothing_and_can_be_retried(store_url: str
     async with open_store(store_url, [NOTES]) as store:
         assert await all_texts(store) == []
     async with open_store(store_url, [MigrationSet("notes", (m0001_notes, m0002_whole))]):
-        """Check that the failed migration left no table behind."""
+        """Check that the failed migration has left no table."""
 
 
 async def test_append_only_table_refuses_changes(store_url: str) -> None:
@@ -97,7 +97,7 @@ async def test_reworded_rule_still_applies(store_url: str) -> None:
 
 async def test_nodes_starting_together_migrate_once(store_url: str) -> None:
     if store_url.startswith("sqlite"):
-        pytest.skip("a file has one owner")
+        pytest.skip("a file has only one owner")
     seen: list[list[str]] = []
 
     async def start() -> None:

@@ -1,4 +1,4 @@
-"""The database's clock decides which nodes live, and each dead node is recovered by one other node at a time."""
+"""The database's clock decides which nodes are alive. Each dead node is recovered by one other node at a time."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -36,7 +36,7 @@ async def take_over(store: Store, id_: str) -> list[str]:
 
 
 async def age(store: Store, seconds: float, *ids: str) -> None:
-    """Move the rows of these nodes some seconds into the past, as if time had passed."""
+    """Move the rows of these nodes some seconds into the past, as if that time had passed."""
     sql = "UPDATE nodes SET seen_at = seen_at - ?, taken_at = taken_at - ? WHERE id = ?"
     for id_ in ids:
         await store.write(lambda tx, id_=id_: tx.run(sql, (seconds, seconds, id_)))  # type: ignore[misc]
@@ -71,13 +71,13 @@ async def test_node_declared_dead_stays_dead(store: Store) -> None:
 async def test_silent_node_not_taken_over_continues(store: Store) -> None:
     await join(store, "alone")
     await age(store, 21, "alone")
-    assert await take_over(store, "alone") == [], "nobody recovers itself"
+    assert await take_over(store, "alone") == [], "a node does not recover itself"
     assert await beat(store, "alone")
     assert await living(store) == ["alone"]
 
 
 async def test_dead_nodes_are_offered_again(store: Store) -> None:
-    """Goal: neither a second death nor a paused node's last moment leaves work open."""
+    """Goal: no work stays open after the rescuer dies too, or after the last write of a node that was only paused."""
     await join(store, "a", "dead")
     await age(store, 21, "dead")
     assert await take_over(store, "a") == ["dead"]
@@ -124,7 +124,7 @@ async def test_node_without_shared_state_must_be_alone(store: Store) -> None:
 
 async def test_later_of_two_rivals_is_wrong(store: Store) -> None:
     await join(store, "z first", "alone", shares_state=False)
-    # The two may have joined within one tick of the database's clock.
+    # The two nodes may have joined within one tick of the database's clock.
     await store.write(lambda tx: tx.run("UPDATE nodes SET started_at = started_at - 1 WHERE id = 'z first'"))
     assert await rivals(store, "alone", shares_state=False) == ["z first"]
     assert await rivals(store, "z first", shares_state=False) == []
@@ -143,10 +143,10 @@ async def test_dead_nodes_are_not_rivals(store: Store) -> None:
     assert list(await store.read(partial(nodes.rivals, node_id="new", shares_state=True))) == ["silent"]
 
 
-async def test_instants_use_the_databases_clock(store: Store) -> None:
+async def test_timestamps_use_the_databases_clock(store: Store) -> None:
     """Goal: nodes with different clocks agree.
 
-    Method: all stored instants are within a second of the database's own time, which callers cannot influence.
+    Method: all stored timestamps are within a second of the database's own time, which callers cannot influence.
     """
     await join(store, "a")
     ages = "SELECT ABS({now} - started_at), ABS({now} - seen_at) FROM nodes"

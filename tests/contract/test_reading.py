@@ -1,4 +1,4 @@
-"""Reads see one snapshot, and change nothing."""
+"""Reads use one snapshot, and change nothing."""
 
 import pytest
 import trio

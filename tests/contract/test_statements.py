@@ -1,4 +1,4 @@
-"""Statements over lists and rows, and the returned types, are the same on each engine."""
+"""Statements over lists and rows have the same effects and returned types on each engine."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -90,7 +90,7 @@ async def test_lists_of_any_length_are_written_found_and_changed(store_url: str,
 
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 69, 130])
 async def test_rows_are_counted_and_lists_of_bytes_have_any_length(store_url: str, count: int) -> None:
-    """`{rows}` copy found rows, some of which are missing; bytes come first, and after `IN`."""
+    """Copy the rows with `{rows}`, some of which are missing. The bytes come before the list in the query."""
     insert = """
     INSERT INTO kinds (id, whole, blob)
     WITH asked (blob, word) AS (VALUES {rows})

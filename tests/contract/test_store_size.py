@@ -46,7 +46,7 @@ async def test_only_a_file_reports_its_disk(store_url: str) -> None:
 
 async def test_partitions_are_reported_as_one_table(store_url: str) -> None:
     if not is_shared(store_url):
-        return  # not on SQLite
+        return  # SQLite has no partitions
     with trio.fail_after(60):
         async with open_store(store_url, [MigrationSet("months", (m0001_by_month,))]) as store:
             await store.write(

@@ -28,7 +28,7 @@ def main() -> None:
     with open_stores(), open_commands() as commands, tempfile.TemporaryDirectory() as folder:
         run = partial(ORDEALS[chosen.of], Path(folder), commands, kills=chosen.kills, seed=chosen.seed)
         report = trio.run(run)
-    print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
+    print(f"{report}\nall checks passed after {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

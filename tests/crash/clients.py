@@ -24,7 +24,7 @@ KEYS_PENDING_MAX = 200
 
 @dataclass
 class Node:
-    """The node while it lives. Set this before killing it."""
+    """The node while it lives. Set this event before killing it."""
 
     exchange: Exchange
     public: Origin
@@ -51,7 +51,7 @@ class Node:
 
 @dataclass
 class Clients:
-    """All clients over all lives of the node. Work interrupted by a kill is continued in the next life."""
+    """All clients over all processes of the node. Work that a kill interrupts is continued with the next process."""
 
     rng: Random
     seen: Seen
@@ -60,7 +60,7 @@ class Clients:
     treasury: str
     """The account that is granted credits and whose keys are created and revoked."""
     pending: deque[tuple[str, str, bool]] = field(default_factory=deque)
-    """Idempotency keys without an outcome: key, target, whether it requests a refresh."""
+    """Idempotency keys without an outcome: the key, its target, and whether it requests a refresh."""
     _keys_made: int = 0
 
     async def plain(self, node: Node, life: Life) -> None:
@@ -79,7 +79,7 @@ class Clients:
         if status == 200 and used in (1, 5):
             life.charged(request_id, used, sent=sent)
             return
-        # A hit, a refusal, or a composite that was closed before its answer: certain.
+        # A hit, a refusal, or a composite that was closed before its answer: the final cost is certain.
         is_hit = status == 200 and envelope["cached"]
         assert used == (2 if status == 200 and not is_hit else 0)
         self.seen.counts["cached"] += is_hit
@@ -98,7 +98,7 @@ class Clients:
             await self.until_finished(node, *self.pending.popleft())
 
     async def until_finished(self, node: Node, key: str, target: str, no_cache: bool) -> None:
-        """Repeat the call until the key has its outcome; after a kill, the next life continues."""
+        """Repeat the call until the key has its outcome. After a kill, the next process continues."""
         try:
             while not await self._is_finished(node, key, target, no_cache):
                 self.seen.counts["retried"] += 1
@@ -108,7 +108,7 @@ class Clients:
             raise
 
     async def _is_finished(self, node: Node, key: str, target: str, no_cache: bool) -> bool:
-        """Make the call once, sometimes without the patience to wait for the answer."""
+        """Make the call once, sometimes disconnecting before the answer."""
         headers = {"cache_control": "no-cache"} if no_cache else {}
         hurry_s = self.rng.random() * 0.02 if self.rng.random() < 0.2 else PATIENCE_S
         with trio.move_on_after(hurry_s) as hurry:
@@ -125,10 +125,10 @@ class Clients:
         return True
 
     async def replay(self, node: Node, key: str) -> None:
-        """Check that an outcome, once seen, never changes, and that another request gets no part of it."""
+        """Check that an outcome never changes once it was seen, and that another request gets no part of it."""
         first = self.seen.finished[key]
         status, envelope = await node.ask(first.target, self.key, idempotency_key=key)
-        assert envelope.get("idempotent_replay") is True, f"{key} was forgotten: {envelope}"
+        assert envelope.get("idempotent_replay") is True, f"{key} was lost: {envelope}"
         assert (status, content_of(envelope), envelope["credits_used"]) == (first.status, first.content, 0)
         if self.rng.random() < 0.1:
             status, _ = await node.ask("/v1/github/profile?handle=somebody-else", self.key, idempotency_key=key)
@@ -148,7 +148,7 @@ class Clients:
     async def keying(self, node: Node, life: Life) -> None:
         """Create and revoke keys. A confirmed revocation must hold."""
         for record in await node.operate("key.list", self.admin_token, {"account": self.treasury}):
-            if record["revoked_at"] is None:  # the previous life ended between the two
+            if record["revoked_at"] is None:  # the previous process ended between the two
                 await node.operate("key.revoke", self.admin_token, {"key": record["id"]})
         while True:
             made = await node.operate("key.create", self.admin_token, {"account": self.treasury})

@@ -1,8 +1,8 @@
-"""A node is killed repeatedly during composites and batches: taken credits are used or refunded.
+"""A node is killed repeatedly during composites and batches. All credits that it took are used or refunded.
 
-Their legs are quick, fail, are cut or hang; clients disconnect at any moment, also from streams. At the end, each
-request was charged at most once, costs no more than was taken, and matches its answer if that was seen; no credits are
-held.
+The legs are fast, fail, are cut off or hang. Clients disconnect at any moment, also from streams. At the end, each
+request was charged at most once, costs no more than was taken, and matches its answer if that was received; no credits
+are held.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ TARGETS: Final = (
     "/v1/mastodon/profile/full?handle=u{}",
     "/v1/hackernews/omni-search?query=trio{}&threads=3",
 )
-"""Composites with fixed prices, with ranges, and with walks."""
+"""Composites with fixed prices, with price ranges, and with walks."""
 STATS: Final = "/v1/prism/post-stats"
 _POSTS: Final = ("https://mastodon.social/@u/{}", "https://news.ycombinator.com/item?id={}", "https://bit.ly/{}")
 
@@ -65,13 +65,13 @@ class Report:
     kills: int = 0
     recovered: int = 0
     proved: int = 0
-    """Responses whose price the ledger had to have."""
+    """The number of responses whose price must be in the ledger."""
     counts: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass
 class Load:
-    """The clients of one life of a node, which record their responses."""
+    """The clients of one process of a node, which record their responses."""
 
     exchange: Exchange
     public: Origin
@@ -114,8 +114,8 @@ class Load:
         return HttpCall("GET", self.public, self.rng.choice(TARGETS).format(number), headers)
 
 
-def fated(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
-    """An upstream whose answers come soon, late, never, as failures, or in halves."""
+def random_answers(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+    """An upstream whose answers arrive soon, late or never, or are failures or truncated."""
 
     def script(_asked: str) -> Told | None:
         dice, delay_s = rng.random(), rng.random() * 0.05
@@ -134,12 +134,12 @@ def fated(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
 
 
 async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
-    """Kill a node this many times under composites, and prove its ledger.
+    """Kill a node this many times during composites, and verify its ledger.
 
     The seed decides everything except the machine's timing.
     """
     rng, upstream, report = Random(seed), Upstream(), Report()
-    upstream.script = fated(Random(rng.random()), upstream)
+    upstream.script = random_answers(Random(rng.random()), upstream)
     exact, settling = dict[str, int](), dict[str, int]()
     place = Place(folder, commands, ENVIRON)
     with open_fleet(commands) as fleet:
@@ -165,7 +165,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> 
 def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settling: Mapping[str, int]) -> None:
     """Compare the ledger with the responses. A kill may have interrupted the settlement of those in `settling`."""
     taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
-    assert set(taken.values()) <= {1}, "nobody is charged twice"
+    assert set(taken.values()) <= {1}, "no request is charged twice"
     reserved = {entry.request_id: entry.amount for entry in entries if entry.kind == "deduction"}
     net = nets(entries)
     for request_id, used in net.items():
@@ -189,7 +189,7 @@ async def _recovered(place: Place, fleet: Fleet, report: Report) -> None:
 
 
 async def _killed(place: Place, fleet: Fleet, rng: Random, key: str, report: Report) -> Life:
-    """Run one life of a node under load, ended by SIGKILL."""
+    """Run one process of a node under load, ended by SIGKILL."""
     started = start(place, fleet)
     line = await started.listening()
     async with open_transport(max_connections=CLIENTS) as transport:

@@ -17,14 +17,14 @@ class NodeDied(Exception):
 
 
 class Mortal(Protocol):
-    """A node in one of its lives. Set this before killing it."""
+    """A running process of a node. Set this event before killing it."""
 
     exchange: Exchange
     is_killed: bool
 
 
 async def ask(node: Mortal, call: HttpCall) -> HttpAnswer:
-    """Return the answer to one call. Raises NodeDied; a broken connection of a living node is raised unchanged."""
+    """Return the answer to a call. Raises NodeDied; if the node lives, a broken connection is raised unchanged."""
     try:
         return await node.exchange(call, trio.current_time() + PATIENCE_S)
     except httpx.TransportError as exc:

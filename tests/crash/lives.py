@@ -1,4 +1,4 @@
-"""The lives of a node in crash tests: its start, waiting for remaining work, and verified deliveries."""
+"""The successive processes of a node in crash tests: their start, remaining work, and verified deliveries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 
 
 def start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
-    """A node whose clock is this far ahead, started once the previous one is recovered."""
+    """Start a node whose clock is this far ahead, once the previous one is recovered."""
     place.bury()
     pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
     environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}
@@ -38,7 +38,7 @@ async def settle(place: Place, fleet: Fleet, left: str, *values: float, ahead_s:
 
 
 def verified(request: bytes, secret: str) -> Any:
-    """Return the body of a delivery after checking its signature."""
+    """Return the body of a delivery after verifying its signature."""
     head, _, body = request.partition(b"\r\n\r\n")
     lines = head.decode().split("\r\n")[1:]
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}

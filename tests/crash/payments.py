@@ -1,8 +1,9 @@
-"""A node is killed repeatedly while Stripe reports payments: each purchase and reversal counts once.
+"""A node is killed repeatedly while Stripe reports payments: each purchase and each reversal counts once.
 
-Buyers begin purchases, and repeat unanswered requests. The stand-in for Stripe sends the events of each purchase: in
-any order, several at once, repeatedly, and until each was answered with 200. Meanwhile credits are spent. After each
-kill the store has every event that got its 200, and at the end the ledger, the purchases and the feed match the events.
+Buyers begin purchases, and repeat unanswered requests. The stand-in for Stripe sends the events of each purchase in any
+order, several concurrently, repeatedly, and until each was answered with 200. Meanwhile credits are spent. After each
+kill the store contains every event that was answered with 200. At the end the ledger, the purchases and the feed match
+the events.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Report:
 
 @dataclass
 class Load:
-    """All clients of one life of a node."""
+    """All clients of one process of a node."""
 
     exchange: Exchange
     public: Origin
@@ -68,11 +69,11 @@ class Load:
     rng: Random
     counts: Counter[str]
     unanswered: list[str]
-    """Idempotency keys of purchases whose beginning was not answered, to be repeated in the next life."""
+    """Idempotency keys of unanswered purchases, which are repeated with the next process."""
     is_killed: bool = False
 
     async def send(self) -> None:
-        """Send events like Stripe does, which sends again if it has not waited long enough."""
+        """Send events like Stripe, which sends an event again if its answer takes too long."""
         while True:
             id_ = self.stripe.pick()
             if id_ is None:
@@ -90,7 +91,7 @@ class Load:
     async def buy(self) -> None:
         """A buyer, who repeats a request under one idempotency key until there is a page to pay on.
 
-        A key left in use by a dead node is refused for a while, so every other purchase has a new key.
+        A key that a dead node leaves in use is refused for a while, so every other purchase has a new key.
         """
         is_refused = False
         while True:
@@ -116,7 +117,7 @@ class Load:
                 await trio.sleep(0.005)
 
     async def spend(self) -> None:
-        """Make calls paid with the purchased credits, as far as there are any."""
+        """Make calls that are paid with the purchased credits, while there are any."""
         while True:
             target = f"/v1/github/profile?handle=u{self.rng.getrandbits(40):x}"
             status, _ = await self._asked(HttpCall("GET", self.public, target, (("x-api-key", self.key),)))
@@ -134,8 +135,8 @@ class Load:
 
 
 @dataclass
-class Ordeal:
-    """A place, its nodes, and both sides of the shop through all lives."""
+class CrashRun:
+    """A place, its nodes, and both sides of the shop, for all processes of a node."""
 
     place: Place
     store_url: str
@@ -147,7 +148,7 @@ class Ordeal:
     _unanswered: list[str] = field(default_factory=list)
 
     async def live(self, *, to_the_end: bool = False) -> None:
-        """Run one life of a node, ended by SIGKILL at any moment, or once everything is bought and reported."""
+        """Run one process of a node. SIGKILL ends it at any moment, or once everything is bought and reported."""
         started = self._start()
         url = (await started.listening())["url"]
         async with open_transport(max_connections=SENDERS + BUYERS + 1) as transport, trio.open_nursery() as nursery:
@@ -176,7 +177,7 @@ class Ordeal:
         self.report.kills += 1
         with open_outsider(self.store_url) as store:
             counted = {id_ for (id_,) in store.run("SELECT id FROM payment_events")}
-        assert self.stripe.told.keys() <= counted, "an event that got its 200 was lost"
+        assert self.stripe.told.keys() <= counted, "an event that was answered with 200 was lost"
 
     async def _wait_quiet(self) -> None:
         with trio.fail_after(QUIET_S), open_outsider(self.store_url) as store:
@@ -185,7 +186,7 @@ class Ordeal:
                 await trio.sleep(0.02)
 
     def _start(self) -> Process:
-        """Start a node that finds the remaining work of the previous one at once: on a server, it checks often."""
+        """Start a node that finds the previous one's remaining work immediately. On a server, it checks often."""
         pace = None
         if not self.store_url.startswith("sqlite:"):
             pace = MembershipPace(beat_s=BEAT_S)
@@ -196,7 +197,7 @@ class Ordeal:
 
 
 async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
-    """Kill a node this many times while payments are reported, and prove the state.
+    """Kill a node this many times while payments are reported, and verify the state.
 
     The seed decides everything except the machine's timing.
     """
@@ -208,7 +209,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, sto
             _configure(place, url, egress, api_url)
             account = place.told("account", "create", "--name", "buyer", "--credits", "0")["id"]
             key = place.told("key", "create", "--account", account)["key"]
-            whole = Ordeal(place, url, fleet, rng, key, Stripe(rng))
+            whole = CrashRun(place, url, fleet, rng, key, Stripe(rng))
             for _ in range(kills):
                 await whole.live()
             await whole.live(to_the_end=True)
@@ -240,12 +241,12 @@ def check(store: Outsider, account: str, stripe: Stripe) -> None:
     rows = store.run("SELECT id, reversed, taken_back FROM pack_purchases WHERE paid_at IS NOT NULL")
     assert {purchase: reversed_ for purchase, reversed_, _ in rows} == due
     known = {id_ for (id_,) in store.run("SELECT id FROM pack_purchases")}
-    assert not known & {purchase for purchase, one in stripe.reversed.items() if one is None}, "nobody can pay these"
+    assert not known & {purchase for purchase, one in stripe.reversed.items() if one is None}, "they cannot be paid"
     entries = read_entries(store.run)
     bought = [entry.amount for entry in entries if entry.description == "Credit pack starter"]
     assert bought == [CREDITS] * len(due)
     told = store.run("SELECT subject_id FROM events WHERE type = 'billing.pack_purchased'")
-    assert sorted(purchase for (purchase,) in told) == sorted(due), "the feed tells of each once"
+    assert sorted(purchase for (purchase,) in told) == sorted(due), "the feed has one event for each"
     spent = sum(cost for request, cost in nets(entries).items() if not request.startswith("reversal_"))
     taken_back = sum(taken for *_, taken in rows)
     assert taken_back <= sum(due.values())

@@ -1,4 +1,4 @@
-"""One node, killed repeatedly under mixed load and during its starts, with a proof of its ledger at the end."""
+"""One node, killed repeatedly under mixed load and while it starts. At the end its ledger is verified."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Report:
 
 
 @dataclass
-class Ordeal:
-    """A place, its node and its clients through all lives."""
+class CrashRun:
+    """A place, its node and its clients, for all processes of the node."""
 
     place: Place
     fleet: Fleet
@@ -71,7 +71,7 @@ class Ordeal:
     report: Report = field(default_factory=Report)
 
     async def kill_once(self) -> None:
-        """Run one life, which ends during the start or under load."""
+        """Run one process, which is killed while it starts or under load."""
         started = self._start()
         if self.rng.random() < DURING_START:
             await trio.sleep(self.rng.random() * START_S_MAX)
@@ -84,7 +84,7 @@ class Ordeal:
         self.report.kills += 1
 
     def _start(self) -> Process:
-        """Start a node that finds the remaining work of the previous one at once: on a server, it checks often."""
+        """Start a node that finds the previous one's remaining work immediately. On a server, it checks often."""
         self.place.bury()
         pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
         return self.fleet.start(self.place.config, self._environ, pace=pace)
@@ -104,13 +104,13 @@ class Ordeal:
         self.clients.seen.end(life)
 
     async def _until_answered(self, wanted: int) -> None:
-        """Wait until clients have counted this much, however slow or quick the machine is."""
+        """Wait until clients have counted this much, whatever the speed of the machine."""
         with trio.move_on_after(SLOW_S):
             while self.clients.seen.counts.total() < wanted:  # noqa: ASYNC110 - clients count, and set no event
                 await trio.sleep(0.005)
 
     async def finish(self) -> None:
-        """Run the last life: every key gets its outcome and repeats it; then the node is killed once more."""
+        """Run the last process: every key gets its outcome and repeats it. Then the node is killed once more."""
         started = self._start()
         async with self._open_node(started) as node:
             for work in list(self.clients.pending):
@@ -131,7 +131,7 @@ class Ordeal:
             yield node
 
     async def _recovered(self, node: Node) -> None:
-        """Check that open charges are refunded: before a file's owner serves, and soon by a node of a server."""
+        """Check that open charges are refunded: in a file before its owner serves, and on a server soon after."""
         with trio.fail_after(RECOVERED_S):
             while await self._held(node) != [0, 0]:
                 assert engine() != "sqlite"
@@ -141,7 +141,7 @@ class Ordeal:
         return [account["held"] for account in await node.operate("account.list", self.clients.admin_token, {})]
 
     async def verify(self) -> None:
-        """Run the operator's proof, on the store as the kill has left it."""
+        """Run the operator's verification on the store as the kill has left it."""
         verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
 
@@ -162,7 +162,7 @@ class Ordeal:
         assert used == {self.account: sum(net.values())}
         assert seen.granted <= accounts[self.clients.treasury] <= seen.perhaps_granted
         assert owners == {one.request_id: one.status for one in seen.finished.values()}
-        assert lost == [], "a claim and its text are one transaction"
+        assert lost == [], "a claim and its text are stored in one transaction"
 
     @property
     def _environ(self) -> dict[str, str]:
@@ -176,13 +176,13 @@ async def _until_it_dies(work: Callable[[Node, Life], Awaitable[None]], node: No
         return
 
 
-def moody(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
-    """An upstream that is slow, sometimes fails, and does not know every profile."""
+def unreliable(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+    """An upstream that is slow, sometimes fails, and does not have every profile."""
 
     def script(asked: str) -> Told | None:
         delay_s, dice = rng.random() * 0.03, rng.random()
         is_part = "code" in asked and not asked.endswith("/code")
-        if dice < (0.6 if is_part else 0.08):  # so that some composites mostly lack legs
+        if dice < (0.6 if is_part else 0.08):  # so that some composites lack most of their legs
             return Told(500, b"{}", delay_s=delay_s)
         if dice > 0.95 and "/users/" in asked:
             return Told(404, b"{}", delay_s=delay_s)
@@ -206,13 +206,13 @@ async def ordeal(
     tell: Callable[[str], None] = print,
     is_enough: Callable[[Report], bool] = at_once,
 ) -> Report:
-    """Kill a node this many times, and then until `is_enough`, and prove its ledger.
+    """Kill a node this many times, and then until `is_enough`. Verify its ledger.
 
     The seed decides everything except the machine's timing.
     """
     tell(f"seed {seed}, {kills} kills")
     rng, upstream = Random(seed), Upstream()
-    upstream.script = moody(Random(rng.random()), upstream)
+    upstream.script = unreliable(Random(rng.random()), upstream)
     with open_fleet(commands) as fleet:
         async with open_upstream(upstream) as egress:
             place = Place(folder, commands, ENVIRON)
@@ -231,9 +231,9 @@ async def ordeal(
     return run.report
 
 
-def _prepare(place: Place, fleet: Fleet, rng: Random) -> Ordeal:
+def _prepare(place: Place, fleet: Fleet, rng: Random) -> CrashRun:
     account, key = place.new_key(balance=BALANCE)
     treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
     token = load_secret(ENVIRON, place.database.parent).admin_token
     clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
-    return Ordeal(place, fleet, clients, rng, account)
+    return CrashRun(place, fleet, clients, rng, account)

@@ -1,4 +1,4 @@
-"""The answers that clients saw from a node that dies repeatedly, compared with the store at the end."""
+"""The answers that clients received from a node that dies repeatedly, compared with the store at the end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ VARYING = ("credits_used", "credits_remaining", "idempotent_replay")
 
 @dataclass
 class Life:
-    """The answers to plain calls of one life of the node, in order of arrival.
+    """The answers to plain calls of one process of the node, in order of arrival.
 
     A plain call is settled after its answer, and the store keeps the order of its writes. When a call that was sent
-    after an answer has been charged, that answer's settlement is therefore durable. `sure` counts the answers proved in
-    this way.
+    after an answer has been charged, that answer's settlement is therefore durable. `sure` counts the answers whose
+    settlement is proved in this way.
     """
 
     answers: list[tuple[str, int]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Finished:
 
     @property
     def is_paid(self) -> bool:
-        """Return whether it must have been charged: a success that did not come from the cache."""
+        """Return whether it must have been charged: it is a success that is not from the cache."""
         return self.status == 200 and not self.content["cached"]
 
 
@@ -54,7 +54,7 @@ class Seen:
 
     exact: dict[str, int] = field(default_factory=dict)
     settling: dict[str, int] = field(default_factory=dict)
-    """Requests whose settlement a kill may have interrupted: paid as answered, or refunded."""
+    """Requests whose settlement a kill may have interrupted: either paid as answered, or refunded."""
     finished: dict[str, Finished] = field(default_factory=dict)
     granted: int = 0
     perhaps_granted: int = 0
@@ -62,7 +62,7 @@ class Seen:
     counts: Counter[str] = field(default_factory=Counter)
 
     def end(self, life: Life) -> None:
-        """Take over the records of a life that is over."""
+        """Take over the records of a process that has ended."""
         self.exact |= dict(life.answers[: life.sure])
         self.settling |= dict(life.answers[life.sure :])
 
@@ -78,18 +78,18 @@ def content_of(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_costs(seen: Seen, net: dict[str, int], partial: dict[str, int]) -> None:
-    """Compare with the ledger: `net` is the cost of each request, `partial` those that cost less than was taken."""
+    """Compare with the ledger. `net` is the cost of each request; `partial` has those that cost less than was taken."""
     for request_id, used in seen.exact.items():
         assert net.get(request_id, 0) == used, f"{request_id} answered {used} and cost {net.get(request_id, 0)}"
     for request_id, used in seen.settling.items():
         assert net.get(request_id, 0) in (0, used), f"{request_id} answered {used} and cost {net[request_id]}"
     owners = [one.request_id for one in seen.finished.values()]
-    assert len(owners) == len(set(owners)), "two keys never share a request"
+    assert len(owners) == len(set(owners)), "each request belongs to one key"
     paid = {one.request_id for one in seen.finished.values() if one.is_paid}
-    assert all(net.get(owner, 0) > 0 for owner in paid), "each finished key was paid"
+    assert all(net.get(owner, 0) > 0 for owner in paid), "each finished key must be paid"
     assert all(net.get(owner, 0) == 0 for owner in owners if owner not in paid)
-    # The others had no visible answer. Only a composite that was partly refunded before its answer was lost may have
-    # cost anything.
+    # The remaining requests had no visible answer. Among them, only a composite that was partly refunded before its
+    # answer was lost may have a cost.
     answered = seen.exact.keys() | seen.settling.keys() | set(owners)
     lost = {request_id for request_id, cost in net.items() if cost and request_id not in answered}
     assert lost <= partial.keys(), f"paid and never answered: {sorted(lost - partial.keys())}"

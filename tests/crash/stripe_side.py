@@ -1,4 +1,4 @@
-"""Stripe's side of payments: its events for each payment, and those accepted with a 200."""
+"""Stripe's side of payments: the events of each payment, and the events that were accepted with a 200."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from tests.fakes.stripe_stand_in import charge, dispute, event, session
 
 Things: TypeAlias = Sequence[tuple[str, dict[str, Any]]]
-"""The type of each event, and its object."""
+"""The type of each event, and the object that it describes."""
 CREDITS: Final = 1_000
 FATES: Final[Sequence[tuple[int, Callable[[str, str], Things]]]] = (
     (0, lambda _purchase, _payment: ()),
@@ -27,7 +27,7 @@ FATES: Final[Sequence[tuple[int, Callable[[str, str], Things]]]] = (
         ],
     ),
 )
-"""The credits of a paid purchase whose payment is reversed in the end, with the events after the first one."""
+"""The credits of a paid purchase whose payment is reversed at the end, with the events after the first one."""
 ABANDONED: Final = "checkout.session.expired"
 
 
@@ -40,7 +40,7 @@ def _dispute(payment: str, *standings: str) -> Things:
 
 @dataclass
 class Stripe:
-    """Stripe's side: the purchases that it knows of, their events without a 200, and those that have one."""
+    """Stripe's side: its purchases, the events without a 200, and the accepted events."""
 
     rng: Random
     waiting: dict[str, bytes] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class Stripe:
             self.waiting[id_] = event(type_, thing, id_)
 
     def pick(self) -> str | None:
-        """Return an event to send: mostly one without a 200, even if another task is sending it."""
+        """Return an event to send. It is usually one without a 200, even if another task is sending it."""
         known = self.told if not self.waiting or self.rng.random() < 0.2 else self.waiting
         return self.rng.choice(list(known)) if known else None
 
     def took(self, id_: str) -> None:
-        """Record that an event got its 200."""
+        """Record that an event was answered with 200."""
         if (body := self.waiting.pop(id_, None)) is not None:
             self.told[id_] = body
 

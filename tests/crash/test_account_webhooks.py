@@ -1,4 +1,4 @@
-"""A node with account webhooks under repeated SIGKILL: each event is in one batch, which is delivered."""
+"""A node with account webhooks under repeated SIGKILL: each event is in exactly one batch, which is delivered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEFT: Final = (
     "+ (SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
     "WHERE feeds.last_pos > account_webhooks.pos)"
 )
-"""Return the runs, batches and deliveries that are still to come."""
+"""Return the runs, batches and deliveries that are still expected."""
 MONITOR: Final = {
     "recipe": "github/profile",
     "params": {"handle": "octocat"},
@@ -33,11 +33,11 @@ MONITOR: Final = {
     "run_now": True,
     "track": {"metrics": ["author.followers"]},
 }
-"""Its run fails, because there is no upstream, and costs nothing; the feed reports it."""
+"""Return a Monitor whose run fails for free, because there is no upstream. The feed reports the failure."""
 
 
 async def test_each_event_of_a_killed_node_is_delivered_in_one_batch(tmp_path: Path, commands: Commands) -> None:
-    """Goal: no event is lost or queued twice, and batches are in the order of the feed, at any SIGKILL."""
+    """Goal: at any SIGKILL, no event is lost or queued twice, and batches are in the order of the feed."""
     rng = Random(11)
     with trio.fail_after(240), open_fleet(commands) as fleet:
         async with open_upstream_server(always(reply(b"taken"))) as receiver:
@@ -56,16 +56,16 @@ async def test_each_event_of_a_killed_node_is_delivered_in_one_batch(tmp_path: P
     with open_outsider(place.store_url) as store:
         happened = [id_ for (id_,) in store.run("SELECT id FROM events WHERE account_id = ? ORDER BY pos", account)]
     batches = {batch["id"]: [event["id"] for event in batch["events"]] for batch in received}
-    assert len(happened) >= KILLS * 3, "it was killed while things happened"
+    assert len(happened) >= KILLS * 3, "the node was killed while events were written"
     assert [event for _, events in sorted(batches.items()) for event in events] == happened
     for batch in received:
-        assert [event["id"] for event in batch["events"]] == batches[batch["id"]], "the same bytes each time"
+        assert [event["id"] for event in batch["events"]] == batches[batch["id"]], "repeated with the same bytes"
 
 
 async def _killed(
     place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random, *, is_first: bool
 ) -> None:
-    """Run one life of a node with Monitors, killed at any moment after a few runs."""
+    """Run one process of a node with Monitors, killed at any moment after a few runs."""
     node = start(place, fleet)
     url = (await node.listening())["url"]
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:

@@ -1,6 +1,6 @@
-"""A node that is killed again and again under mixed load: no double charge, no lost outcome, sound books throughout.
+"""A node that is killed repeatedly under mixed load: no double charge, no lost outcome, and a sound ledger.
 
-A failure prints its seed; `python -m tests.crash --seed N --kills M` runs it again, or for longer.
+A failure prints its seed; `python -m tests.crash --seed N --kills M` repeats the run, or a longer one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TO_HAPPEN = (
     "plain 502",
     "plain 404",
 )
-"""The events that depend on a machine's timing; killing continues until all have happened."""
+"""The events that depend on a machine's timing. Kills continue until all of them have happened."""
 
 
 def has_met_all(report: Report) -> bool:
-    """Return whether the kills hit calls in progress, and clients have seen every case."""
+    """Return whether the kills interrupted calls in progress, and clients have met every case."""
     return report.recovered > KILLS and all(report.counts[happened] >= OFTEN for happened in TO_HAPPEN)
 
 

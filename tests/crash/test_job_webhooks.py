@@ -1,4 +1,4 @@
-"""A node with job webhooks under repeated SIGKILL: each end is delivered, as one delivery."""
+"""A node with job webhooks under repeated SIGKILL: the end of each job is delivered once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(asked: str) -> Told:
 
 
 async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path, commands: Commands) -> None:
-    """Goal: at any SIGKILL, a job that ended has one delivery, which arrives; others have none."""
+    """Goal: at any SIGKILL, a job that has ended has one delivery, which arrives; other jobs have none."""
     rng, begun = Random(7), list[str]()
     upstream = Upstream()
     upstream.script = page
@@ -54,13 +54,13 @@ async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path
                 _check(place)
             await settle(place, fleet, LEFT)
             told = {job["job_id"]: job for job in (verified(one, SECRET) for one in receiver.requests)}
-    assert set(begun) <= set(told), "each job whose beginning was answered has told of its end"
+    assert set(begun) <= set(told), "the end of each confirmed job was delivered"
     assert {job["status"] for job in told.values()} == {"completed"}
     _check(place)
 
 
 async def _killed(place: Place, fleet: Fleet, receiver: UpstreamServer, key: str, rng: Random) -> list[str]:
-    """Run one life of a node, killed at any moment after a few jobs. Return the jobs begun."""
+    """Run one process of a node, killed at any moment after a few jobs. Return the jobs that were started."""
     node = start(place, fleet)
     url = (await node.listening())["url"]
     begun = list[str]()
@@ -81,7 +81,7 @@ def _batch(receiver: UpstreamServer, number: int) -> dict[str, Any]:
 
 
 def _check(place: Place) -> None:
-    """Check that the end of a job and its delivery were one transaction: no job has one without the other, or two."""
+    """Check that the end of a job and its delivery were one transaction: each ended job has exactly one delivery."""
     sql = """
         SELECT jobs.id, jobs.finished_at IS NOT NULL,
                (SELECT COUNT(*) FROM deliveries WHERE deliveries.monitor_id = jobs.id) FROM jobs

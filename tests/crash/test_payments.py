@@ -1,4 +1,4 @@
-"""Payments under SIGKILL on both engines; `python -m tests.crash --of payments --seed N` runs a failure again."""
+"""Payments under SIGKILL on both engines. `python -m tests.crash --of payments --seed N` repeats a failed run."""
 
 from __future__ import annotations
 

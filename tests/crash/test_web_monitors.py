@@ -1,4 +1,4 @@
-"""A node with web monitors under repeated SIGKILL: each check is charged once, and reported once."""
+"""A node with web monitors under repeated SIGKILL: each check is charged once and reported once."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def pages() -> Any:
 async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path: Path, commands: Commands) -> None:
     """Goal: at any SIGKILL, a check that read its page costs 2 credits, and each check is reported by one event.
 
-    Checks that did not read their page cost nothing. Method: each life's clock is one cadence ahead of the last one, so
-    that all checks run.
+    Checks that did not read their page are free. Method: each process has a clock that is one cadence ahead of the
+    previous one, so that all checks run.
     """
     rng, upstream = Random(11), Upstream()
     upstream.script = pages()
@@ -74,7 +74,7 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
                 await trio.sleep(rng.random() * 1.5)
                 fleet.kill(node)
                 met += _open_charges(place)
-            for calm in (life, life + 1):  # so that each page is read twice, whatever the kills have hit
+            for calm in (life, life + 1):  # so that each page is read twice, whatever the kills interrupt
                 ahead_s = calm * CADENCE_S
                 await settle(place, fleet, LEFT, time() + ahead_s, ahead_s=ahead_s)
     _check(place, account)
@@ -82,7 +82,7 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
 
 
 async def _made(place: Place, fleet: Fleet, key: str) -> None:
-    """Create monitors of all pages, each with a first check in progress when the node is killed."""
+    """Create monitors of all pages. The first check of each is in progress when the node is killed."""
     node = start(place, fleet)
     url = (await node.listening())["url"]
     async with httpx.AsyncClient(base_url=url, headers={"x-api-key": key}, timeout=30) as client:
@@ -94,7 +94,7 @@ async def _made(place: Place, fleet: Fleet, key: str) -> None:
 
 
 def _open_charges(place: Place) -> int:
-    """Return the checks that were paid for and in progress when the node was killed."""
+    """Return the checks that were paid and in progress when the node was killed."""
     place.bury()
     with open_outsider(place.store_url) as store:
         return int(store.run("SELECT COUNT(*) FROM charges")[0][0])
@@ -121,9 +121,9 @@ def _check(place: Place, account: str) -> None:
         elif CHANGING in web and monitor in seen:
             due["web.changed", run] += 1
         seen |= {monitor} if status == "ok" else set()
-    assert told == due, "each change and each failure is told once, and nothing else is"
+    assert told == due, "only changes and failures are reported, each of them once"
     assert {kind for kind, _ in due} == {"web.changed", "web.check_failed"}
-    assert Counter(net for net in nets(entries).values() if net) == {CHECK_CREDITS: done}, "each check is paid once"
+    assert Counter(net for net in nets(entries).values() if net) == {CHECK_CREDITS: done}, "each check is charged once"
     taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
     assert set(taken.values()) == {1}
     assert balance == BALANCE - CHECK_CREDITS * done

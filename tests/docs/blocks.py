@@ -1,7 +1,7 @@
 """The shell blocks of a Markdown file, and the commands in them.
 
-A fenced block with the info string `sh` contains commands for the reader; its syntax is checked, its curl calls are
-made. `sh test` blocks are also run, all blocks of a file as one script. In a `console` block, lines after `$ ` are
+A fenced block with the info string `sh` contains commands for the reader. Its syntax is checked, and its curl calls are
+made. `sh test` blocks are also run: all blocks of a file form one script. In a `console` block, lines after `$ ` are
 commands, and the other lines are their output.
 """
 
@@ -24,7 +24,7 @@ _ENDS = frozenset({"done", "fi", "for", "esac"})
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block's info string, its shell text, and for a command of a `console` block its output."""
+    """A block's info string and shell text. For a command of a `console` block, also the command's output."""
 
     info: tuple[str, ...]
     text: str
@@ -38,14 +38,14 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One simple command: its words without redirections, and the comment at the end of its line."""
+    """A simple command: its words without redirections, and the comment at the end of its line."""
 
     words: tuple[str, ...]
     comment: str = ""
 
 
 def shell_blocks(file: Path) -> Iterator[Block]:
-    """The shell blocks of a file, in order; a `console` block gives one for each command."""
+    """Return the shell blocks of a file, in order. Each command of a `console` block is a separate block."""
     for found in FENCE.finditer(file.read_text()):
         info = tuple(found["info"].split())
         body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
@@ -57,7 +57,7 @@ def shell_blocks(file: Path) -> Iterator[Block]:
 
 
 def commands(text: str) -> Iterator[Command]:
-    """Every simple command of a script, including those inside `$(...)`."""
+    """Yield every simple command of a script, including commands inside `$(...)`."""
     without_documents = _HEREDOC.sub("", text)
     for line in without_documents.replace("\\\n", " ").splitlines():
         code, comment = _split_comment(line)
@@ -66,7 +66,7 @@ def commands(text: str) -> Iterator[Command]:
 
 
 def _split_comment(line: str) -> tuple[str, str]:
-    """Cut a comment, which starts at a `#` outside quotes after a space."""
+    """Remove a comment, which starts at a `#` outside quotes after a space."""
     quote = ""
     for at, char in enumerate(line):
         if quote:
@@ -79,7 +79,7 @@ def _split_comment(line: str) -> tuple[str, str]:
 
 
 def _simple(code: str) -> Iterator[list[str]]:
-    """The words of each simple command: split at operators, without redirections."""
+    """Return the words of each simple command: split at operators, without redirections."""
     lexer = shlex.shlex(code, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""

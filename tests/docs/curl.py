@@ -1,8 +1,8 @@
-"""Documented curl calls, made to the test's own node, which replaces every URL and key in the documents.
+"""Documented curl calls, made to the test's own node, whose URL and keys replace all URLs and keys in the documents.
 
 `$CURSOR` and `$ETAG` are the last response's `next_cursor` and `ETag`; `$MONITOR`, `$COHORT` and `$QUERY` are the last
-ones created. A long-poll waits one second here, and only the first event of an endless stream is read. A Monitor run
-or a cohort query that a call started has ended before the next call.
+created ones. A long-poll waits one second here, and only the first event of an endless stream is read. The next call
+waits for the end of a Monitor run or a cohort query that a call has started.
 """
 
 import re
@@ -50,7 +50,7 @@ def read_call(words: Sequence[str]) -> Call:
     """Parse the words of a curl line.
 
     Raises:
-        NotUnderstood: it has an unknown option, or no URL.
+        NotUnderstood: The line has an unknown option, or no URL.
     """
     made, rest = Call(), list(words[1:])
     while rest:
@@ -71,7 +71,7 @@ def read_call(words: Sequence[str]) -> Call:
         elif word not in _FLAGS:
             raise NotUnderstood(word)
     if not made.path:
-        raise NotUnderstood("no address")
+        raise NotUnderstood("no URL")
     return made
 
 

@@ -31,7 +31,7 @@ def digest() -> str:
 
 
 def landing_shot(browser: Browser, node: Served) -> bytes:
-    """The landing page as PNG, with its digest."""
+    """Return the landing page as PNG, with its digest."""
     with visiting(browser, LOOK) as visit:
         visit.page.goto(node.url)
         shot = visit.page.screenshot()

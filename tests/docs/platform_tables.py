@@ -1,4 +1,4 @@
-"""The tables of platforms in the documents, from declarations; `python -m tests.docs.platform_tables` writes them.
+"""The tables of platforms in the documents, from declarations. `python -m tests.docs.platform_tables` writes them.
 
 A table is between two comments, `<!-- name: made -->` and `<!-- name: end -->`.
 """
@@ -14,11 +14,11 @@ from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CONTACT = "contact"
-"""The operator's own contact, which is plain text in the settings."""
+"""The placeholder for the operator's own contact, which is not a secret in the settings."""
 
 
 def endpoints_table() -> Iterator[str]:
-    """The platforms with their endpoints, and the parameters of those that read any host."""
+    """Return the platforms with their endpoints, and the parameters of platforms that read any host."""
     yield "| platform | endpoints | of any |"
     yield "|---|---|---|"
     for platform in load_platforms():
@@ -32,7 +32,7 @@ def _hosts(platform: Platform) -> list[str]:
 
 
 def credentials_table() -> Iterator[str]:
-    """The platforms that use credentials, and the endpoints that need them."""
+    """Return the platforms that use credentials, and the endpoints that need them."""
     yield "| platform | settings | endpoints that need them |"
     yield "|---|---|---|"
     for platform in load_platforms():
@@ -57,7 +57,7 @@ def with_table(text: str, name: str, lines: Iterator[str]) -> str:
     """Replace a table in the text of a document with these lines."""
     begin, end = f"<!-- {name}: made -->", f"<!-- {name}: end -->"
     found = re.search(f"(?<={re.escape(begin)}\n).*(?={re.escape(end)})", text, re.DOTALL)
-    assert found is not None, f"the table of {name} has no place"
+    assert found is not None, f"the table of {name} is missing in the document"
     return text[: found.start()] + "".join(f"{line}\n" for line in lines) + text[found.end() :]
 
 

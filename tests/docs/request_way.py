@@ -74,7 +74,7 @@ text { font: 13px Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-seri
 
 
 def shown(step: Step) -> str:
-    """The name of a step without its module: a class, a function, or a class with a method."""
+    """Return the name of a step without its module: a class, a function, or a class with a method."""
     parts = step.name.split(".")
     first = next((place for place, part in enumerate(parts) if part[0].isupper()), len(parts) - 1)
     return ".".join(parts[first:])

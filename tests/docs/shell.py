@@ -21,19 +21,19 @@ def flaw(words: Sequence[str]) -> str | None:
     """Return the problem of a command; None if there is none."""
     name, arguments = words[0], list(words[1:])
     if name == "sluice":
-        return _flaw_of_sluice(cli, arguments)
+        return _sluice_problem(cli, arguments)
     if name.startswith((".", "bench/", "tests/")) and name != ".":
         return None if (PROJECT / name).exists() or name.startswith(".venv/") else f"there is no {name}"
     if name not in KNOWN.split():
         return f"{name} is a program that the documents' test does not know"
     if name in ("python", "python3"):
-        return _flaw_of_python(arguments)
+        return _python_problem(arguments)
     if name == "pip" and not _INSTALL.fullmatch(" ".join(words)):
         return "not a known way to install"
     return None
 
 
-def _flaw_of_python(arguments: list[str]) -> str | None:
+def _python_problem(arguments: list[str]) -> str | None:
     if arguments[:1] != ["-m"]:
         return None
     if arguments[1:2] == ["pip"]:
@@ -45,7 +45,7 @@ def _flaw_of_python(arguments: list[str]) -> str | None:
     return None if found else f"there is no module {arguments[1]}"
 
 
-def _flaw_of_sluice(command: click.Command, arguments: list[str]) -> str | None:
+def _sluice_problem(command: click.Command, arguments: list[str]) -> str | None:
     """Parse like click, but accept any text as a value, because documents use placeholders for numbers."""
     if arguments in (["--help"], ["--version"]):
         return None
@@ -58,7 +58,7 @@ def _flaw_of_sluice(command: click.Command, arguments: list[str]) -> str | None:
         if not rest:
             return f"{command.name} needs a command"
         inner = command.get_command(context, rest[0])
-        return _flaw_of_sluice(inner, rest[1:]) if inner else f"there is no command {rest[0]}"
+        return _sluice_problem(inner, rest[1:]) if inner else f"there is no command {rest[0]}"
     if rest:
         return f"{rest[0]} is one argument too many"
     missing = [

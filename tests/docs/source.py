@@ -28,7 +28,7 @@ class Module:
 
 @cache
 def modules() -> dict[str, Module]:
-    """Every module of the program by dotted name."""
+    """Return every module of the program by dotted name."""
     files = (file for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py")))
     return {module.name: module for module in map(_parsed, files)}
 
@@ -41,7 +41,7 @@ def _parsed(file: Path) -> Module:
 
 @cache
 def imports_of(name: str) -> frozenset[str]:
-    """The program's modules that a module imports, anywhere in its text."""
+    """Return the program's modules that a module imports, anywhere in its text."""
     found = set()
     for node in ast.walk(modules()[name].tree):
         if isinstance(node, ast.Import):
@@ -54,7 +54,7 @@ def imports_of(name: str) -> frozenset[str]:
 
 @cache
 def importers() -> dict[str, list[str]]:
-    """The importers of each module. A package counts as imported only if its own names are."""
+    """Return the importers of each module. A package counts as imported only if its own names are imported."""
     found: dict[str, list[str]] = {name: [] for name in modules()}
     for name in modules():
         for imported in sorted(imports_of(name)):
@@ -96,18 +96,18 @@ def _named(owner: ast.AST | None, name: str) -> ast.AST | None:
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """The names and attributes used in a piece of code."""
+    """Return the names and attributes that are used in a piece of code."""
     found = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     return found | {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
 
 
 def functions(tree: ast.Module) -> Iterator[Function]:
-    """Every function and method, including nested ones."""
+    """Yield every function and method, including nested ones."""
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Every docstring with its line: of modules, classes, functions and attributes."""
+    """Yield every docstring with its line: of modules, classes, functions and attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value

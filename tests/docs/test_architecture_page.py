@@ -18,7 +18,7 @@ _LINE = re.compile(r"(?P<indent> *)(?P<names>\S+) +(?P<module>\S+)(?: +by (?P<by
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One line of a diagram: its indentation, its name, and the name that its caller uses."""
+    """A line of a diagram: its indentation, its name, and the name that its caller uses."""
 
     caller: str | None
     name: str
@@ -50,7 +50,7 @@ of_each_arrow = pytest.mark.parametrize("arrow", ARROWS, ids=str)
 
 def module_of(dotted: str) -> str:
     found = split(dotted)
-    assert found is not None, f"{dotted} is in no module"
+    assert found is not None, f"{dotted} is not in any module"
     return found[0]
 
 
@@ -72,14 +72,14 @@ class Named:
 
 @cache
 def walk_through(caller: str) -> list[Named]:
-    """The names in a caller's code in order of use, including those in local functions of its module."""
+    """Return the names in a caller's code in order of use, including names in local functions of its module."""
     start = definition(caller)
     assert start is not None, f"{caller} does not exist"
     return list(_names_of(start, functions_of(module_of(caller)), frozenset({caller.rpartition(".")[2]})))
 
 
 def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[str]) -> Iterator[Named]:
-    """Depth first; a call comes after its arguments."""
+    """Walk depth first. A call comes after its arguments."""
     parts = [*node.args, *node.keywords, node.func] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
     for part in parts:
         yield from _names_of(part, own, within)
@@ -92,7 +92,7 @@ def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[s
             yield from _names_of(function, own, within | {name})
 
 
-def test_rooms_match_folders() -> None:
+def test_listed_folders_match_folders() -> None:
     folders = {name.replace(".", "/") for name, module in modules().items() if module.is_package}
     a_platforms = {folder for folder in folders if folder.startswith(("upstreams/platforms/", "upstreams/sandbox/"))}
     assert sorted(ROOMS) == sorted(folders - a_platforms - {"gateway"})
@@ -143,12 +143,12 @@ def test_callers_call_what_the_diagram_says(arrow: Shown) -> None:
 
 
 def plain(name: str) -> str:
-    """The forms of a name as type and attribute: `BeginRead` is stored as `_begin_read`."""
+    """Return the forms of a name as type and attribute: `BeginRead` is stored as `_begin_read`."""
     return name.replace("_", "").lower()
 
 
 def test_calls_of_a_caller_are_in_order() -> None:
-    """Goal: the real order. Method: the second of two neighbours is used after the first at least once."""
+    """Goal: the order is real. Method: the second of two adjacent lines is used after the first at least once."""
     wrong = []
     for picture in PICTURES:
         for caller in {line.caller for line in picture if line.caller is not None}:

@@ -41,7 +41,7 @@ of_each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 
 
 def blocks_of(document: Path) -> Iterator[tuple[str, str]]:
-    """The language and the text of each block."""
+    """Return the language and the text of each block."""
     for found in FENCE.finditer(document.read_text()):
         language = (found["info"].split() or ["none"])[0]
         yield language, re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
@@ -56,8 +56,8 @@ def test_tests_that_run_code_blocks_exist() -> None:
     assert [file for files in RUN_BY.values() for file in files.split() if not (PROJECT / file).is_file()] == []
 
 
-def flaw_of_settings(text: str, folder: Path) -> str | None:
-    """Why a node would reject these settings, with the defaults for the rest."""
+def settings_problem(text: str, folder: Path) -> str | None:
+    """Return why a node would reject these settings, with the defaults for all others; None if it accepts them."""
     file = folder / "config.toml"
     file.write_text(text)
     named = dict.fromkeys(re.findall(r'_env = "(\w+)"', text), "secret")
@@ -71,11 +71,11 @@ def flaw_of_settings(text: str, folder: Path) -> str | None:
 @of_each_document
 def test_documented_settings_are_accepted(document: Path, tmp_path: Path) -> None:
     settings = [text for language, text in blocks_of(document) if language == "toml"]
-    assert [wrong for text in settings if (wrong := flaw_of_settings(text, tmp_path))] == []
+    assert [wrong for text in settings if (wrong := settings_problem(text, tmp_path))] == []
 
 
 def test_invalid_documented_setting_is_detected(tmp_path: Path) -> None:
-    wrong = flaw_of_settings("[server]\nworker = 4\n", tmp_path)
+    wrong = settings_problem("[server]\nworker = 4\n", tmp_path)
     assert wrong is not None
     assert "server.workers" in wrong
 
@@ -95,7 +95,7 @@ def test_documented_redis_settings_are_accepted(tmp_path: Path) -> None:
 
 
 def test_documented_nginx_settings_are_accepted(tmp_path: Path) -> None:
-    """Method: nginx parses them; `ssl` is removed, because the certificate is the reader's."""
+    """Method: nginx parses them. `ssl` is removed, because the reader supplies the certificate."""
     (text,) = blocks_in("many-nodes.md", "nginx")
     file, paths = tmp_path / "nginx.conf", ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in paths)
@@ -107,7 +107,7 @@ def test_documented_nginx_settings_are_accepted(tmp_path: Path) -> None:
 
 
 def json_in(document: Path) -> Iterator[str]:
-    """JSON blocks, request bodies, and JSON within sentences."""
+    """Yield JSON blocks, request bodies, and JSON within sentences."""
     text = document.read_text()
     yield from (block for language, block in blocks_of(document) if language == "json")
     yield from re.findall(r"(?:-d|--json) '(\{.*?\})'", text, re.S)

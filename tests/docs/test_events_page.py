@@ -57,7 +57,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 @contextmanager
 def looping(language: str, folder: Path, url: str, key: str = "sk_scripted") -> Iterator[Process]:
-    """The page's loop in a language, running."""
+    """Run the page's loop in a language."""
     program, ending = LANGUAGES[language]
     if shutil.which(program) is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{program} is not installed"
@@ -108,7 +108,7 @@ def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_pat
     with open_program((*SLUICE, *arguments), tmp_path, {"SLUICE_URL": home.url, "SLUICE_API_KEY": home.key}) as tail:
         give_up_at = time.monotonic() + HELD_S
         happen(home.place, home.account, "laptop")
-        while not has_line(tail, 0.5):  # a tail that starts now may have missed the first
+        while not has_line(tail, 0.5):  # a tail that starts now may have missed the first event
             assert time.monotonic() < give_up_at, tail.log.read_text()
             happen(home.place, home.account, "laptop")
         assert b"key.revoked" in read_line(tail)
@@ -117,12 +117,12 @@ def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_pat
 
 
 def unread(url: str, key: str) -> object:
-    """The events that the page's consumer has not acknowledged."""
+    """Return the events that the page's consumer has not acknowledged."""
     return get(f"{url}/v1/events/consumers/billing", key).json["data"]["consumer"]["unread"]
 
 
 def event_ids(url: str, key: str) -> list[str]:
-    """All events, as in the feed."""
+    """Return all events, as in the feed."""
     return [item["id"] for item in get(f"{url}/v1/events", key).json["data"]["items"]]
 
 
@@ -157,7 +157,9 @@ def test_documented_loop_retries_and_acknowledges_after_handling(language: str, 
 
 
 @of_each_loop
-@pytest.mark.parametrize("steps", [(refusal(401, "INVALID_API_KEY"),), (AWAY,) * 5], ids=["refused", "five times"])
+@pytest.mark.parametrize(
+    "steps", [(refusal(401, "INVALID_API_KEY"),), (AWAY,) * 5], ids=["refused", "fails five times"]
+)
 def test_documented_loop_ends_with_message_on_permanent_failure(
     language: str, steps: Sequence[Step], tmp_path: Path
 ) -> None:

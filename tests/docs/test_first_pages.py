@@ -22,7 +22,7 @@ from tests.processes.place import Place
 QUICKSTART, MONEY = PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "credits.md"
 PROGRAMS = {"python": (sys.executable, "-c"), "js": ("node", "--input-type=module", "-e")}
 CALL, LIST, CLIENT = range(3)
-"""The positions of the blocks of each language."""
+"""Return the positions of the blocks of each language."""
 of_each_language = pytest.mark.parametrize("language", PROGRAMS)
 
 
@@ -51,7 +51,7 @@ def node(first: tuple[Node, str]) -> Node:
 
 
 def run(language: str, place: int, url: str, key: str) -> subprocess.CompletedProcess[str]:
-    """The last lines of one of the quickstart's programs."""
+    """Return the last output lines of one of the quickstart's programs."""
     if shutil.which(PROGRAMS[language][0]) is None:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{PROGRAMS[language][0]} is not installed"
         pytest.skip(f"{PROGRAMS[language][0]} is not installed")
@@ -112,7 +112,7 @@ FINAL = {
     409: "IDEMPOTENCY_KEY_CONFLICT",
     503: "SERVICE_UNAVAILABLE",
 }
-"""Without a `Retry-After`, the last two are final."""
+"""Without a `Retry-After`, these two errors are final."""
 
 
 @of_each_language

@@ -23,7 +23,7 @@ NAMED = set(re.findall(r"`((?:sluice|process)_[a-z_]+)", PAGE))
 
 
 def leaves(command: click.Command, path: str) -> Iterator[str]:
-    """The full names of all leaf commands."""
+    """Return the full names of all commands without subcommands."""
     if not isinstance(command, click.Group):
         yield path
         return
@@ -71,14 +71,14 @@ def test_every_documented_metric_exists() -> None:
 
 
 def test_every_table_is_documented_with_its_retention() -> None:
-    """The tables of a store with all migrations, except the tables that track these."""
+    """Method: compare with the tables of a store with all migrations, except the tables that track migrations."""
     store = InlineStore([*MIGRATIONS, NODES])
     tables = set(store.look(tables_of)) - LISTS
     store.close()
     section = PAGE.partition("## How the store grows")[2].partition("\n## ")[0]
     assert tables - set(re.findall(r"`([a-z_]+)`", section)) == set()
     rows = re.findall(r"^\| `([a-z_]+)`", section, re.MULTILINE)
-    assert set(rows) - tables == set(), "a table that is not there"
+    assert set(rows) - tables == set(), "a table that does not exist"
 
 
 def tables_of(tx: Tx) -> list[str]:

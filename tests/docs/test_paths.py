@@ -1,4 +1,4 @@
-"""Every page names existing files and folders of this project, so that a move also updates the pages."""
+"""Every page names existing files and folders of this project, so that pages must be updated when files move."""
 
 import re
 from pathlib import Path

@@ -18,7 +18,7 @@ WORDS = {name: Param(name.lower(), "A word.", "trio", required=True) for name in
 
 
 def piece(beginning: str) -> str:
-    """The piece of code that starts like this."""
+    """Return the piece of code that starts with this text."""
     (found,) = (one for one in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if one.startswith(beginning))
     return found
 
@@ -28,7 +28,7 @@ def _noted(made: list[Any], make: Any, *arguments: Any, **more: Any) -> None:
 
 
 def lesson() -> dict[str, Any]:
-    """The names that the tutorial has defined at its end."""
+    """Return the names that the tutorial has defined at its end."""
     names: dict[str, Any] = {"read": readers, **WORDS}
     for module in (archetypes, fields, maps, readers, params, paging, calls, endpoint, refusals, steps):
         names |= {name: value for name, value in vars(module).items() if not name.startswith("_")}

@@ -12,7 +12,7 @@ from tests.processes.place import Place
 
 README = PROJECT / "README.md"
 CREDITS = 1_000
-"""The same setting as in a demo."""
+"""The same setting as in the demo."""
 
 
 def test_readme_transcript_matches_node(tmp_path: Path) -> None:
@@ -33,6 +33,6 @@ def test_readme_transcript_matches_node(tmp_path: Path) -> None:
 
 
 def shown(output: str) -> re.Pattern[str]:
-    """A pattern for shown output: `...` matches anything, and ids differ at each call."""
+    """Return a pattern for documented output: `...` matches anything, and ids differ at each call."""
     pieces = re.split(r",? *\.\.\. *", re.sub(r"\n *", "", output))
     return re.compile(re.sub(r"req_[0-9a-f]{32}", "req_[0-9a-f]{32}", ".*".join(map(re.escape, pieces))))

@@ -1,6 +1,6 @@
 """docs/webhooks.md: its walkthrough with the demo works as described.
 
-Method: the documented Monitor with a drifting sandbox, and a minute between slots that passes immediately.
+Method: the documented Monitor with a drifting sandbox; the minute between slots passes instantly.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ModelConsumer:
         self.used_at, self.told = now, False
 
     def read(self, limit: int, now: float) -> ModelPage | None:
-        """Read a page. None is the lapse, which is reported once."""
+        """Read a page. Return None for a lapse, which is reported once."""
         if not self.is_lapsed(now):
             return self._page(limit, now)
         if not self.told:
@@ -103,7 +103,7 @@ class ModelConsumer:
         return ModelPage(found, end, has_more=end < self.log.last, unread=self.unread)
 
     def ack(self, pos: int, now: float) -> bool | None:
-        """Return whether it advances; None is a refusal."""
+        """Acknowledge. Return whether the consumer advances, or None for a refusal."""
         if self.is_lapsed(now) or pos > self.served:
             return None
         self.used_at = now

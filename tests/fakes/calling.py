@@ -1,4 +1,4 @@
-"""A blocking HTTP client for tests outside of the node: one connection per call, with bounded waits."""
+"""A blocking HTTP client for tests that run outside the node: one connection per call, with bounded waits."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -33,7 +33,7 @@ class Answered:
 
 
 def call(url: str, *, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes = b"") -> Answered:
-    """Make one call. An error status is returned like any other response."""
+    """Make one call. A response with an error status is returned like any other."""
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     with closing(HTTPConnection(parts.netloc, timeout=TIMEOUT_S)) as connection:

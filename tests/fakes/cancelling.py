@@ -35,9 +35,9 @@ class _CancelAtWait(trio.abc.Instrument):
 
 
 async def cancel_everywhere(run: Callable[[], Awaitable[object]], check: Callable[[bool], Awaitable[None]]) -> int:
-    """Cancel it at its first wait, then at its second, and so on until it completes. Return the number of its waits.
+    """Cancel `run` at its first wait, then at its second, and so on until it completes. Return the number of its waits.
 
-    `check` is called after each run with whether the operation completed.
+    `check` is called after each run with a flag that says whether the operation completed.
     """
     for waits in range(WAITS_MAX):
         scope = trio.CancelScope()
@@ -51,4 +51,4 @@ async def cancel_everywhere(run: Callable[[], Awaitable[object]], check: Callabl
         await check(not scope.cancelled_caught)
         if not instrument.has_cancelled:
             return waits
-    raise AssertionError(f"it still waits after {WAITS_MAX} waits")
+    raise AssertionError(f"still waiting after {WAITS_MAX} waits")

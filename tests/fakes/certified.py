@@ -33,7 +33,7 @@ class Certified:
         return {"engine": "hypercorn", "tls_cert": str(self.cert), "tls_key": str(self.key)}
 
     def issue(self, *, not_before: datetime | None = None, not_after: datetime | None = None) -> int:
-        """Write a new certificate and its key. Return its serial number."""
+        """Write a new certificate and its key. Return the certificate's serial number."""
         made = self.authority.issue_cert(*NAMES, not_before=not_before, not_after=not_after)
         self.folder.mkdir(exist_ok=True)
         self.cert.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
@@ -42,7 +42,7 @@ class Certified:
         return serial_of(ssl.PEM_cert_to_DER_cert(made.cert_chain_pems[0].bytes().decode()))
 
     def trusting(self, *protocols: str) -> ssl.SSLContext:
-        """Return the TLS context for a client that uses these protocols."""
+        """Return a client's TLS context that trusts this authority and offers these protocols."""
         context = ssl.create_default_context()
         self.authority.configure_trust(context)
         if protocols:

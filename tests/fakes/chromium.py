@@ -1,4 +1,4 @@
-"""Debian's Chromium, run like an operator does for a node: headless, with a DevTools port, ended by its process id."""
+"""Debian's Chromium as an operator runs it for a node: headless, with a DevTools port, and killed by process ID."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from tests.processes.children import give_way, open_child
+from tests.processes.children import lower_priority, open_child
 from tests.servers.ports import free_port
 from upstreams.web.browser.browser import FLAG
 
@@ -51,15 +51,15 @@ class Chromium:
         return f"http://127.0.0.1:{self.port}"
 
     def kill(self) -> None:
-        """Kill it at once, like the kernel does when memory is short."""
+        """Kill the browser immediately, as the kernel does when memory runs out."""
         os.killpg(self.pid, signal.SIGKILL)
 
 
 @contextmanager
 def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[Chromium]:
-    """Run a browser that responds, on this port or a free one, with the low priority that the docs recommend.
+    """Start a browser on `port` or a free one, with the low priority that the docs recommend. Wait until it responds.
 
-    It is gone when the block ends.
+    The browser is killed when the block ends.
     """
     program = shutil.which("chromium")
     if program is None:
@@ -68,10 +68,10 @@ def open_chromium(flags: tuple[str, ...] = FLAGS, *, port: int = 0) -> Iterator[
     chromium = Chromium(port or free_port())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         words = [program, f"--remote-debugging-port={chromium.port}", f"--user-data-dir={profile}", *flags]
-        environ = {**os.environ, "TMPDIR": profile}  # it leaves a folder here when it is killed
+        environ = {**os.environ, "TMPDIR": profile}  # a killed browser does not remove this folder
         with open_child(words, folder=Path(profile), environ=environ, out=DEVNULL, err=DEVNULL) as popen:
             chromium.pid = popen.pid
-            give_way(popen.pid, NICENESS)
+            lower_priority(popen.pid, NICENESS)
             _wait_until_it_answers(chromium)
             yield chromium
 

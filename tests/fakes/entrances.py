@@ -24,20 +24,20 @@ class Entrance:
     admission: Admission
 
     async def come(self, key: str) -> Request:
-        """A request admitted like the API does. It holds its lease until `leave`."""
+        """Admit a request as the API does. It holds its lease until `leave`."""
         request = Request("req_1", "GET", "/v1/utility/endpoints", b"", {b"x-api-key": key.encode()}, 0.0)
         await self.let_in(request)
         return request
 
     async def let_in(self, request: Request) -> None:
-        """Perform the API's own steps."""
+        """Perform the steps that the API performs."""
         admission = self.admission
         caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
         if not admission.enter_nowait(caller):
             await admission.enter(request, caller)
 
     async def pass_through(self, key: str) -> Caller:
-        """Admit a request and let it leave."""
+        """Admit a request and release its lease."""
         request = await self.come(key)
         assert request.caller is not None
         leave(request)
@@ -45,7 +45,7 @@ class Entrance:
 
 
 def leave(request: Request) -> None:
-    """Leave like the API does at the end of each request."""
+    """Release the request's lease, as the API does at the end of each request."""
     if request.caller is not None and request.caller.lease is not None:
         request.caller.lease.release()
 

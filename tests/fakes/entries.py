@@ -22,7 +22,7 @@ LEFT JOIN keys ON keys.number = charges.key
 
 
 class EntryRow(NamedTuple):
-    """An entry. `id` is its place in the account's order; a settlement has the id of the posting that it closes."""
+    """An entry. `id` is its position in the account's order; a settlement has the id of the posting that it closes."""
 
     id: int
     account: str
@@ -35,7 +35,7 @@ class EntryRow(NamedTuple):
 
 
 def read_entries(run: Callable[[str], Iterable[Sequence[Any]]]) -> list[EntryRow]:
-    """Return every entry, ordered by account and place. `run` returns the rows of a statement."""
+    """Return every entry, ordered by account and position. `run` executes a statement and returns its rows."""
     entries = [entry for row in run(CLOSED) for entry in _closed(*row)]
     for account, kind, id_, taken, issued, after, place, issued_place, key, path in run(OPEN):
         request_id = request_text(kind, bytes(id_)) or ""

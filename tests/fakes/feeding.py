@@ -1,4 +1,4 @@
-"""Events in a node's feed, and reads of it, for tests over HTTP."""
+"""Helpers that append events to a node's feed and read it over HTTP."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def revoked(account: str, number: int = 0) -> Fact:
 
 
 def low(account: str) -> Fact:
-    """Return another such event, of another type."""
+    """Return an event of a different type that every key of the account sees, too."""
     data = CreditsLow(
         balance=20, held=1, pack_credits=100, threshold_credits=20, credits_per_day=None, exhausted_at=None
     )
@@ -127,7 +127,7 @@ async def post(
 
 
 async def ack(node: OpenNode, name: str, cursor: str, key: str = "") -> Answered:
-    """Acknowledge for a consumer."""
+    """Acknowledge events up to `cursor` for a consumer."""
     return await post(node, f"{CONSUMERS}/{name}/ack", {"cursor": cursor}, key=key)
 
 
@@ -144,7 +144,7 @@ def subjects(body: Any) -> list[str]:
 
 
 def cursor_of(body: Any) -> str:
-    """Return the end of a page."""
+    """Return the cursor at the end of a page."""
     cursor = body["pagination"]["next_cursor"]
     assert isinstance(cursor, str)
     return cursor
@@ -178,7 +178,7 @@ async def polling(node: OpenNode, query: str, **more: Any) -> AsyncIterator[Call
 
 
 async def drop_before(node: OpenNode, first_pos: int) -> None:
-    """Remove old events like retention does, in one step."""
+    """Remove the events before a position in one step, as retention does."""
     where = (node.account, first_pos)
 
     def drop(tx: Any) -> None:

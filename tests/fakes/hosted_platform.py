@@ -1,4 +1,4 @@
-"""A platform at hosts that callers choose, with a call of every form: JSON, a feed, a page and text."""
+"""A platform at hosts that callers choose, with one call in each form: JSON, a feed, a page and text."""
 
 from __future__ import annotations
 

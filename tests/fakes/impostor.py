@@ -1,4 +1,4 @@
-"""A listener in place of a node: it keeps everything sent to it, and responds freely or like a real node."""
+"""A listener in place of a node. It records everything sent to it, and returns its own responses or a real node's."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -10,15 +10,15 @@ import orjson
 from gateway.admin.proof import CHALLENGE_PATH, AdminHandshake, node_proof
 from tests.fakes.calling import call
 
-LIFE_S = 60.0
+TIMEOUT_S = 60.0
 READ_BYTES = 65_536
 
 Answer = Callable[[bytes, socket.socket], bytes | Iterator[bytes]]
-"""Yields the response to data that has arrived on a connection, at once or in pieces; an empty result closes it."""
+"""Yields the response to data that has arrived on a connection, whole or in pieces; an empty result closes it."""
 
 
 class Impostor:
-    """Listens on a given loopback port or its own. `told` is everything sent to it."""
+    """Listens on a loopback port. `told` holds the data that clients have sent, in order."""
 
     def __init__(self, listener: socket.socket, answer: Answer) -> None:
         """The caller must close `listener`."""
@@ -30,7 +30,7 @@ class Impostor:
 
     @property
     def heard(self) -> bytes:
-        """Return everything sent to it, on all connections."""
+        """Return everything that clients have sent, on all connections."""
         return b"\n".join(self.told)
 
     def run(self) -> None:
@@ -39,7 +39,7 @@ class Impostor:
             while True:
                 connection, _ = self._listener.accept()
                 with connection, suppress(OSError):
-                    connection.settimeout(LIFE_S)
+                    connection.settimeout(TIMEOUT_S)
                     self._serve(connection)
 
     def _serve(self, connection: socket.socket) -> None:
@@ -63,7 +63,7 @@ def open_impostor(answer: Answer, *, port: int = 0) -> Iterator[Impostor]:
             yield impostor
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(LIFE_S)
+            thread.join(TIMEOUT_S)
 
 
 def http(body: bytes, status: int = 200) -> bytes:
@@ -76,10 +76,10 @@ def http(body: bytes, status: int = 200) -> bytes:
 
 
 def relay_to(host: str, port: int) -> Answer:
-    """Forwards everything to a real node, and its responses back."""
+    """Forward everything to a real node, and return its responses."""
 
     def answer(data: bytes, _connection: socket.socket) -> bytes:
-        with socket.create_connection((host, port), timeout=LIFE_S) as there:
+        with socket.create_connection((host, port), timeout=TIMEOUT_S) as there:
             there.sendall(data)
             return there.recv(READ_BYTES)
 
@@ -87,7 +87,7 @@ def relay_to(host: str, port: int) -> Answer:
 
 
 def losing(token: str, node_url: str, answers: int) -> Answer:
-    """A real node whose answers to operations are lost, except the last of `answers`."""
+    """Perform operations on a real node, but drop the first responses: only the one with number `answers` arrives."""
     lost = iter(range(1, answers))
 
     def answer(data: bytes, connection: socket.socket) -> bytes:

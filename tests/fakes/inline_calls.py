@@ -1,4 +1,4 @@
-"""A store that performs each call at once, without a thread, for model tests and virtual time."""
+"""A store that performs each call immediately, without a thread, for model tests and virtual time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -29,7 +29,7 @@ class InlineCalls:
         return self._finish(Job(fn=fn))  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the store's connections."""
         raise NotImplementedError
 
     def together(self, handler: BatchHandler[Req, Res], requests: Sequence[Req]) -> list[Res | Exception]:
@@ -66,7 +66,7 @@ class InlineCalls:
             raise self.failing
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Do nothing; no process reads it."""
+        """Do nothing, because no other process reads the note."""
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(waiting=0, commits=self._calls, calls=self._calls, failed_commits=0, unheard_errors=0)
@@ -97,7 +97,7 @@ class InlineCalls:
             callback()
 
     def run_batch(self, jobs: Sequence[Job]) -> list[Callback] | None:
-        """Run the jobs in one transaction. Return the callbacks to call then, None if it failed."""
+        """Run the jobs in one transaction. Return the callbacks to call afterwards, or None if it failed."""
         return run_batch(self._engine, jobs)
 
 
@@ -109,7 +109,7 @@ class FailingCommits:
         self._store = store
 
     def commit(self) -> None:
-        """Commit, or fail if the store is set so."""
+        """Commit, or raise the store's `failing` error if it is set."""
         if self._store.failing is not None:
             raise self._store.failing
         super().commit()  # type: ignore[misc]  # the engine's

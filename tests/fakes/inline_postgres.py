@@ -44,4 +44,4 @@ class InlinePostgres(InlineCalls):
 
 
 class _Engine(FailingCommits, PostgresEngine):
-    """Return PostgreSQL's engine."""
+    """PostgreSQL's engine, whose commits can be made to fail."""

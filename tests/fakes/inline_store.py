@@ -43,11 +43,11 @@ class InlineStore(InlineSqlite):
 
 
 class _Engine(FailingCommits, SqliteEngine):
-    """Return SQLite's engine."""
+    """SQLite's engine, whose commits can be made to fail."""
 
 
-class OfOneself(InlinePostgres):
-    """Open a store on its own database, which is removed with it."""
+class InlineOwnPostgres(InlinePostgres):
+    """An inline store on its own database on the server. Closing it drops the database."""
 
     def __init__(self, migrations: Sequence[MigrationSet]) -> None:
         self._url = store_at(Path(f"inline-{uuid4()}"))
@@ -60,4 +60,4 @@ class OfOneself(InlinePostgres):
 
 def open_inline(migrations: Sequence[MigrationSet]) -> InlineCalls:
     """Return an empty store on the run's engine. The caller must close it."""
-    return InlineStore(migrations) if engine() == "sqlite" else OfOneself(migrations)
+    return InlineStore(migrations) if engine() == "sqlite" else InlineOwnPostgres(migrations)

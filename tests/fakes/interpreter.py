@@ -11,9 +11,9 @@ _TRIES = 5
 
 
 def keeps_interpreter(work: Callable[[], object], longest_s: float) -> bool:
-    """Whether `work` keeps the interpreter to itself for longer than this, whenever it runs.
+    """Return whether `work` blocks all other threads for longer than `longest_s` in every one of several runs.
 
-    Method: a busy machine may keep the thread that looks away from its core for once, but not each time.
+    Method: a busy machine may deprive the measuring thread of its core once, but not in every run.
     """
     return all(_longest_hold_s(work) > longest_s for _ in range(_TRIES))
 

@@ -1,4 +1,4 @@
-"""Three upstreams with a list of any length each, for tests of the collect-until-N endpoints."""
+"""Three upstreams, each with a list of any length, for tests of the collect-until-N endpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WALKS = {
     "hackernews/search": "/v1/hackernews/search?query=trio",
     "github/profile/repos": "/v1/github/profile/repos?handle=octocat",
 }
-"""Each endpoint that collects, with its request without a limit."""
+"""The endpoints that collect, each with a request that sets no limit."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class LongList:
     asked: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, asked: str) -> Told:
-        """Answer one request; the signature is that of `Upstream.script`."""
+        """Answer one request; same signature as `Upstream.script`."""
         parts = urlsplit(f"//{asked}")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         answer = {"hn.algolia.com": self._hits, "api.github.com": self._repos}.get(parts.netloc, self._feed)
@@ -44,7 +44,7 @@ class LongList:
         rows = list(range(start, min(start + min(size, self.page_max), self.rows)))
         return rows, self.failing if number == self.fails_at else None
 
-    def _told(self, body: Any, link: str = "") -> Told:
+    def _answer(self, body: Any, link: str = "") -> Told:
         whole = told(body, link=link)
         return Told(200, whole.body, whole.headers, delay_s=self.delay_s)
 
@@ -54,7 +54,7 @@ class LongList:
         rows, failing = self._page(start, start // min(size, self.page_max), size)
         feed = [{"post": {"uri": f"at://did:plc:a/app.bsky.feed.post/{row}", **_record(row)}} for row in rows]
         more = {"cursor": str(rows[-1] + 1)} if rows and rows[-1] + 1 < self.rows else {}
-        return failing or self._told({"feed": feed, **more})
+        return failing or self._answer({"feed": feed, **more})
 
     def _hits(self, query: dict[str, str]) -> Told:
         """Algolia's list, with page numbers from 0 and a count."""
@@ -62,7 +62,7 @@ class LongList:
         each = min(size, self.page_max)
         rows, failing = self._page(page * each, page, size)
         hits = [{"objectID": str(row), "title": _words(row)} for row in rows]
-        return failing or self._told(
+        return failing or self._answer(
             {"hits": hits, "nbHits": self.rows, "nbPages": -(-self.rows // each), "page": page}
         )
 
@@ -74,7 +74,7 @@ class LongList:
         repos = [{"id": row, "full_name": f"octocat/{row}", "description": _words(row)} for row in rows]
         more = page * each < self.rows
         link = f'<https://api.github.com/x?page={page + 1}&per_page={size}>; rel="next"' if more else ""
-        return failing or self._told(repos, link)
+        return failing or self._answer(repos, link)
 
 
 def _words(row: int) -> str:

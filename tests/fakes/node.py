@@ -43,7 +43,7 @@ REFUSED = {
     "settlement": ("journal", "NEW.kind <= 2 AND (NEW.refunded < NEW.taken OR NEW.taken = 0)"),
     "refund": ("journal", "NEW.refunded > 0"),
 }
-"""The table whose new rows represent a kind of entry, and the condition for them."""
+"""For each kind of entry, the table that stores it, and the SQL condition for its rows."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class OpenNode:
     async def get(
         self, target: str, *, key: str | None = "", headers: Mapping[str, str] | None = None, method: str = "GET"
     ) -> Answered:
-        """Make one request, with the node's first key unless another, or None, is given."""
+        """Make one request with `key`, by default the node's first key; None sends no key."""
         own = {} if key is None else {"x-api-key": key or self.key}
         answer = await self.client.request(method, self.url + target, headers={**own, **(headers or {})})
         return Answered(answer.status_code, dict(answer.headers), answer.content)
@@ -103,12 +103,12 @@ class OpenNode:
 
     async def money(self, account: str = "") -> tuple[int, int]:
         """Return balance and held credits of an account, after all queued writes."""
-        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order
+        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, so this one is the last
         report = await self.node.stores.ledger.report(account or self.account)
         return report.balance, report.held
 
     async def assert_sound(self) -> None:
-        """Check that the ledger is proved and holds no credits."""
+        """Check that the ledger's proof finds no violations, and that no credits are held."""
         assert await self.operate("ledger.verify") == {"ok": True, "violations": []}
         assert (await self.money())[1] == 0
 
@@ -131,7 +131,7 @@ class OpenNode:
         return [event for event in events if event["event"] == name]
 
     async def gauge(self, name: str) -> float:
-        """Return one number of the metrics, from the admin address."""
+        """Return one value of the metrics, from the admin address."""
         text = (await self.client.get(f"{self.admin_url}/metrics")).text
         return float(next(line for line in text.splitlines() if line.startswith(f"{name} ")).split()[1])
 
@@ -142,8 +142,8 @@ def _all() -> tuple[Platform, ...]:
     return load_all()
 
 
-def _anew() -> tuple[Platform, ...]:
-    """Return everything that a node serves. All except the web platform have no state, and are shared."""
+def _all_with_new_web() -> tuple[Platform, ...]:
+    """Return everything that a node serves, with a new web platform; the other platforms are stateless and shared."""
     return tuple(make_web() if platform.slug == WEB else platform for platform in _all())
 
 
@@ -165,19 +165,19 @@ async def open_test_node(
 ) -> AsyncIterator[OpenNode]:
     """Run a node on `tables` of config.toml, free ports and a store in `folder`, until the block ends.
 
-    Without the test's own `egress`, or a `sandbox` at this address, its upstream is `OpenNode.upstream`. A list in
-    `tables` is an array of tables. `platforms` are added to the real ones; `only` replaces them. The block ends within
-    `patience_s`. Without a `resolve` no webhook host has an address, so that no test queries real name servers.
-    Exceptions of the block are raised unchanged. Background loops must not fail, except in a test that passes
+    The node calls `OpenNode.upstream`, unless the test passes its own `egress`, or the address of a `sandbox`. A list
+    in `tables` becomes an array of tables. `platforms` are added to the real ones; `only` replaces them. The block must
+    end within `patience_s`. Without `resolve`, no webhook host has an address, so that no test queries real name
+    servers. Exceptions of the block are raised unchanged. Background loops must not fail, except in a test that passes
     `supervise`.
     """
     failure: Exception | None = None
     upstream, log = Upstream(), io.BytesIO()
     with trio.fail_after(patience_s):
         async with open_upstream(upstream) as address:
-            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _anew())
+            every = only or (with_composites((*load_platforms(), *platforms)) if platforms else _all_with_new_web())
             start = _start(folder, egress or address, {**SECRET, **(environ or {})}, every, tables, log)
-            start = replace(start, resolve=resolve or _nowhere, probe_disk=probe_disk)
+            start = replace(start, resolve=resolve or _no_address, probe_disk=probe_disk)
             start = replace(start, supervise=supervise or Supervision)
             start = start.over_sandbox(sandbox) if sandbox else start
             # Loading the certificate authorities, which no test needs, would take half the time of opening a node.
@@ -195,9 +195,9 @@ async def open_test_node(
     assert supervise is not None or not opened.log_events("loop_failed")
 
 
-async def _nowhere(host: str, _port: int) -> Sequence[str]:
+async def _no_address(host: str, _port: int) -> Sequence[str]:
     await trio.lowlevel.checkpoint()
-    raise socket.gaierror(socket.EAI_NONAME, f"{host} is not known")
+    raise socket.gaierror(socket.EAI_NONAME, f"{host} has no address")
 
 
 def _start(

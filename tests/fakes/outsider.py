@@ -1,4 +1,4 @@
-"""Another program on a gateway's store, on either engine: it reads, changes and locks, and makes it refuse rows."""
+"""Another program that uses a gateway's store, on either engine: it reads, changes, locks and makes commits fail."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Outsider:
 
     @contextmanager
     def holding_the_lock(self) -> Iterator[None]:
-        """Block all other writes while the block runs."""
+        """Block all other writers until the block ends."""
         if self._engine == "sqlite":
             self.run("BEGIN IMMEDIATE")
         else:

@@ -1,4 +1,4 @@
-"""Overloads a node reliably on any machine: its loop stalls repeatedly, its writer permanently."""
+"""Overloads a node reliably on any machine: its loop stalls repeatedly, and its writer permanently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOM = {"requests_per_minute": 1_000_000, "concurrent_requests": 10_000}
 
 
 async def block_loop() -> None:
-    """Make the loop late, as if it had too much to do, on the run's own clock (which may be a patient one)."""
+    """Block the loop, as if it had too much work, on the run's own clock (which may be a patient one)."""
     while True:
         until = trio.current_time() + BLOCKED_S
         while trio.current_time() < until:

@@ -1,4 +1,4 @@
-"""Accounts on Bluesky with generated posts, behind a node's egress."""
+"""Accounts on Bluesky with generated posts, served to a node through its egress."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def feed_post(handle: str, number: int, text: str, at: float) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Panel:
-    """Return a script of the upstream, with the `posts` of each account, newest first, in pages of `page_rows`.
+    """An upstream script that serves the `posts` of each account, newest first, in pages of `page_rows`.
 
-    `broken` accounts fail, and so do pages of accounts in `broken_at` from that page on. Other accounts do not exist.
+    `broken` accounts fail. An account in `broken_at` fails from that page on. Other accounts do not exist.
     """
 
     posts: Mapping[str, Sequence[tuple[str, float]]]
@@ -50,7 +50,7 @@ class Panel:
     broken_at: Mapping[str, int] = field(default_factory=dict)
     takes_s: float = 0.0
     reads: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Return the pages that were read, by account and page number."""
+    """How often each page was read, by account and page number."""
 
     def __call__(self, asked: str) -> Told | None:
         parts = urlsplit("//" + asked)

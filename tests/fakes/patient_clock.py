@@ -8,38 +8,38 @@ import pytest
 import trio
 
 STEP_S = 0.01
-"""The maximum of time counted between two clock reads, beyond the intended sleep."""
+"""The longest time that counts between two clock reads, in addition to the intended sleep."""
 
 
 class PatientClock(trio.abc.Clock):
-    """Real time, without the time taken by other processes.
+    """Real time, without the time used by other processes.
 
     When server and client run in one process, a limit of 0.2 s should end a connection that was idle for 0.2 s, but not
-    one that got no turn on a busy machine. A sleep therefore counts in full, and the time between two sleeps, in which
-    the process works or is prevented from working, counts at most `STEP_S`. All of it is multiplied by `pace`, for
-    tests that would otherwise only wait: servers, clients and limits of the run alike. Do not use it to wait for
-    another process, or where instants of the system's clock are compared with it.
+    one that had no chance to run on a busy machine. A sleep therefore counts in full, and the time between two sleeps,
+    in which the process works or is prevented from working, counts for at most `STEP_S`. The sum is multiplied by
+    `pace`, which shortens tests that mostly wait. This applies to the servers, clients and limits of the run. Do not
+    use this clock to wait for another process, or where its times are compared with the system's clock.
     """
 
     def __init__(self, pace: float = 1.0) -> None:
         self._pace = pace
-        self._time = 10_000.0  # far from times of other clocks
+        self._time = 10_000.0  # far from the times of other clocks
         self._looked_at = perf_counter()
         self._asleep_s = 0.0
 
     def start_clock(self) -> None:
-        """Start with the run."""
+        """Start the clock when the run starts."""
         self._looked_at = perf_counter()
 
     def current_time(self) -> float:
-        """Return the seconds for the loop and everything that it runs."""
+        """Return the time in seconds for the loop and everything that it runs."""
         looked_at = perf_counter()
         self._time += min(looked_at - self._looked_at, self._asleep_s + STEP_S) * self._pace
         self._looked_at, self._asleep_s = looked_at, 0.0
         return self._time
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Return how long the loop may sleep, which it does next."""
+        """Return how long the loop may sleep; it sleeps right after this call."""
         asleep_s = (deadline - self.current_time()) / self._pace
         self._asleep_s = max(0.0, asleep_s)
         return asleep_s
@@ -53,4 +53,4 @@ def run_patiently(
 
 
 BRISKLY = pytest.mark.trio(run=partial(run_patiently, pace=5.0))
-"""Run a test whose waits take a fifth of the time."""
+"""Run a test on a clock that is five times as fast, so that its waits take a fifth of the time."""

@@ -1,4 +1,4 @@
-"""`sluice serve` with a quick pace: on a shared store it detects dead nodes within moments (see `Place.bury`)."""
+"""`sluice serve` with short intervals: nodes on a shared store detect dead nodes quickly (see `Place.bury`)."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ BEAT_S = 0.1
 
 
 def main() -> None:
-    """Serve with the command line of `sluice serve`."""
+    """Serve with the same command line as `sluice serve`."""
     path = sys.argv[sys.argv.index("--config") + 1]
 
     def read_config() -> Config:

@@ -27,7 +27,7 @@ class RoutedNet(trio.abc.SocketFactory):
 
     @contextmanager
     def routed(self) -> Iterator["RoutedNet"]:
-        """Route connections in this way while the block runs."""
+        """Route all connections through this network while the block runs."""
         before = trio.socket.set_custom_socket_factory(self)
         try:
             yield self

@@ -1,4 +1,4 @@
-"""Runtimes for parts of a node that run without a node."""
+"""Runtimes for parts of a node that run on their own."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ LONG_S = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """An answer that is given only after `after_s`; infinite means never."""
+    """An answer that arrives after `after_s`; infinity means never."""
 
     after_s: float
     then: HttpAnswer | Exception
@@ -40,7 +40,7 @@ Script = Callable[[HttpCall], Said]
 
 
 def said(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
-    """Return an answer; bytes are sent unchanged, others as JSON. `retry_after="7"` is the header `retry-after`."""
+    """Return an answer; a body of bytes is sent unchanged, others as JSON. `retry_after="7"` sets `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpAnswer(status, named, body if isinstance(body, bytes) else orjson.dumps(body))
 
@@ -51,9 +51,9 @@ SILENCE = Slow(math.inf, OK)
 
 
 class ScriptedExchange:
-    """Says the given answers one after the other, the last one again and again; or what `script` says to each call.
+    """Returns the given answers in order and repeats the last one, or returns what `script` answers to each call.
 
-    Like any exchange it is over at the deadline. `asked_at` holds the instants at which `calls` came.
+    Like any exchange, it fails at the deadline. `asked_at` holds the time of each of the `calls`.
     """
 
     def __init__(self, *answers: Said, script: Script | None = None) -> None:
@@ -64,7 +64,7 @@ class ScriptedExchange:
         self._script = script or self._next
 
     def say(self, *answers: Said) -> None:
-        """Return these answers from now on."""
+        """Return these answers from now on, instead of the earlier ones."""
         self._waiting = list(answers)
 
     @property
@@ -81,7 +81,7 @@ class ScriptedExchange:
         try:
             with trio.move_on_at(deadline_at):
                 return await _say(self._script(call))
-            raise httpx.ReadTimeout("the answer did not come in time")
+            raise httpx.ReadTimeout("the response did not arrive in time")
         finally:
             self.running -= 1
 
@@ -141,15 +141,15 @@ def asking(
 
 
 class LongestPauses(Random):
-    """Jitter that always gives the longest pause."""
+    """A random generator that always returns the longest pause."""
 
     def uniform(self, a: float, b: float) -> float:
-        """Return the upper end."""
+        """Return the upper bound."""
         return b
 
 
 async def outcomes(*calls: Callable[[], Awaitable[object]]) -> list[object]:
-    """Run the calls concurrently. Return the result or exception of each, in the order in which they ended."""
+    """Run the calls concurrently. Return the result or exception of each, in order of completion."""
     ended: list[object] = []
 
     async def run(call: Callable[[], Awaitable[object]]) -> None:

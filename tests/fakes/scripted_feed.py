@@ -1,4 +1,4 @@
-"""A feed with scripted answers, for clients of the feed: refusals, lost connections, odd answers."""
+"""A feed with scripted answers, for tests of feed clients: refusals, lost connections, malformed answers."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def refusal(status: int, code: str, *, headers: Mapping[str, str] | None = None,
 
 @dataclass(slots=True)
 class ScriptedFeed:
-    """The steps of reads and acknowledgements, each used once. Then reads are held and acks answered."""
+    """The scripted answers to reads and acks, each used once. Later reads are held; later acks are accepted."""
 
     url: str
     reads: deque[Step]
     acks: deque[Step] = field(default_factory=deque)
     seen: list[Seen] = field(default_factory=list)
     parked: threading.Event = field(default_factory=threading.Event)
-    """Set once a read finds no step left, so that the client has received everything."""
+    """Set when a read finds no scripted answer left, because the client has received everything."""
     over: threading.Event = field(default_factory=threading.Event)
 
     def queries(self) -> list[Mapping[str, str]]:

@@ -28,7 +28,7 @@ def gathered(
 
 @dataclass(slots=True)
 class ScriptedRecipes:
-    """Implements `scheduler.recipes.Recipes`. `answer` returns the result or raises, after `takes_s` and `turn`."""
+    """Implements `scheduler.recipes.Recipes`. After `takes_s` and `turn`, `answer` returns the result or raises."""
 
     answer: Callable[[Recipe], Gathered] = field(default=lambda _recipe: gathered({"stars": 7}))
     takes_s: float = 0.0
@@ -36,7 +36,7 @@ class ScriptedRecipes:
     credits_least: int = 5
     credits_most: int = 5
     asked: list[str] = field(default_factory=list)
-    """Return the runs that were gathered for, by the value of the parameter `who`."""
+    """The parameter `who` of each recipe that was gathered, in order."""
     under_way: int = 0
     most_under_way: int = 0
 
@@ -56,7 +56,7 @@ class ScriptedRecipes:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        assert account_id, "each call is for an account"
+        assert account_id, "each call needs an account"
         assert self.credits_least <= credits_held <= self.credits_most
         assert timeout_s > 0
         self.asked.append(str(recipe.values.get("who", "")))

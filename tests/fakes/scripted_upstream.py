@@ -1,4 +1,4 @@
-"""The stand-in for the platforms: the sandbox, until a test scripts other answers."""
+"""The upstream of all platforms in tests: the sandbox, unless a test scripts other answers."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def told(body: Any, status: int = 200, **headers: str) -> Told:
 
 
 class Hangup(OSError):
-    """Raised to end a connection in the middle of an answer."""
+    """Raised to close a connection in the middle of an answer."""
 
 
 class Upstream:
     """An ASGI app for `egress`.
 
-    `requests` holds `host/path?query` of each request, unchanged. `script` returns the answer for that text; None
-    passes the request to the sandbox.
+    `requests` holds `host/path?query` of each request, unchanged. `script` receives that text and returns the answer,
+    or None to pass the request to the sandbox.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Upstream:
         self.script: Callable[[str], Told | None] = lambda _asked: None
         self.requests: list[str] = []
         self.sandbox_answers: dict[str, Told] = {}
-        """The sandbox's latest answer to each such text."""
+        """The sandbox's latest answer to each request, by its `host/path?query`."""
         self._held = self._open = trio.Event()
         self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))
@@ -64,7 +64,7 @@ class Upstream:
         self.script = lambda _asked: answer
 
     def pass_time(self, seconds: float) -> None:
-        """Advance the sandbox's clock by this much."""
+        """Advance the sandbox's clock by this many seconds."""
         self._sandbox._began -= seconds
 
     @contextmanager
@@ -81,7 +81,7 @@ class Upstream:
         self._held.set()
 
     def hold_no_more(self) -> None:
-        """Answer later requests at once; held requests stay held."""
+        """Answer new requests immediately; requests that are already held stay held."""
         self._open = trio.Event()
         self._open.set()
 

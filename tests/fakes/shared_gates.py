@@ -20,7 +20,10 @@ def virtual_scripts() -> GateScripts:
 
 
 def logged_scripts() -> GateScripts:
-    """Return the scripts on the server's clock, with microseconds of admissions in `log`, of refusals in `refused`."""
+    """Return the scripts on the server's clock, which append the time in us of each admission to `log`.
+
+    The times of refusals go to `refused`.
+    """
     scripts = read_gate_scripts()
     text = _with(
         scripts.admit.text, b"return {1,", b"redis.call('RPUSH', 'log', string.format('%.0f', now))\nreturn {1,"

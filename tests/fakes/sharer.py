@@ -1,4 +1,4 @@
-"""Billed calls of one node of many: its own stores and cache, a scripted upstream, and a real shared state."""
+"""Billed calls of one of many nodes: its own stores and cache, a scripted upstream, and a real shared state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def thing(text: str = "text") -> Said:
 
 
 def after(seconds: float, then: Said | None = None) -> Slow:
-    """Return the same answer, later."""
+    """Return the same answer after a delay."""
     answer = then or thing()
     assert not isinstance(answer, Slow)
     return Slow(seconds, answer)
@@ -64,7 +64,7 @@ def short_pages(call: HttpCall) -> Said:
 
 @dataclass(slots=True)
 class Sharer:
-    """One node's part of the billed call, with one account."""
+    """The parts of one node that a billed call needs, with one account."""
 
     calls: BilledCalls
     stores: Stores
@@ -74,7 +74,7 @@ class Sharer:
     _numbers: Any = field(default_factory=count)
 
     def ask(self, resource: str = "thing", *, claim: str = "", refresh: bool = False, **values: Any) -> CallRequest:
-        """Make one request of the account."""
+        """Build one request of the account."""
         listing = self.catalog.by_id(f"sim/{resource}")
         assert listing is not None
         values = listing.endpoint.with_defaults(values or {"id": "1"})
@@ -93,7 +93,7 @@ class Sharer:
         return ask
 
     async def get(self, resource: str = "thing", **more: Any) -> CallResult:
-        """Return its answer."""
+        """Make one request and return its result."""
         return await self.calls.call(self.ask(resource, **more))
 
     async def spent(self) -> int:
@@ -105,7 +105,7 @@ class Sharer:
         return self.credits - report.balance
 
     def fault(self) -> bool:
-        """Return whether the node knows that the state is unavailable."""
+        """Return whether the node considers the shared state unavailable."""
         assert self.calls.shared is not None
         return self.calls.shared._state.fault is not None
 

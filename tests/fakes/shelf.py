@@ -1,4 +1,4 @@
-"""An upstream in the form of a shelf of pages, and walks over it."""
+"""An upstream that serves fixed pages (a shelf), and walks over them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ids = list[str | None]
 
 
 class Asked(NamedTuple):
-    """A requested page of the upstream."""
+    """A request for a page of the upstream."""
 
     page: int
     size: int
@@ -40,9 +40,9 @@ class Asked(NamedTuple):
 class Shelf:
     """An upstream with fixed pages, whatever size is requested; page 0 comes first.
 
-    A row's `place` is its place in the whole list, which distinguishes rows with the same id. Page `fails_at` is
-    answered with `failing`. If `only` is set, only that one of the two sources answers. An `endless` shelf starts again
-    after its last page.
+    A row's `place` is its position in the whole list, which distinguishes rows with the same id. Page `fails_at` is
+    answered with `failing`. If `only` is set, the other of the two sources fails. An `endless` shelf starts again after
+    its last page.
     """
 
     def __init__(self, pages: Sequence[Ids], *, endless: bool = False) -> None:
@@ -98,7 +98,7 @@ def read(args: Args) -> Steps:
 
 
 def elsewhere(args: Args) -> Steps:
-    """The same list in another source's form, with its own cursors."""
+    """The same list in the format of another source, with its own cursors."""
     query = {"page": args.position("elsewhere", 0), "size": args.number("limit")}
     answer = yield Call("/rows", query, source="other")
     following = answer.body["next"]
@@ -125,7 +125,7 @@ def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> S
 
 
 def begun(site: Site, limit: int, cursor: State | None = None) -> Walk:
-    """Return a walk of the site's endpoint before its first call."""
+    """Return a walk of the site's endpoint that has made no call yet."""
     return plan_walk(site, site.platform.endpoints[0], Args({"limit": limit}, cursor))
 
 
@@ -136,18 +136,18 @@ async def on(_walked: Walked) -> bool:
 
 
 def page_of(fetched: Fetched) -> Page:
-    """Return the answer of a walk."""
+    """Return the page that a walk has answered with."""
     assert isinstance(fetched.result, Page)
     return fetched.result
 
 
 def places(fetched: Fetched) -> list[int]:
-    """Return the places of its items in the whole list."""
+    """Return the positions of its items in the whole list."""
     return [record["place"] for record in page_of(fetched).records]
 
 
 def cursor_of(fetched: Fetched) -> State | None:
-    """Return the cursor for continuing it."""
+    """Return the cursor that continues the walk."""
     return page_of(fetched).next
 
 

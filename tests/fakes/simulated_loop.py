@@ -11,12 +11,12 @@ from gateway.api.overload import LAG_S, TICK_S, WARY_TICK_S
 from limits.overload.shedding import LoadShedder
 
 STEPS = 4
-"""The number of pieces of a request's work, with a pass of the loop between any two."""
+"""The number of pieces into which a request's work is split, with a pass of the loop between any two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A request with its sender."""
+    """A request and the key that sends it."""
 
     at: float
     key: bytes
@@ -24,22 +24,22 @@ class Arrival:
 
 @dataclass(slots=True)
 class Ended:
-    """The finished requests, with their arrivals and latencies."""
+    """The finished requests: each arrival with its latency in seconds."""
 
     served: list[tuple[Arrival, float]] = field(default_factory=list)
     refused: list[tuple[Arrival, float]] = field(default_factory=list)
 
     def of(self, key: bytes) -> Ended:
-        """Return those of one key."""
+        """Return the requests of one key."""
         return Ended(*([each for each in one if each[0].key == key] for one in (self.served, self.refused)))
 
     def between(self, begin: float, end: float) -> Ended:
-        """Return those that arrived in a span of time."""
+        """Return the requests that arrived in a time span."""
         return Ended(*([each for each in one if begin <= each[0].at < end] for one in (self.served, self.refused)))
 
     @property
     def served_share(self) -> float:
-        """Return the latencies of all finished requests."""
+        """Return the share of the finished requests that were served."""
         return len(self.served) / max(1, len(self.served) + len(self.refused))
 
 
@@ -50,7 +50,7 @@ def percentile(ended: Sequence[tuple[Arrival, float]], share: float) -> float:
 
 
 def steady(rate: float, begin: float, end: float, *, key: bytes = b"flood", rng: random.Random) -> list[Arrival]:
-    """Return arrivals at a rate, distributed like those of many independent callers."""
+    """Return arrivals at a given rate, with the random gaps of many independent callers."""
     arrivals, at = [], begin
     while (at := at + rng.expovariate(rate)) < end:
         arrivals.append(Arrival(at, key))
@@ -84,7 +84,7 @@ class SimulatedLoop:
         self.busy_max = 0
 
     def run(self, arrivals: Iterable[Arrival], until: float) -> Ended:
-        """Run everything up to an instant."""
+        """Run everything until a given time."""
         coming = [(each.at, n, each, 0) for n, each in enumerate(sorted(arrivals, key=lambda each: each.at))]
         heapq.heapify(coming)
         numbers = len(coming)
@@ -131,7 +131,7 @@ class SimulatedLoop:
         return self._at
 
     def _tick(self) -> None:
-        """Like `Overload.watch`: a look takes two turns."""
+        """Tick like `Overload.watch`, where each measurement needs two passes of the loop."""
         if self._looked_at is None:
             self._looked_at = self._at
             return

@@ -10,7 +10,7 @@ SINKS = ("gone", "stalled", "full", "closed")
 
 @dataclass(slots=True)
 class Sink:
-    """An output of a node: its descriptor, its file, if any, and the end that is never read."""
+    """An output of a node: its descriptor, its file, if any, and the end of its pipe that is never read."""
 
     descriptor: int
     file: int | None = None

@@ -1,7 +1,7 @@
 """The stores of tests of a whole gateway: files, or with `SLUICE_TEST_STORE=postgresql` databases on a server.
 
-A test identifies its store by the file that it would be, so that the same file is the same store on both engines. It
-changes a store without the gateway's knowledge through `tests/fakes/outsider.py`, which supports both.
+A test identifies its store by the path of a file: the same path is the same store on both engines. To change a store
+without the gateway's knowledge, tests use `tests/fakes/outsider.py`, which supports both engines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.servers.postgres import open_postgres
 
 SWITCH = "SLUICE_TEST_STORE"
 SERVER = "SLUICE_TEST_STORE_SERVER"
-"""The running server's address, inherited by child processes like the switch itself."""
+"""The address of the running server. Child processes inherit it, like the switch itself."""
 ENGINES = ("sqlite", "postgresql")
 NAME = "of_a_test_"
 
@@ -32,7 +32,7 @@ def engine() -> str:
 
 
 def store_at(file: Path, template: str = "template0") -> str:
-    """Return the address of the store for `file`: at first empty, or a copy of `template`; later the same store."""
+    """Return the address of the store for `file`: empty or a copy of `template` at first, and the same store later."""
     if engine() == "sqlite":
         return f"sqlite:///{file}"
     server = os.environ[SERVER]
@@ -60,7 +60,7 @@ class Stores:
 
     @contextmanager
     def dropping(self) -> Iterator[None]:
-        """Drop everything created during the block at its end."""
+        """Drop everything that was created during the block when the block ends."""
         before = self._names()
         yield
         for name in self._names() - before:

@@ -1,4 +1,4 @@
-"""A stand-in for Stripe on loopback: it creates Checkout sessions, and builds and signs events like Stripe."""
+"""A stand-in for Stripe on loopback. It creates Checkout sessions, and builds and signs events as Stripe does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.server.http1.whole_body import read_body
 from tests.fakes.scripted_upstream import open_app
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # created by others
+    warnings.simplefilter("ignore")  # raised by the import of Stripe's library
     import stripe
 
 SECRET_KEY = "sk_test_of_the_stand_in"
@@ -26,16 +26,16 @@ _NUMBERS = count(1)
 
 
 class StripeStandIn:
-    """Stripe's Checkout over HTTP. `refusing` is the status for refusals.
+    """Stripe's Checkout over HTTP. `refusing` is the error status to answer with, if set.
 
-    Like Stripe, it refuses another form under the same idempotency key.
+    Like Stripe, it refuses an idempotency key that is reused with a different form.
     """
 
     def __init__(self) -> None:
         self.sessions: list[dict[str, str]] = []
         self.refusing: int | None = None
         self.slow_s = 0.0
-        """Seconds before each answer, after the session was created."""
+        """Seconds to wait before each answer, after the session was created."""
         self.keys: list[str] = []
         """The idempotency key of each call, in order."""
         self._by_key: dict[str, bytes] = {}

@@ -11,7 +11,7 @@ from upstreams.model.steps import Answer, Task
 
 
 class TasksHere:
-    """Implements `upstreams.workers.pool.ProcessPool`; input and output are encoded as for a process."""
+    """Implements `upstreams.workers.pool.ProcessPool`; input and output are encoded as for a worker process."""
 
     def __init__(self) -> None:
         self.ran = 0

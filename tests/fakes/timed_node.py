@@ -48,7 +48,7 @@ class StepClock(trio.abc.Instrument):
 
 @dataclass(slots=True)
 class TimedNode:
-    """A node on its own loop. For each `timed` case the longest step is kept, in milliseconds."""
+    """A node on its own loop. Keeps the duration in milliseconds of the longest step of each `timed` case."""
 
     opened: OpenNode
     token: trio.lowlevel.TrioToken
@@ -62,7 +62,7 @@ class TimedNode:
 
     @asynccontextmanager
     async def timed(self, case: str) -> AsyncIterator[None]:
-        """Time the steps of a block, including the step of its last answer."""
+        """Time the steps of a block, including the step that sends its last answer."""
         await self.call(trio.lowlevel.checkpoint)
         self.clock.take()
         yield
@@ -70,14 +70,14 @@ class TimedNode:
         self.note(case)
 
     def note(self, case: str) -> None:
-        """Keep the longest step since the previous one was taken."""
+        """Record the longest step since the last call of `take` under a case."""
         took_s, task = self.clock.take()
         self.steps[case] = round(took_s * 1000, 1), task
 
 
 @contextmanager
 def collecting_as_a_node() -> Iterator[None]:
-    """Collect garbage like `sluice serve`, excluding objects that the tests have created."""
+    """Collect garbage as `sluice serve` does, but exclude objects that the tests have created."""
     before = gc.get_threshold()
     tune_garbage_collection()
     try:
@@ -88,7 +88,7 @@ def collecting_as_a_node() -> Iterator[None]:
 
 @asynccontextmanager
 async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNode]:
-    """Like `open_test_node`, in a thread. After it has drained, no step since its start may have been too long."""
+    """Like `open_test_node`, in a thread. After it has drained, check that no step since its start was too long."""
     clock, ready, stop = StepClock(), trio.Event(), trio.Event()
     nodes: list[TimedNode] = []
     ours = trio.lowlevel.current_trio_token()
@@ -97,7 +97,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
         token = trio.lowlevel.current_trio_token()
         async with open_test_node(folder, **tables) as opened:
             nodes.append(TimedNode(opened, token, clock))
-            clock.take()  # a node answers no requests while it starts
+            clock.take()  # a starting node answers no requests
             ours.run_sync_soon(ready.set)
             done = trio.Event()
             closing.append(partial(token.run_sync_soon, done.set))
@@ -131,7 +131,7 @@ async def open_timed_node(folder: Path, **tables: Any) -> AsyncIterator[TimedNod
 
 
 def assert_short(steps: Mapping[str, tuple[float, str]]) -> None:
-    """Check that no step was too long, and print all of them."""
+    """Check that no step took too long, and print all of them."""
     for case, (took_ms, task) in steps.items():
         print(f"{took_ms:8.1f} ms  {case}  ({task})")
     assert {case: step for case, step in steps.items() if step[0] > STEP_S * 1000} == {}

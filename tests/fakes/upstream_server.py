@@ -1,4 +1,4 @@
-"""A raw TCP server whose every byte a test controls, for behaviour that no correct server shows."""
+"""A raw TCP server that sends exactly the bytes that a test chooses, to imitate faulty servers."""
 
 import socket
 import ssl
@@ -43,16 +43,16 @@ class Peer:
         return request
 
     async def send(self, *pieces: bytes) -> None:
-        """Send the pieces, each separately."""
+        """Send each piece separately."""
         for piece in pieces:
             await self._stream.send_all(piece)
 
     async def close(self) -> None:
-        """End the connection properly."""
+        """Close the connection normally."""
         await self._raw.aclose()
 
     async def reset(self) -> None:
-        """End the connection with a TCP reset."""
+        """Close the connection with a TCP reset."""
         self._raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await self._raw.aclose()
 
@@ -67,7 +67,7 @@ Script = Callable[[Peer], Awaitable[None]]
 
 @dataclass
 class UpstreamServer:
-    """The received requests so far, and where to send more."""
+    """The requests received so far, and the address to send calls to."""
 
     origin: Origin
     requests: list[bytes] = field(default_factory=list)
@@ -89,7 +89,7 @@ def is_length(line: bytes) -> bool:
 
 
 def reply(body: bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
-    """Return a plain response with its length."""
+    """Return a plain response with its content length."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
@@ -123,14 +123,14 @@ async def echo_target(peer: Peer) -> None:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition that has no event."""
+    """Poll until a condition holds, for conditions that have no event."""
     while not condition():  # noqa: ASYNC110 - what is waited for happens in a socket, which sets no event
         await trio.sleep(0.001)
 
 
 @asynccontextmanager
 async def open_upstream_server(script: Script, tls: ssl.SSLContext | None = None) -> AsyncIterator[UpstreamServer]:
-    """Run `script` for every connection to its own port. Connections still open at the end are cut."""
+    """Run `script` for every connection to its own port. Connections still open when the block ends are cut."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listener.socket.getsockname()[1]
     server = UpstreamServer(Origin("http" if tls is None else "https", "127.0.0.1", port))

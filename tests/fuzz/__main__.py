@@ -23,7 +23,7 @@ ROUND = settings(
 
 
 def run_round(target: Target, number: int) -> Case | None:
-    """One round of a target; the smallest case that fails, if one does."""
+    """Run one round of a target. Return the smallest failing case, or None."""
     failed: list[Case] = []
 
     @seed(number)
@@ -33,7 +33,7 @@ def run_round(target: Target, number: int) -> Case | None:
         try:
             target.check(case)
         except BaseException:
-            failed.append(case)  # the last one is the smallest: Hypothesis ends with it
+            failed.append(case)  # the last one is the smallest, because Hypothesis shrinks it
             raise
 
     try:
@@ -45,7 +45,7 @@ def run_round(target: Target, number: int) -> Case | None:
 
 
 def fuzz(minutes: float, first: int, save: Path) -> int:
-    """Round after round, each with the next seed, until the time is over or a case fails."""
+    """Run rounds, each with the next seed, until the time is over or a case fails."""
     ends_at = time.monotonic() + minutes * 60
     for number, name in zip(count(first), cycle(TARGETS)):
         if time.monotonic() > ends_at:
@@ -56,14 +56,14 @@ def fuzz(minutes: float, first: int, save: Path) -> int:
             save.write_text(as_text(name, failed))
             print(f"{name}, seed {number}: saved in {save}; python -m tests.fuzz --replay {save}")
             return 1
-    raise AssertionError("rounds have no end")
+    raise AssertionError("the rounds never end")
 
 
 def replay(file: Path) -> int:
-    """Run a saved case; it raises what it raised when it was saved."""
+    """Run a saved case. It raises the same error as when it was saved."""
     name, case = from_text(file.read_text())
     TARGETS[name].check(case)
-    print("it holds now")
+    print("the case passes now")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The answers of upstreams: sound answers, then mutated and cut."""
+"""The answers of upstreams: valid ones, which are then mutated and cut."""
 
 from hypothesis import strategies as st
 
@@ -45,10 +45,10 @@ def answer(interim: bytes, line: bytes, fields: list[bytes], framed: tuple[bytes
     return interim + b"\r\n".join([line, *fields, *([framing] if framing else [])]) + b"\r\n\r\n" + body
 
 
-def turn(  # each is what Hypothesis draws
+def turn(  # each one is drawn by Hypothesis
     method: str, data: bytes, surplus: bytes, mutations: list[Mutation], cuts: list[int], pause_s: float, ends: bool
 ) -> Turn:
-    """A turn from what Hypothesis draws."""
+    """Build a turn from the values that Hypothesis draws."""
     return Turn(method, mutated(data + surplus, mutations), tuple(cuts), pause_s, ends)
 
 

@@ -1,4 +1,4 @@
-"""One attack on the server's connection loop, and what must hold of it."""
+"""One attack on the server's connection loop, and the invariants that it must not break."""
 
 import logging
 import socket
@@ -23,12 +23,12 @@ from tests.fuzz.reference import Asked, Told, read_answer, read_requests
 BIG = b"big" * 200_000
 BOUNDS = Bounds(request_line_bytes=2_000, header_bytes=4_000, header_count=20)
 HANG_S = BOUNDS.idle_s + BOUNDS.header_s + BOUNDS.body_s + 2 * BOUNDS.write_s + 10
-"""No connection may stay longer than this behind its client's last byte."""
+"""The maximum time for which a connection may stay open after its client's last byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """Bytes in packets, `pause_s` apart; then the client half-closes or not, and reads its answers or not."""
+    """Bytes in packets, `pause_s` apart. The client then half-closes or not, and reads its answers or not."""
 
     data: bytes
     cuts: tuple[int, ...]
@@ -39,7 +39,7 @@ class Attack:
 
 @dataclass
 class FuzzedApp:
-    """Keeps what it was asked, with the body as far as it read it; the path says how it answers."""
+    """Records its requests, with the part of the body that it has read. The path selects how it answers."""
 
     asked: list[Asked] = field(default_factory=list)
     answered: int = 0
@@ -78,12 +78,12 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def refusal(status: int, sentence: str) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """The server's own answers."""
+    """Return the body of the server's own error answers."""
     return [], sentence.encode()
 
 
 def check_attack(attack: Attack) -> FuzzedApp:
-    """Run it and hold the server to its promises, also when it knows the header blocks; gives what the app saw."""
+    """Run the attack twice, the second time with cached header blocks, and check both. Return the first app."""
     known = KnownHeaders()
     app = _check_once(attack, known)
     again = _check_once(attack, known)
@@ -92,14 +92,16 @@ def check_attack(attack: Attack) -> FuzzedApp:
 
 
 def _check_same(short: list[Asked], long: list[Asked], *, wanted: list[Asked]) -> None:
-    """Both times the app was asked the same, but for the end of the connection behind a body that the app left unread:
-    whether its bytes are there when it is answered, and the connection can be kept, is up to chance.
+    """Check that the app received the same requests both times, apart from the end of the connection.
+
+    After a body that the app left unread, it depends on timing whether the rest of the body has arrived when the
+    request is answered, and therefore whether the connection can be kept.
     """
     assert long[: len(short)] == short
     if len(short) < len(long):
         assert short
         assert short[-1].body is None
-        assert wanted[len(short) - 1].body, "the connection ends, and no body is left unread"
+        assert wanted[len(short) - 1].body, "the connection ended although no body was left unread"
 
 
 def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
@@ -115,7 +117,7 @@ def _check_once(attack: Attack, known: KnownHeaders) -> FuzzedApp:
 
 @contextmanager
 def no_errors_logged() -> Iterator[None]:
-    """The server logs a fault that ends a connection but should not, and it goes no further."""
+    """Check that the server logs no error. It logs and contains faults that should not end a connection."""
     handler = BufferingHandler(1_000)
     handler.setLevel(logging.ERROR)
     logger = logging.getLogger("sluice.server")
@@ -150,7 +152,7 @@ async def _run(attack: Attack, app: FuzzedApp, known: KnownHeaders) -> bytes:
 
 
 async def send_packets(client: trio.SocketStream, packets: list[bytes], attack: Attack) -> None:
-    """Send as the attack says."""
+    """Send the packets of an attack."""
     try:
         for packet in packets:
             await client.send_all(packet)
@@ -158,44 +160,44 @@ async def send_packets(client: trio.SocketStream, packets: list[bytes], attack: 
         if attack.ends:
             await client.send_eof()
     except trio.BrokenResourceError:
-        pass  # the server has closed
+        pass  # the server has closed the connection
 
 
 async def receive_all(client: trio.SocketStream, got: list[bytes]) -> None:
-    """Keep all that comes."""
+    """Record all received data."""
     try:
         while data := await client.receive_some(65_536):
             got.append(data)
     except trio.BrokenResourceError:
-        pass  # the server left bytes unread
+        pass  # the server has left bytes unread
 
 
 def _check_asked(asked: list[Asked], wanted: list[Asked]) -> None:
-    """The second reader reads all that the app was asked, in the same order, and nothing in between."""
-    assert len(asked) <= len(wanted), "the app was asked more than there is"
+    """Check that the second reader reads the same requests as the app, in the same order, and none in between."""
+    assert len(asked) <= len(wanted), "the app received more requests than were sent"
     for at, (ours, theirs) in enumerate(zip(asked, wanted, strict=False)):
         target = theirs.target.removeprefix(b"http://a")
         assert (ours.method, ours.target, ours.version) == (theirs.method, target, theirs.version)
         assert _plain(ours) == _plain(theirs)
         assert ours.body is None or ours.body == theirs.body
         if at < len(asked) - 1:
-            assert theirs.body is not None, "a request was read behind a body that has no end"
-            assert theirs.keeps, "a request was read behind one that closes"
+            assert theirs.body is not None, "a request was read after a body without an end"
+            assert theirs.keeps, "a request was read after one that closes"
 
 
 def _plain(asked: Asked) -> list[tuple[bytes, bytes]]:
-    """Its headers; h11 writes the coding in lower case."""
+    """Return its headers. h11 writes the transfer coding in lower case."""
     return [(name, value.lower() if name == b"transfer-encoding" else value) for name, value in asked.headers]
 
 
 def _check_answers(app: FuzzedApp, got: bytes) -> None:
-    """Each request has one answer, in order; a refusal comes last and closes; nothing comes behind a close."""
+    """Check that each request has one answer, in order. A refusal comes last and closes; nothing follows a close."""
     at = refused = 0
     while got:
         method = app.asked[at].method if at < len(app.asked) else b"GET"
         told, got = read_answer(got, method)
-        assert told is not None, "what was sent is no answer"
-        assert told.body is not None, "an answer is cut"
+        assert told is not None, "the sent bytes are not an answer"
+        assert told.body is not None, "an answer is truncated"
         refused = _check_answer(told, at)
         at += 1
         assert not (got and told.closes), "bytes follow the last answer"
@@ -204,7 +206,7 @@ def _check_answers(app: FuzzedApp, got: bytes) -> None:
 
 
 def _check_answer(told: Told, at: int) -> int:
-    """Whether it is a refusal."""
+    """Return 1 if the answer is a refusal, otherwise 0."""
     if told.status == 200:
         assert dict(told.headers)[b"x-at"] == b"%d" % at
         return 0

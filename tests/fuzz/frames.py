@@ -1,4 +1,4 @@
-"""The frames of clients on a WebSocket: sound frames one behind the other, then mutated and cut."""
+"""The frames of clients on a WebSocket: valid frames in sequence, which are then mutated and cut."""
 
 import struct
 
@@ -21,7 +21,7 @@ def message(opcode: int, pieces: list[bytes], between: list[bytes]) -> bytes:
 
 
 def cut_text(text: str, at: int) -> list[bytes]:
-    """Text in two pieces, perhaps within a character."""
+    """Split a text in two pieces, possibly inside a character."""
     whole = text.encode()
     return [whole[: at % (len(whole) + 1)], whole[at % (len(whole) + 1) :]]
 

@@ -1,4 +1,4 @@
-"""A second reader of WebSocket frames, written from RFC 6455 and sharing nothing with the first. No I/O."""
+"""A second reader of WebSocket frames, written from RFC 6455 without any code of the first one. No I/O."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ WRONG, NO_TEXT, TOO_LONG, LOST = 1002, 1007, 1009, 1006
 
 @dataclass
 class Told:
-    """The words of a client: its messages, its pings, and how it may end."""
+    """The messages and pings of a client, and the close codes with which it may end."""
 
     heard: list[str | bytes] = field(default_factory=list)
     pings: list[bytes] = field(default_factory=list)
@@ -16,7 +16,7 @@ class Told:
 
 
 class Ended(Exception):
-    """Nothing is read behind this."""
+    """Raised at the end, after which nothing is read."""
 
     def __init__(self, *codes: int) -> None:
         super().__init__(codes)
@@ -24,7 +24,7 @@ class Ended(Exception):
 
 
 def read_client(data: bytes, limit: int) -> Told:
-    """The words that a client says with `data`; a message has `limit` bytes at most."""
+    """Return the messages and pings in `data`. A message has at most `limit` bytes."""
     told = Told()
     begun: tuple[int, bytes] | None = None
     try:
@@ -47,7 +47,7 @@ def read_client(data: bytes, limit: int) -> Told:
 
 
 def _frame(data: bytes) -> tuple[bool, int, bytes, bytes]:
-    """Whether it ends a message, its opcode, its payload, and what lies behind it."""
+    """Return whether it ends a message, its opcode, its payload, and the bytes after it."""
     if len(data) < 2:
         raise Ended(LOST)
     last, reserved, opcode = data[0] >> 7, data[0] >> 4 & 7, data[0] & 15
@@ -60,7 +60,7 @@ def _frame(data: bytes) -> tuple[bool, int, bytes, bytes]:
         least = 0
     whole = len(data) >= at + 4 + size
     if len(data) < at:
-        raise Ended(LOST, WRONG)  # what is wrong may show already
+        raise Ended(LOST, WRONG)  # the error may already be visible
     if reserved or opcode in {3, 4, 5, 6, 7} or opcode > 10 or not masked or size < least or size >> 63:
         raise Ended(WRONG)
     if opcode >= CLOSE and (not last or size > 125):
@@ -108,17 +108,17 @@ def _code(payload: bytes) -> int:
 
 
 def read_server(data: bytes) -> list[tuple[int, bytes]]:
-    """The server's frames, each whole, none masked, none in pieces, none behind a close."""
+    """Return the server's frames. Each must be complete, unmasked and unfragmented, and none may follow a close."""
     frames: list[tuple[int, bytes]] = []
     while data:
-        assert not frames or frames[-1][0] != CLOSE, "something follows a close"
+        assert not frames or frames[-1][0] != CLOSE, "data follows a close"
         assert data[0] & 0xF0 == 0x80
         size, at = data[1], 2
         assert size < 128, "a server's frame is masked"
         if size > 125:
             at += 2 if size == 126 else 8
             size = int.from_bytes(data[2:at])
-        assert len(data) >= at + size, "a frame is cut"
+        assert len(data) >= at + size, "a frame is truncated"
         frames.append((data[0] & 15, data[at : at + size]))
         data = data[at + size :]
     return frames

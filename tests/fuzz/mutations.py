@@ -48,7 +48,7 @@ SPECIALS = (
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """At `at` (modulo the length), take `drops` bytes away, and put `adds` or a copy of `copies` bytes there."""
+    """A change at `at` (modulo the length): remove `drops` bytes, and insert `adds` and a copy of `copies` bytes."""
 
     at: int
     drops: int
@@ -56,7 +56,7 @@ class Mutation:
     copies: int
 
     def apply(self, data: bytes) -> bytes:
-        """The changed bytes."""
+        """Return the changed bytes."""
         at = self.at % (len(data) + 1)
         return data[:at] + self.adds + data[at : at + self.copies] + data[at + self.drops :]
 
@@ -67,7 +67,7 @@ MUTATIONS = st.lists(
     st.one_of(
         st.builds(Mutation, PLACES, st.sampled_from([0, 0, 1, 2, 40]), ADDED, st.just(0)),
         st.builds(Mutation, PLACES, st.just(0), st.just(b""), st.sampled_from([1, 1, 2, 10, 60])),
-        st.builds(Mutation, PLACES, st.just(10_000), st.just(b""), st.just(0)),  # nothing comes any more
+        st.builds(Mutation, PLACES, st.just(10_000), st.just(b""), st.just(0)),  # nothing follows
     ),
     max_size=3,
 )
@@ -75,13 +75,13 @@ CUTS = st.lists(PLACES, max_size=12)
 
 
 def mutated(data: bytes, mutations: list[Mutation]) -> bytes:
-    """`data` after all the mutations."""
+    """Return `data` after all mutations."""
     for mutation in mutations:
         data = mutation.apply(data)
     return data
 
 
 def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
-    """`data` in packets."""
+    """Return `data` cut into packets."""
     edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     return [data[start:end] for start, end in pairwise(edges)]

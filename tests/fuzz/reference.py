@@ -1,4 +1,4 @@
-"""h11 as a second reader of the same bytes, of requests as of answers."""
+"""h11 as a second reader of the same bytes, for requests and for answers."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Head = h11.Request | h11.InformationalResponse | h11.Response
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request; `body` is None when its end has not come or cannot be read."""
+    """A request. `body` is None if its end has not arrived or cannot be read."""
 
     method: bytes
     target: bytes
@@ -23,14 +23,14 @@ class Asked:
 
     @property
     def keeps(self) -> bool:
-        """Whether its client lets the connection go on."""
+        """Return whether its client keeps the connection open."""
         said = options(self.headers, b"connection")
         return b"close" not in said and (self.version == b"1.1" or b"keep-alive" in said)
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An answer; `body` is None when it is cut."""
+    """An answer. `body` is None if it is truncated."""
 
     status: int
     headers: Headers
@@ -38,20 +38,20 @@ class Told:
 
     @property
     def closes(self) -> bool:
-        """Whether it is the connection's last."""
+        """Return whether it is the last answer on the connection."""
         return b"close" in options(self.headers, b"connection")
 
 
 def options(headers: Headers, name: bytes) -> list[bytes]:
-    """The elements of a list header, in lower case."""
+    """Return the elements of a list header, in lower case."""
     said = b",".join(value for key, value in headers if key == name)
     return [option.strip() for option in said.lower().split(b",")]
 
 
 def read_requests(data: bytes) -> list[Asked]:
-    """All requests in `data` as h11 reads them, up to the first that it cannot read."""
+    """Return all requests in `data` as h11 reads them, up to the first that it cannot read."""
     found = []
-    while data := data.lstrip(b"\r\n"):  # h11 does not take the empty lines that RFC 9112, 2.2 allows
+    while data := data.lstrip(b"\r\n"):  # h11 does not accept the empty lines that RFC 9112, 2.2 allows
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_ROOM_BYTES)
         connection.receive_data(data)
         head, body = _read(connection)
@@ -65,9 +65,9 @@ def read_requests(data: bytes) -> list[Asked]:
 
 
 def read_answer(data: bytes, method: bytes) -> tuple[Told | None, bytes]:
-    """The first final answer in `data`, which the connection's end follows, and what lies behind it.
+    """Return the first final answer in `data`, at whose end the connection ends, and the bytes after it.
 
-    Empty lines before a head and any reason phrase are overlooked, as llhttp does and h11 does not.
+    Empty lines before a head and any reason phrase are ignored, as llhttp does and h11 does not.
     """
     while True:
         data = _REASON.sub(rb"\1", data.lstrip(b"\r\n"), count=1)

@@ -1,4 +1,4 @@
-"""The requests of clients: sound requests one behind the other, then mutated and cut."""
+"""The requests of clients: valid requests in sequence, which are then mutated and cut."""
 
 from hypothesis import strategies as st
 
@@ -44,7 +44,7 @@ UNSOUND_FIELDS = st.sampled_from(
 
 
 def chunks(sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
-    """A body of chunks."""
+    """Return a chunked body."""
     written = b"".join(b"%x%b\r\n%b\r\n" % (size, extension, b"c" * size) for size in sizes if size)
     return written + b"0" + extension + b"\r\n" + trailer + b"\r\n"
 
@@ -60,7 +60,7 @@ NO_BODY = st.just((b"", b""))
 
 
 def request(method: bytes, path: bytes, version: bytes, fields: list[bytes], framed: tuple[bytes, bytes]) -> bytes:
-    """One request; HTTP/1.0 knows no chunks and sends none."""
+    """Return a request. HTTP/1.0 has no chunks."""
     framing, body = framed
     if version == b"HTTP/1.0" and framing.startswith(b"Transfer"):
         framing, body = b"", b""
@@ -89,7 +89,7 @@ UNSOUND = st.builds(
 def attack(
     requests: list[bytes], mutations: list[Mutation], cuts: list[int], pause_s: float, ends: bool, reads: bool
 ) -> Attack:
-    """An attack from what Hypothesis draws."""
+    """Build an attack from the values that Hypothesis draws."""
     return Attack(mutated(b"".join(requests), mutations), tuple(cuts), pause_s, ends=ends, reads=reads)
 
 

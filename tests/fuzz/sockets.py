@@ -1,4 +1,4 @@
-"""One attack on a WebSocket of the native server, and what must hold of it."""
+"""One attack on a WebSocket of the native server, and the invariants that it must not break."""
 
 import socket
 from dataclasses import dataclass, field
@@ -21,12 +21,12 @@ from tests.gateway.server.socket_apps import say
 
 BOUNDS = Bounds(message_bytes=PIECE_BYTES)
 HANG_S = 3 * BOUNDS.ping_s + BOUNDS.write_s + BOUNDS.linger_s + 10
-"""No WebSocket may stay longer than this behind its client's last byte."""
+"""The maximum time for which a WebSocket may stay open after its client's last byte."""
 
 
 @dataclass
 class Echo:
-    """Gives messages back, and keeps them and the end."""
+    """Sends messages back, and records them and the close code."""
 
     heard: list[str | bytes] = field(default_factory=list)
     end: int | None = None
@@ -45,12 +45,12 @@ class Echo:
 
 
 def check_socket(attack: Attack) -> Echo:
-    """Run it and hold the server to what a second reader reads; gives what the app saw."""
+    """Run the attack, and compare the server's messages with those of a second reader. Return the app."""
     app = Echo()
     with no_errors_logged():
         got = trio.run(_run, attack, app, clock=MockClock(autojump_threshold=0))
     told = read_client(attack.data, BOUNDS.message_bytes)
-    assert app.heard == told.heard[: len(app.heard)], "the app heard what the client did not say"
+    assert app.heard == told.heard[: len(app.heard)], "the app received a message that the client did not send"
     packets = pieces(attack.data, list(attack.cuts))
     if attack.reads and attack.pause_s * len(packets) < BOUNDS.ping_s:
         assert app.heard == told.heard
@@ -60,7 +60,7 @@ def check_socket(attack: Attack) -> Echo:
 
 
 def _check_answers(app: Echo, pings: list[bytes], got: bytes) -> None:
-    """Every message came back, every ping was answered, and an end that can be told was told."""
+    """Check that every message came back, every ping was answered, and a close code was sent if there was one."""
     frames = read_server(got)
     assert [data.decode() if kind == TEXT else data for kind, data in frames if kind < CLOSE] == app.heard
     assert [data for kind, data in frames if kind == PONG] == pings

@@ -1,4 +1,4 @@
-"""The targets of the fuzzer: the cases of each side, the check that holds them, and how a case is kept in a file."""
+"""The targets of the fuzzer: the cases of each side, their check, and the file format of a case."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Case = Attack | tuple[Turn, ...]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One side: `check` raises when a case breaks an invariant."""
+    """One side. `check` raises if a case breaks an invariant."""
 
     cases: st.SearchStrategy[Any]
     check: Callable[[Any], object]
@@ -36,14 +36,14 @@ TARGETS = MappingProxyType(
 
 
 def as_text(name: str, case: Case) -> str:
-    """A case of the target `name` as JSON; bytes are written as Latin-1."""
+    """Return a case of the target `name` as JSON; bytes are written as Latin-1."""
     parts = [case] if isinstance(case, Attack) else list(case)
     told = [{**asdict(part), "data": part.data.decode("latin-1")} for part in parts]
     return json.dumps({"target": name, "parts": told}, indent=1) + "\n"
 
 
 def from_text(text: str) -> tuple[str, Case]:
-    """The target's name and the case that `as_text` wrote."""
+    """Return the target's name and the case from a text that `as_text` wrote."""
     told = json.loads(text)
     kind = Turn if told["target"] == "upstream" else Attack
     parts = [

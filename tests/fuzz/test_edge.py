@@ -1,4 +1,4 @@
-"""The server's connection loop under bytes that no sound client sends."""
+"""The server's connection loop with bytes that no correct client sends."""
 
 from hypothesis import HealthCheck, given, settings
 
@@ -16,7 +16,7 @@ def test_server_reads_attacks_like_a_second_reader(attack: Attack):
 
 
 def may_close(asked: Asked) -> bool:
-    """Whether the answer to it may or must be the last: it has no other end, or its body was left unread."""
+    """Return whether the answer may be the last: it has no other end, or the body of its request was left unread."""
     endless = asked.version == b"1.0" and asked.target in {b"/stream", b"/early"} and asked.method != b"HEAD"
     bodiless = not {b"content-length", b"transfer-encoding"} & dict(asked.headers).keys()
     return not asked.keeps or endless or (not bodiless and asked.target in {b"/ignore", b"/early"})
@@ -24,7 +24,7 @@ def may_close(asked: Asked) -> bool:
 
 @SHORT
 @given(SOUND_ATTACKS)
-def test_sound_requests_are_answered_up_to_the_first_that_closes(attack: Attack):
+def test_valid_requests_are_answered_up_to_the_first_that_closes(attack: Attack):
     app = check_attack(attack)
     wanted = read_requests(attack.data)
     assert app.answered == len(app.asked)

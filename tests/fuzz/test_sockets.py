@@ -1,4 +1,4 @@
-"""An open WebSocket under bytes that no sound client sends."""
+"""An open WebSocket with bytes that no correct client sends."""
 
 from hypothesis import HealthCheck, given, settings
 
@@ -17,7 +17,7 @@ def test_server_reads_frames_like_a_second_reader(attack: Attack):
 
 @SHORT
 @given(SOUND_SOCKET_ATTACKS)
-def test_sound_frames_are_all_received_and_the_close_is_answered(attack: Attack):
+def test_valid_frames_are_all_received_and_the_close_is_answered(attack: Attack):
     app = check_socket(attack)
     assert app.end is not None
     assert app.end not in {1002, 1006, 1007, 1009}

@@ -1,4 +1,4 @@
-"""One upstream that answers as it likes, and what must hold of the transport's connection to it."""
+"""An upstream that answers with any bytes, and the invariants of the transport's connection to it."""
 
 import socket
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ DOCUMENTED = (
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A call's method, and what comes for it: bytes in packets, `pause_s` apart, then the connection's end or not."""
+    """A call's method and its answer: bytes in packets, `pause_s` apart, and then the connection's end or not."""
 
     method: str
     data: bytes
@@ -43,7 +43,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a turn: an answer or a documented failure, and whether another call could follow."""
+    """The result of a turn: an answer or a documented failure, and whether the connection can be reused."""
 
     answer: HttpAnswer | None
     failure: Exception | None
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def check_turns(turns: tuple[Turn, ...]) -> list[Outcome]:
-    """Call for call on one connection while it can carry another; hold each outcome to what h11 reads."""
+    """Make the calls on one connection while it can be reused, and compare each result with what h11 reads."""
     outcomes = trio.run(_run, turns, clock=MockClock(autojump_threshold=0))
     for turn, outcome in zip(turns, outcomes, strict=False):
         _check(turn, outcome)
@@ -104,16 +104,16 @@ async def _answer(upstream: trio.SocketStream, turn: Turn) -> None:
 
 
 def _check(turn: Turn, outcome: Outcome) -> None:
-    """An answer is the one that a second, strict reader reads; one that only ours reads ends its connection.
+    """Check that an answer equals that of the stricter h11. An answer that h11 refuses must end the connection.
 
-    The connection carries another call only if nothing else was there.
+    The connection may carry another call only if no bytes followed the answer.
     """
     told, behind = read_answer(turn.data, turn.method.encode())
     if outcome.answer is None:
         framed = isinstance(outcome.failure, (httpx.DecodingError, ResponseTooLarge))
-        assert framed or not outcome.reusable, "a connection is kept behind a failure"
+        assert framed or not outcome.reusable, "a connection is kept after a failure"
         return
-    if told is None or told.body is None:  # h11 judges the framing of a body that does not come
+    if told is None or told.body is None:  # h11 checks the framing of a body that is not sent
         is_bodiless = turn.method == "HEAD" or outcome.answer.status in {204, 304}
         assert is_bodiless or not outcome.reusable, "a connection is kept after a response that h11 refuses"
         return
@@ -121,5 +121,5 @@ def _check(turn: Turn, outcome: Outcome) -> None:
     if "content-encoding" not in outcome.answer.headers:
         assert outcome.answer.body == told.body
     if outcome.reusable:
-        assert not behind.strip(b"\r\n"), "something is behind the answer"
+        assert not behind.strip(b"\r\n"), "bytes follow the answer"
         assert not told.closes

@@ -1,4 +1,4 @@
-"""Give tests that failed once a second try, alone and one after another, and say which of them are shaky.
+"""Give tests that failed a second try, alone and one after another, and report which of them are shaky.
 
     python -m tests.gate FILE ...     each FILE is what `tests.gate.failures` wrote for one run of pytest
 
@@ -21,7 +21,7 @@ from tests.gate.failures import Failure, Failures
 
 SHAKY_MAX: Final = 5
 AGAIN_MAX: Final = 20
-"""Second tries at most: with more failures the run has failed, and trying them all again would take too long."""
+"""The maximum number of second tries. With more failures the run has failed, and retrying all would take too long."""
 TEXT_MAX: Final = 6_000
 """Characters of a failure that are printed."""
 TESTS_FAILED: Final = 1
@@ -31,7 +31,7 @@ Run = Callable[[str, str], bool]
 
 
 def run_alone(nodeid: str, store: str) -> bool:
-    """Run one test in a process of its own and return whether it passed."""
+    """Run one test in a separate process and return whether it passed."""
     environ = {name: value for name, value in os.environ.items() if name != "SLUICE_TEST_STORE"}
     if store != "sqlite":
         environ["SLUICE_TEST_STORE"] = store

@@ -1,8 +1,8 @@
-"""Which tests are critical: those of money, limits, data loss and security.
+"""Which tests are critical: tests of credits, limits, data loss and security.
 
 They carry the marker `critical`, and the gate never gives them a second try: a race that loses a credit once in a
-hundred runs is a fault, not bad luck. A folder or a module named here is critical as a whole; a single test elsewhere
-is marked where it is defined.
+hundred runs is a bug, not bad luck. All tests in a folder or module that is named here are critical. A single critical
+test elsewhere is marked where it is defined.
 """
 
 from __future__ import annotations

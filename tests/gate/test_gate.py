@@ -83,7 +83,7 @@ def test_judge_lists_tests_that_pass_alone_as_shaky() -> None:
 
 
 def test_judge_never_reruns_a_critical_test() -> None:
-    failed, shaky = judge([Failures("sqlite", 1, [failure("a", again=False)])], lambda *_: pytest.fail("ran again"))
+    failed, shaky = judge([Failures("sqlite", 1, [failure("a", again=False)])], lambda *_: pytest.fail("reran"))
     assert [test.nodeid for test in failed] == ["a"]
     assert not shaky
 

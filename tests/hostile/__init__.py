@@ -1,1 +1,1 @@
-"""Hostile uses of a node, over real processes and sockets."""
+"""Attacks on a node, over real processes and sockets."""

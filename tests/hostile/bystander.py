@@ -1,4 +1,4 @@
-"""Another client of a node, which requests its status continuously, and the node's memory meanwhile."""
+"""Another client of a node, which requests its status continuously, and the node's memory during that time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAUSE_S = 0.01
 class Bystander:
     """The maximum of the node's CPU time during one of the client's requests, and the number of requests.
 
-    If nothing else keeps the machine busy, that is the longest wait.
+    On an otherwise idle machine, that is also the longest wait.
     """
 
     longest_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Places in which commands run, like in the tests of the commands."""
+"""Places in which commands run, as in the tests of the commands."""
 
 from tests.gateway.cli.conftest import place
 

@@ -1,7 +1,7 @@
-"""An upstream's answer costs the node no more than a page may: others are served meanwhile, and memory stays bounded.
+"""An upstream's answer costs the node no more than a page may: other requests are served, and memory is bounded.
 
-The node is a separate process, the upstream uses raw sockets on loopback. Another client requests the status
-continuously. The tests bound its longest wait and the growth of the node's memory. Before these bounds 1,500,000 rows
+The node is a separate process, and the upstream uses raw sockets on loopback. Another client requests the status
+continuously. The tests limit its longest wait and the growth of the node's memory. Before these limits, 1,500,000 rows
 took 20 s and 3.8 GB.
 """
 
@@ -21,9 +21,9 @@ from tests.hostile.bystander import Bystander, open_bystander, resident_mb
 from tests.processes.place import Place
 
 LONGEST_S = 0.5
-"""Of the node's CPU time including threads: far below the fault's 20 s."""
+"""The limit of the node's CPU time, including its threads: far below the 20 s of the former bug."""
 GROWTH_MB = 150.0
-"""Twice the maximum that any of these takes."""
+"""Twice the maximum that any of these bodies takes."""
 CREDITS = 10_000
 AT_A_TIME = 8
 LISTS = {
@@ -48,7 +48,7 @@ THREAD = b'{"id":1,"children":[' + b",".join([b'{"id":2,"children":[' + b'{"id":
 
 
 def shapes() -> dict[str, tuple[str, bytes]]:
-    """Bodies by their oddity, each with a target that reads it; 200 MB, so they are created on demand."""
+    """Unusual bodies by name, each with a target that reads it. They have 200 MB, so they are created on demand."""
     return {
         "lists in lists": (LIST, b"[" * LONG),
         "objects in objects": (LIST, b'{"a":' * (LONG // 5)),
@@ -95,7 +95,7 @@ class Scene:
     used: int = 0
 
     async def ask(self, target: str) -> httpx.Response:
-        """Return the node's answer, never from its cache. It must be valid for a good or bad upstream."""
+        """Return the node's answer, never from its cache. It must be a valid result or upstream failure."""
         headers = {"x-api-key": self.key, "cache-control": "no-cache"}
         answer = await self.client.get(f"{self.url}/v1/{target}", headers=headers)
         assert answer.status_code in (200, 404, 502), (target, answer.status_code, answer.text[:500])
@@ -107,7 +107,7 @@ class Scene:
 
 @asynccontextmanager
 async def open_scene(place: Place) -> AsyncIterator[Scene]:
-    """Check at the end of the block that no request waited for long and that the node's memory hardly grew."""
+    """Check at the end of the block that no request waited long, and that the node's memory hardly grew."""
     scene: Scene | None = None
     with trio.fail_after(300):
         async with open_bomber(lambda _target: scene.answer if scene else b"") as upstream:
@@ -161,7 +161,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def framings() -> dict[str, Sequence[bytes]]:
-    """Answers with odd heads or framing, in pieces."""
+    """Answers with unusual heads or framing, in pieces."""
     return {
         "headers": (HEAD, b"a: b\r\n" * 1_000_000),
         "one header": (HEAD + b"a: ", b"b" * 5 * MB),
@@ -206,7 +206,7 @@ async def test_many_long_answers_and_walks_delay_no_request(place: Place) -> Non
 
 
 async def test_monitor_run_with_long_results_delays_no_request(place: Place) -> None:
-    """Method: a result that hardly compresses, which took a quarter of a second in a transaction."""
+    """Method: a result that hardly compresses, which once took a quarter of a second in a transaction."""
     body = b'[{"id":1,"stargazers_count":7,"description":"' + random.Random(1).randbytes(3 * MB).hex().encode() + b'"}]'
     async with open_scene(place) as scene:
         scene.answer = bomb(body, "identity")

@@ -1,7 +1,7 @@
-"""Expensive pages and selectors: each is bounded in CPU time, and refused or charged to its sender.
+"""Expensive pages and selectors: the CPU time of each is limited, and its sender is refused or charged.
 
 The node is a separate process, its pages come over loopback, and the CPU time is measured on its worker processes.
-Before these bounds each page took a worker's 30 seconds and was refunded; selectors of a few letters took hours.
+Before these limits, each page took a worker's 30 seconds and was refunded; selectors of a few letters took hours.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOST = "site.example.org"
 NOWHERE = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 TEXT = "<p>A sentence that is long enough to be the text of an article, and then some more of it.</p>" * 5
 HIDDEN = "<div " + " ".join(f'a{n}=">"' for n in range(100_000)) + ">"
-"""An element with 100,000 attributes, which counting angle brackets does not reveal."""
+"""An element with 100,000 attributes, whose cost a count of angle brackets does not reveal."""
 PAGES = {
     "attributes": "<div " + " ".join(f"a{n}=1" for n in range(100_000)) + ">",
     "rows": "<table>" + "<tr><td>x" * 20_000,
@@ -75,7 +75,7 @@ def _stat(place: Path) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
     """A process, its parent, its CPU time, and the CPU time of its ended children."""
     try:
         words = (place / "stat").read_text().rpartition(")")[2].split()
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return 0, 0, (0, 0), (0, 0)
     return int(place.name), int(words[1]), (int(words[11]), int(words[12])), (int(words[13]), int(words[14]))
 
@@ -125,14 +125,14 @@ async def test_page_that_exceeds_its_cpu_time_is_charged_once_and_remembered(pla
         first = await scene.scrape("hidden")
         assert (first.status_code, reason_of(first), first.json()["credits_used"]) == (404, "page_too_costly", 1)
         again = first
-        while again.json()["credits_used"]:  # on a busy machine its time may be over before its CPU time
+        while again.json()["credits_used"]:  # on a busy machine, its time limit may end before its CPU limit
             asked, before_s = len(scene.asked), scene.workers_cpu_s()
             again = await scene.scrape("hidden")
             assert (again.status_code, reason_of(again)) == (404, "page_too_costly")
-        assert len(scene.asked) == asked, "it was not fetched"
+        assert len(scene.asked) == asked, "the page was not fetched"
         assert scene.workers_cpu_s() - before_s < 1.0
         other = await scene.scrape("hidden", formats="raw_html", exclude_tags="nav")
-        assert other.json()["credits_used"] == 1, "the verdict is of the request, not of any other that reads the page"
+        assert other.json()["credits_used"] == 1, "the verdict applies to this request, not to others for the same page"
 
 
 async def test_selectors_cost_their_caller_and_are_bounded(place: Place) -> None:

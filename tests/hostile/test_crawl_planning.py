@@ -1,8 +1,8 @@
 """Crawls of pages with thousands of long links and a hundred patterns do not slow down another account's reads.
 
-The node runs in a separate process, and the site is raw sockets on loopback. Only the last few links of a page pass the
-patterns, so every wave examines all of them. Before worker processes did the planning, a reader thread of the store did
-it, and another account's read took up to half a second.
+The node runs in a separate process, and the site uses raw sockets on loopback. Only the last few links of a page match
+the patterns, so every wave examines all of them. Before worker processes did the planning, a reader thread of the store
+did it, and another account's read took up to half a second.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ HOST = "site.example.com"
 CRAWLS = 8
 PAGES = 6
 LINKS = 1_950
-"""Links of a page that no pattern accepts; fewer than a crawl examines."""
+"""The number of links per page that no pattern accepts; fewer than a crawl examines."""
 PATTERNS = [f"/x/*a*b*c*d*e*{n}*/f*g*" for n in range(50)]
 SHARE_S = 0.2
-"""The maximum of the node's CPU seconds while the other account's read waits; before, up to 0.5."""
+"""The maximum CPU seconds of the node while the other account's read waits; once up to 0.5."""
 _LONG = "abcde/" * 50
 
 

@@ -1,7 +1,7 @@
-"""One account reads its longest results continuously; another account's reads stay quick, and memory stays small.
+"""One account reads its longest results continuously; another account's reads stay fast, and memory stays small.
 
-The node is a separate process. The hostile account has a job whose results are 16 MB each, stored in 16 KB. Before a
-page was limited during decompression, four such reads took 1.7 GB, and 7.6 s of the other account's time.
+The node is a separate process. The hostile account has a job whose results are 16 MB each, stored in 16 KB. Before
+decompression was limited to a page, four such reads took 1.7 GB, and 7.6 s of the other account's time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROW_BYTES = 16_000_000
 GROWTH_MB = 300.0
 """Four answers of 16 MB, each decompressed and copied once, plus the allocator's overhead."""
 SHARE_S = 0.3
-"""Seconds of the node's CPU time while the other account's read waits; the fault took seconds."""
+"""The limit of the node's CPU seconds while the other account's read waits; the former bug took seconds."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ def a_node(place: Place) -> Iterator[tuple[Served, str, str]]:
 async def read_on(client: httpx.AsyncClient, node: Served, target: str, key: str, reads: Reads) -> None:
     """Read without a pause until cancelled, discarding the answers."""
     while True:
-        with suppress(httpx.TransportError):  # a key with too many unread bytes of answers loses some of them
+        with suppress(httpx.TransportError):  # some answers are lost, because the key has too many unread bytes
             async with client.stream("GET", node.url + target, headers={"x-api-key": key}) as answer:
                 reads.statuses.append(answer.status_code)
                 async for _ in answer.aiter_raw():

@@ -78,7 +78,7 @@ def test_half_open_admits_exactly_one_probe():
     breaker.take_nowait()
 
 
-def test_abandoned_probe_frees_its_place():
+def test_abandoned_probe_frees_its_slot():
     breaker, clock = opened()
     clock.now += 30.0
     breaker.take_nowait().abandon()
@@ -87,7 +87,7 @@ def test_abandoned_probe_frees_its_place():
     assert breaker.state == "closed"
 
 
-async def test_cancelled_probe_frees_its_place(autojump_clock):
+async def test_cancelled_probe_frees_its_slot(autojump_clock):
     breaker, clock = opened()
     clock.now += 30.0
     with trio.move_on_after(1), breaker.take_nowait():
@@ -191,7 +191,7 @@ def failures_of(breaker: Breaker, account: str, *addresses: str) -> None:
 
 @pytest.mark.critical
 def test_failures_of_one_account_block_only_that_account():
-    """Before, five failing calls of one account closed a platform to every account for up to five minutes."""
+    """Regression: five failing calls of one account closed a platform to every account for up to five minutes."""
     clock = Clock()
     breaker = Breaker(RULES, clock)
     told: list[float] = []

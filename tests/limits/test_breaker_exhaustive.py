@@ -32,14 +32,15 @@ TERMS = {
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The rules in plain values, without a clock: ages and remaining seconds. `counting` permits were given out since
-    the last change of state, `stale` ones before it.
+    """The rules in plain values, without a clock: ages and remaining seconds.
+
+    `counting` permits were issued since the last change of state, and `stale` ones before it.
     """
 
     rules: BreakerRules
     failure_ages_s: tuple[float, ...] = ()
     wait_s: float | None = None
-    """Seconds until it is half open (0 if it is); None while closed, infinite while isolated."""
+    """Seconds until the breaker is half open (0 if it is); None while closed, infinite while isolated."""
     wait_first_s: float = 0.0
     counting: int = 0
     stale: int = 0
@@ -53,13 +54,13 @@ class Model:
         return "closed" if self.wait_s is None else "open" if self.wait_s else "half_open"
 
     @property
-    def lets_through(self) -> bool:
+    def admits_call(self) -> bool:
         return self.wait_s is None or (self.wait_s == 0 and not self.is_probing)
 
     @property
     def retry_after_s(self) -> int:
-        """Seconds until a retry is worthwhile: when half open; a second later while its probe is out."""
-        if self.lets_through:
+        """Seconds until a retry is worthwhile: until it is half open, or one second while a probe is running."""
+        if self.admits_call:
             return 0
         if self.wait_s == math.inf:
             return math.ceil(self.rules.open_s)
@@ -81,7 +82,7 @@ class Model:
         return Model(self.rules, stale=min(PERMITS_MAX, self.stale + self.counting))
 
     def reported(self, outcome: Outcome) -> Model:
-        """One of the valid permits reports."""
+        """Report the result of one of the valid permits."""
         rest = replace(self, counting=self.counting - 1)
         if outcome == "abandoned":
             return rest
@@ -106,7 +107,7 @@ class Clock:
 
 @dataclass
 class World:
-    """A breaker with everything around it, copied whole before each event; permits are oldest first."""
+    """A breaker with its surroundings. It is copied before each event; permits are ordered from oldest to newest."""
 
     clock: Clock
     breaker: Breaker
@@ -116,8 +117,8 @@ class World:
     stale: list[Permit] = field(default_factory=list)
 
     def take(self) -> None:
-        """A call requests a permit."""
-        if self.model.lets_through:
+        """Request a permit for a call."""
+        if self.model.admits_call:
             self.counting.append(self.breaker.take_nowait())
             self.model = self.model.taken()
             return
@@ -126,12 +127,12 @@ class World:
         assert refusal.value.retry_after_s == self.model.retry_after_s >= 1
 
     def report(self, outcome: Outcome) -> None:
-        """The oldest valid permit reports, and then every other outcome, which must be ignored."""
+        """Report the result of the oldest valid permit, and then every other outcome, which must be ignored."""
         report(self.counting.pop(0), outcome)
         self._follow(self.model.reported(outcome))
 
     def report_stale(self, outcome: Outcome) -> None:
-        """A permit from before the last change of state reports, which must not change the model."""
+        """Report a permit from before the last change of state, which must not change the model."""
         before = self.breaker.statistics()
         report(self.stale.pop(0), outcome)
         assert self.breaker.statistics() == before
@@ -165,12 +166,12 @@ class World:
         assert record.failures == len(self.model.failure_ages_s)
         assert record.isolated == (self.model.wait_s == math.inf)
         if self.model.wait_s is not None:
-            assert self.model.counting <= 1, "at most one probe is out"
+            assert self.model.counting <= 1, "at most one probe is running"
         if self.model.wait_s and not record.isolated:
             self.check_waiting()
 
     def check_waiting(self) -> None:
-        """A caller that waits for Retry-After finds it half open; a second less is not always enough."""
+        """Check that the breaker is half open after Retry-After; one second less is not always enough."""
         later = deepcopy((self.clock, self.breaker))
         later[0].now += self.model.retry_after_s
         assert later[1].state == "half_open"
@@ -179,7 +180,7 @@ class World:
 
     @property
     def key(self) -> Hashable:
-        """Return everything that influences the next steps."""
+        """Return everything that influences later steps."""
         inner, now = self.breaker, self.clock.now
         until = inner._open_until
         window_s = self.model.rules.window_s
@@ -205,7 +206,7 @@ OUTCOMES: tuple[Outcome, ...] = ("success", "failure", "abandoned")
 
 
 def after_each_event(world: World) -> Iterator[tuple[str, World]]:
-    """Return the worlds one event later."""
+    """Return the worlds after one more event."""
     for name in EVENTS:
         if name != "take" or len(world.counting) < PERMITS_MAX:
             after = deepcopy(world)
@@ -237,7 +238,7 @@ def test_every_event_in_every_state_follows_the_decisions(rules: BreakerRules, t
             if world.key not in seen:
                 seen.add(world.key)
                 waiting.append(world)
-    assert len(events) == len(EVENTS) + 2 * len(OUTCOMES), "every event happened"
+    assert len(events) == len(EVENTS) + 2 * len(OUTCOMES), "every event must have happened"
     assert terms_s == {0.0, *doubling(rules), math.inf}
     assert len(seen) > 200
 

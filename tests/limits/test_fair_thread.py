@@ -26,7 +26,7 @@ async def test_busy_account_does_not_block_others() -> None:
         nursery.start_soon(thread.run, "other", partial(work, "other"))
         await trio.testing.wait_all_tasks_blocked()
         may_end.set()
-    assert order.index("other") == 1, "it waits for the one that was running, and for no other"
+    assert order.index("other") == 1, "the call waits only for the work that was running"
 
 
 async def test_work_of_an_account_runs_in_order_one_at_a_time() -> None:

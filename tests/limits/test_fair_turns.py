@@ -1,4 +1,4 @@
-"""Fair turns: which account is next, its share while others wait, and that no place is lost."""
+"""Fair turns: which account is next, its share while others wait, and that no slot is lost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scene:
                 await self.work(account, takes_s)
 
 
-async def test_single_account_uses_every_place_except_spare_ones(autojump_clock: MockClock) -> None:
+async def test_single_account_uses_every_slot_except_spare_ones(autojump_clock: MockClock) -> None:
     scene = Scene(4, spare=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("a", 1.0, until_s=10.0))
@@ -60,7 +60,7 @@ async def test_single_account_uses_every_place_except_spare_ones(autojump_clock:
     assert scene.most["a"] == 4
 
 
-async def test_newcomer_takes_the_spare_place_and_then_half_of_the_places(autojump_clock: MockClock) -> None:
+async def test_newcomer_takes_the_spare_slot_and_then_half_of_the_slots(autojump_clock: MockClock) -> None:
     scene = Scene(2, spare=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("hostile", 30.0, until_s=600.0))
@@ -124,7 +124,7 @@ async def test_idle_time_is_not_saved_up(autojump_clock: MockClock) -> None:
     assert had["returning"] == pytest.approx(had["a"], abs=3)
 
 
-async def test_places_that_others_did_not_want_cause_no_debt(autojump_clock: MockClock) -> None:
+async def test_slots_that_others_did_not_want_cause_no_debt(autojump_clock: MockClock) -> None:
     """Method: one account has more than an equal share because another wants little; a third shares with it equally."""
     scene = Scene(3)
     async with trio.open_nursery() as nursery:
@@ -187,19 +187,19 @@ async def test_expected_wait_depends_on_the_account_and_deadlines(autojump_clock
         for _ in range(2):
             nursery.start_soon(hold, "a", 500.0, 30.0)
         await trio.sleep(1)
-        assert turns.expected_wait_s("b") == 0.0, "the spare place is free"
-        assert turns.expected_wait_s("a") == pytest.approx(29.0), "the deadline, not what was expected"
+        assert turns.expected_wait_s("b") == 0.0, "the spare slot is free"
+        assert turns.expected_wait_s("a") == pytest.approx(29.0), "the deadline is used, not the expected time"
         nursery.start_soon(hold, "b", 5.0, 1_000.0)
         nursery.start_soon(hold, "a", 50.0, 1_000.0)
         await trio.sleep(1)
-        assert turns.expected_wait_s("c") == pytest.approx(4.0), "the queue of another account is not before it"
-        assert turns.expected_wait_s("a", 60.0) == pytest.approx(28.0 + 25.0), "its own queue is, by two places"
+        assert turns.expected_wait_s("c") == pytest.approx(4.0), "the queue of another account is not ahead"
+        assert turns.expected_wait_s("a", 60.0) == pytest.approx(28.0 + 25.0), "its own queue is ahead, by two slots"
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("steps", [1, 3])
-async def test_cancelled_turn_frees_its_place_at_every_step(autojump_clock: MockClock, steps: int) -> None:
+async def test_cancelled_turn_frees_its_slot_at_every_step(autojump_clock: MockClock, steps: int) -> None:
     scene = Scene(2, spare=1)
 
     async def run() -> None:
@@ -215,7 +215,7 @@ async def test_cancelled_turn_frees_its_place_at_every_step(autojump_clock: Mock
     assert await cancel_everywhere(run, check) > 3
 
 
-async def test_no_place_is_lost_or_given_twice(autojump_clock: MockClock) -> None:
+async def test_no_slot_is_lost_or_assigned_twice(autojump_clock: MockClock) -> None:
     scene, rng = Scene(3, spare=1), Random(5)
 
     async def run(account: str, wait_s: float, takes_s: float, leaves_s: float) -> None:

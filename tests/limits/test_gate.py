@@ -97,7 +97,7 @@ async def test_lease_is_held_until_its_first_release(gate: Gate):
     assert refusal.value.limit == CONCURRENT
     held[0].release()
     held[0].release()
-    assert (await enter(gate)).window.remaining == 1  # the refused one was not counted
+    assert (await enter(gate)).window.remaining == 1  # the refused request was not counted
     with pytest.raises(ConcurrencyReached):
         await enter(gate)
 
@@ -117,14 +117,14 @@ async def test_keys_are_independent(gate: Gate):
     assert await state_of(gate, "other") == (REQUESTS, 4, 60)
 
 
-async def test_resize_applies_at_once_and_keeps_earlier_admissions(gate: Gate, clock: Clock):
+async def test_resize_applies_immediately_and_keeps_earlier_admissions(gate: Gate, clock: Clock):
     for _ in range(4):
         await state_of(gate)
         clock.pass_(1)
     gate.resize(requests=2, concurrent=1)
     with pytest.raises(RateLimited) as refusal:
         await enter(gate)
-    assert refusal.value.state == (2, 0, 58)  # three of four must leave first
+    assert refusal.value.state == (2, 0, 58)  # three of the four admissions must leave first
     gate.resize(requests=6, concurrent=1)
     held = await enter(gate)
     assert held.window == (6, 1, 56)
@@ -150,7 +150,7 @@ async def test_key_changes_and_balances_do_not_affect_the_window(gate: Gate):
 
 
 async def test_cancelled_admission_is_not_counted(gate: Gate, clock: Clock):
-    """Goal: no lease and no slot is left behind. Method: cancel admission at each of its waits."""
+    """Goal: a cancelled admission keeps no lease and no slot. Method: cancel admission at each of its waits."""
 
     async def way_in() -> None:
         (await gate.admit("a", "k")).lease.release()

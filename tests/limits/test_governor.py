@@ -1,4 +1,4 @@
-"""Holds, and the queue of calls that wait for their end, on virtual time."""
+"""Holds, and the queue of calls that wait for their end, in virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOON_S, LONG_S = 20.0, 10_000.0
 ONE = ("source",)
 
 
-async def let_through(governor: Governor, name: str = "source") -> None:
+async def complete_call(governor: Governor, name: str = "source") -> None:
     """Make one call that is answered."""
     turn = await governor.wait_turn((name,), LONG_S)
     turn.answered()
@@ -33,7 +33,7 @@ async def refused(governor: Governor, *names: str, give_up_at: float) -> int:
 
 
 class Callers:
-    """Calls that wait together. `went` has the names of those that started, in order, each with its instant."""
+    """Calls that wait together. `went` has the names and start times of the calls that started, in order."""
 
     def __init__(self, governor: Governor, nursery: trio.Nursery) -> None:
         self._governor = governor
@@ -64,10 +64,10 @@ async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[No
         await run(Callers(governor, nursery))
 
 
-async def test_call_starts_at_once_without_a_hold(autojump_clock: MockClock) -> None:
+async def test_call_starts_immediately_without_a_hold(autojump_clock: MockClock) -> None:
     governor = Governor()
     assert len(governor.held) == 0
-    await let_through(governor)
+    await complete_call(governor)
     assert trio.current_time() == 0.0
     assert governor.statistics().queued_total == 0
 
@@ -75,10 +75,10 @@ async def test_call_starts_at_once_without_a_hold(autojump_clock: MockClock) -> 
 async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("search", 10.0)
-    await let_through(governor, "profile")
+    await complete_call(governor, "profile")
     assert trio.current_time() == 0.0
     assert len(governor.held) == 1
-    await let_through(governor, "search")
+    await complete_call(governor, "search")
     assert trio.current_time() == 10.0
     assert len(governor.held) == 0
     now = governor.statistics()
@@ -88,7 +88,7 @@ async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock
 @pytest.mark.parametrize(
     ("hold_s", "give_up_at", "retry_after_s"), [(30.0, 20.0, 30), (20.0, 20.0, 20), (20.2, 20.1, 21), (0.3, 0.2, 1)]
 )
-async def test_hold_longer_than_the_calls_patience_refuses_it_at_once(
+async def test_hold_longer_than_the_calls_patience_refuses_it_immediately(
     autojump_clock: MockClock, hold_s: float, give_up_at: float, retry_after_s: int
 ) -> None:
     governor = Governor()
@@ -112,7 +112,7 @@ async def test_hold_is_capped_at_the_maximum(autojump_clock: MockClock) -> None:
     governor = Governor(hold_s_max=3600.0)
     governor.hold("source", 1e12)
     assert await refused(governor, give_up_at=SOON_S) == 3600
-    await let_through(governor)
+    await complete_call(governor)
     assert trio.current_time() == 3600.0
 
 
@@ -136,7 +136,7 @@ async def test_one_call_tries_after_a_hold_and_the_others_follow(autojump_clock:
     await with_callers(governor, run)
 
 
-async def test_call_arriving_at_the_end_of_a_hold_queues_behind_earlier_ones(autojump_clock: MockClock) -> None:
+async def test_call_arriving_at_the_end_of_a_hold_queues_after_earlier_calls(autojump_clock: MockClock) -> None:
     """Method: the clock is at the hold's end, before any timer has run."""
     governor = Governor()
     governor.hold("source", 5.0)
@@ -223,7 +223,7 @@ async def test_trial_of_an_earlier_hold_does_not_end_a_later_one(autojump_clock:
     await with_callers(governor, run)
 
 
-async def test_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
+async def test_call_with_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
     governor.hold("search", 8.0)
@@ -232,7 +232,7 @@ async def test_call_of_two_names_waits_for_both_and_tries_both(autojump_clock: M
         await callers.come("searching", of=("source", "search"))
         await callers.come("reading", "reading too", of=("source", "read"))
         await trio.sleep(6.0)
-        assert callers.went == [("reading", 5.0)], "who cannot go yet keeps nobody waiting"
+        assert callers.went == [("reading", 5.0)], "a call that cannot start yet does not block others"
         callers.turns["reading"].answered()
         await trio.sleep(6.0)
         assert callers.went[1:] == [("reading too", 6.0), ("searching", 8.0)]
@@ -291,7 +291,7 @@ async def test_call_cancelled_at_any_step_leaves_the_queue_working(autojump_cloc
     async def check(got_through: bool) -> None:
         assert governor.statistics().waiting == 0
         with trio.fail_after(6.0):
-            await let_through(governor)
+            await complete_call(governor)
         assert len(governor.held) == 0
 
     assert await cancel_everywhere(run, check) == 2
@@ -304,7 +304,7 @@ async def test_queue_is_bounded_but_unheld_calls_pass(autojump_clock: MockClock)
     async def run(callers: Callers) -> None:
         await callers.come("a", "b", "c")
         assert await refused(governor, give_up_at=LONG_S) == 5
-        await let_through(governor, "another")
+        await complete_call(governor, "another")
         await trio.sleep(6.0)
         assert callers.went == [("a", 5.0)]
         await callers.come("d")

@@ -1,7 +1,7 @@
 """The governor under holds, arrivals, failures, throttling and cancellation, compared with a model.
 
-All instants are multiples of half a second, so that many coincide. Between two of them the model checks whether a call
-waits that could start.
+All times are multiples of half a second, so that many coincide. Between two times the model checks whether a call waits
+although it could start.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Model:
         return {name: self.held[name] for name in self.calls[call].names if name in self.held}
 
     def go(self, call: int) -> dict[str, Held]:
-        """The call starts: no hold blocked it, no trial runs, and no earlier call could have started instead."""
+        """Check the start of a call: no hold blocked it, no trial runs, and no earlier call could have started."""
         assert self.may_go(call)
         assert trio.current_time() < self.calls[call].at + self.calls[call].patience_s
         mine = self.holds_of(call)
@@ -113,7 +113,7 @@ class Model:
                 del self.held[name]
 
     def refuse(self, call: int, retry_after_s: int) -> None:
-        """The call is refused: it could not start in time, or too many wait; and the reported time is true."""
+        """Record a refusal: the call could not start in time, or too many wait; and the reported time is correct."""
         now, give_up_at = trio.current_time(), self.calls[call].at + self.calls[call].patience_s
         held_until = max((held.until for held in self.holds_of(call).values()), default=now)
         assert max(now, held_until) >= give_up_at or len(self.waiting) > WAITERS_MAX
@@ -121,7 +121,7 @@ class Model:
         self.waiting.remove(call)
 
     def look(self) -> None:
-        """While time stands still, no call waits that could start, or that has waited too long."""
+        """Check that no call waits that could start now, or that has waited too long."""
         now = trio.current_time()
         assert not [call for call in self.waiting if self.may_go(call)]
         assert all(now <= self.calls[call].at + self.calls[call].patience_s for call in self.waiting)
@@ -143,7 +143,7 @@ class Run:
             for call in range(len(self.model.calls)):
                 nursery.start_soon(self._call, call)
             nursery.start_soon(self._look)
-        assert self.model.ended == set(range(len(self.model.calls))), "nobody is forgotten"
+        assert self.model.ended == set(range(len(self.model.calls))), "every call must have ended"
         assert self.governor.statistics().waiting == 0
         assert set(self.model.held) == {hold.name for hold in self.governor.held.values()}
 
@@ -197,5 +197,5 @@ class Run:
 @given(st.lists(holdings, max_size=4), st.lists(callings, min_size=1, max_size=12))
 @settings(max_examples=100, deadline=None)
 def test_governor_keeps_holds_in_order_with_one_trial_at_a_time(holdings: list[Holding], calls: list[Calling]) -> None:
-    """Goal: everything that the governor promises. Method: random scripts on virtual time, compared with a model."""
+    """Goal: the governor keeps all its promises. Method: random scripts in virtual time, compared with a model."""
     trio.run(Run(holdings, calls).play, clock=MockClock(autojump_threshold=0))

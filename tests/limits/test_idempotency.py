@@ -1,4 +1,4 @@
-"""Claims: every case of the judgement, the 64 KB limit to the byte, and the rows on a real store."""
+"""Claims: every case of the judgment, the 64 KB limit to the byte, and the rows on a real store."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ EXPIRED = {
 
 
 def expected(kept: StoredReply | None, *, same_print: bool, same_place: bool) -> StoredReply | type[LimitError]:
-    """Decisions 7 as a table."""
+    """The table of decisions 7."""
     if same_print:
         return ClaimInProgress if kept is None else ReplayUnavailable if kept == CUT else KEPT
     return ClaimConflict if kept is None and not same_place else ClaimMismatch
@@ -96,7 +96,7 @@ def test_outcome_is_kept_up_to_exactly_64_kb(unit: str) -> None:
     )
 
 
-def test_finishing_starts_the_day_and_changes_nothing_else() -> None:
+def test_finishing_starts_the_day_and_changes_no_other_field() -> None:
     held = finished(TAKEN, KEPT, NOW + 299, free=False)
     assert held == ClaimRecord("acc_1", "GET a/b", "print", "req_new", NOW + 299, KEPT)
     assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT
@@ -114,14 +114,14 @@ TIMES = st.floats(0, 2e9)
 
 
 @st.composite
-def helds(draw: st.DrawFn) -> ClaimRecord:
+def claims_held(draw: st.DrawFn) -> ClaimRecord:
     owner = draw(SHORT)
     kept = st.builds(StoredReply, st.integers(200, 499), st.none() | SHORT, st.just(owner), st.booleans())
     return ClaimRecord("acc_1", draw(SHORT), draw(SHORT), owner, draw(TIMES), draw(st.none() | kept))
 
 
-@given(before=st.none() | helds(), after=helds(), now=TIMES)
-def test_judgement_never_returns_another_requests_outcome(
+@given(before=st.none() | claims_held(), after=claims_held(), now=TIMES)
+def test_judgment_never_returns_another_requests_outcome(
     before: ClaimRecord | None, after: ClaimRecord, now: float
 ) -> None:
     claim = Claim("acc_1", "key", after.place, after.fingerprint, "req_new")

@@ -145,10 +145,8 @@ async def test_two_nodes_act_like_one_window_and_one_set_of_leases(
 
 @for_each_example
 @given(bursts=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 30 * TICKS)), max_size=8))
-async def test_requests_at_the_same_instant_fill_the_window_exactly(
-    empty_redis: RedisServer, bursts: list[tuple[int, int]]
-):
-    """Goal: never more than the limit, never a refusal below it. Method: bursts through both nodes at once."""
+async def test_simultaneous_requests_fill_the_window_exactly(empty_redis: RedisServer, bursts: list[tuple[int, int]]):
+    """Goal: never more than the limit, never a refusal below it. Method: bursts through both nodes concurrently."""
     async with open_nodes(empty_redis, requests=6, concurrent=100) as nodes:
         for size, ticks in bursts:
             answers: list[Answer] = []
@@ -167,7 +165,7 @@ async def test_requests_at_the_same_instant_fill_the_window_exactly(
 
 
 async def test_only_admitted_requests_are_counted_when_callers_leave(empty_redis: RedisServer):
-    """Goal: a cancelled caller's admission is undone. Method: callers with little patience on a wide window."""
+    """Goal: a cancelled caller's admission is undone. Method: impatient callers on a wide window."""
     admitted: list[LeaseHandle] = []
 
     async def enter(gate: SharedGate, patience_s: float) -> None:
@@ -182,7 +180,7 @@ async def test_only_admitted_requests_are_counted_when_callers_leave(empty_redis
                     for number in range(30):
                         nursery.start_soon(enter, gate, 0.0002 * (number % 10) if round_number % 2 else 10)
             left = 40 * 30 - len(admitted)
-            assert 0 < left <= 600  # on a busy machine, all of the impatient callers
+            assert 0 < left <= 600  # on a busy machine, all impatient callers are cancelled
             await until(lambda: empty_redis.ask("LLEN", "sluice:{a}:window:k") == len(admitted) + 1)
             assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == len(admitted) + 1 == len(gate)
 

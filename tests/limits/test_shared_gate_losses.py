@@ -45,7 +45,7 @@ async def test_only_leases_of_a_dead_node_expire(empty_redis: RedisServer):
                 await living.admit("a", "k")
 
 
-async def test_leases_and_windows_leave_nothing_behind(empty_redis: RedisServer):
+async def test_leases_and_windows_leave_no_keys_in_redis(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_gate(empty_redis, window_s=0.2, lease_s=0.2) as gate:
             await gate.admit("a", "k")
@@ -96,7 +96,7 @@ async def test_leases_released_while_the_server_was_away_are_free_afterwards(emp
             held = [(await gate.admit("a", "k")).lease for _ in range(3)]
             empty_redis.freeze()
             try:
-                held.pop().release()  # in flight when the connection is given up
+                held.pop().release()  # in flight when the connection is abandoned
                 await until(lambda: gate._state.fault is not None)
                 held.pop().release()
             finally:
@@ -141,7 +141,7 @@ async def test_admission_delivered_too_late_is_not_counted(empty_redis: RedisSer
                 stalled = relay.opened
                 with pytest.raises(StateUnavailable):
                     await gate.admit("a", "k")
-                relay.opened = late  # new connections pass, the old one not yet
+                relay.opened = late  # new connections pass; the old one does not yet
                 await until(lambda: state.fault is None)
                 await until(lambda: not gate._doubtful)
                 stalled.set()
@@ -196,7 +196,7 @@ async def test_clock_set_back_by_an_hour_blocks_no_key(empty_redis: RedisServer)
             assert (await gate.admit("a", "k")).window == WindowState(3, 2, 60)
 
 
-async def test_admission_is_refused_at_once_while_the_server_is_away(empty_redis: RedisServer):
+async def test_admission_is_refused_immediately_while_the_server_is_away(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_redis(empty_redis.url) as state, open_gate(empty_redis) as gate:
             held = await gate.admit("a", "k")

@@ -33,7 +33,7 @@ def fail_twice(breaker: Breaker) -> None:
         permit.fail()
 
 
-async def test_circuit_opens_on_other_nodes_until_the_same_moment(empty_redis: RedisServer):
+async def test_circuit_opens_on_other_nodes_until_the_same_time(empty_redis: RedisServer):
     with trio.fail_after(WAIT_S):
         async with open_node(empty_redis) as one, open_node(empty_redis) as two:
             fail_twice(one["a/primary"])

@@ -1,4 +1,4 @@
-"""A shared window that many requests leave at once: the server needs no more time for them than for one."""
+"""A shared window that many requests leave at the same time: removing them takes the server no longer than one."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ async def finish(store: Store, key: str, text: str, at: float = NOW, *, free: bo
 
 
 async def ask(store: Store, key: str, at: float = NOW, of: str = "acc_1") -> str:
-    """Return the response to a repetition: the text, or the name of the refusal or of the new claim."""
+    """Return the response to a repeated request: the text, or the name of the refusal or of the new claim."""
     one = claim(key, of)
     found = await store.read(partial(read_claims, ids=[one.id]))
     verdict = judge(found.get(one.id), one, at)
@@ -148,7 +148,7 @@ async def test_account_is_checked_after_storing_part_of_its_share(store: Store) 
     assert waiting.cancelled_caught
     shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
     assert await shares.trim_next(store) == ("acc_1", Trimmed(0, 0))
-    for _ in range(1_000 // LOOKS_A_SHARE):  # keys alone count too
+    for _ in range(1_000 // LOOKS_A_SHARE):  # keys without texts count too
         shares.put("acc_2", StoredReply(200, None, "req"))
     assert await shares.trim_next(store) == ("acc_2", Trimmed(0, 0))
 
@@ -160,7 +160,7 @@ async def test_counted_accounts_are_bounded(store: Store, monkeypatch: pytest.Mo
         shares.put(f"acc_{number}", StoredReply(200, None, "req"))
         assert len(shares._put) <= 2
     looked_at = [(await shares.trim_next(store))[0] for _ in range(3)]
-    assert looked_at == ["acc_0", "acc_1", "acc_2"], "the oldest are looked at early instead of being forgotten"
+    assert looked_at == ["acc_0", "acc_1", "acc_2"], "the oldest accounts are checked early instead of being forgotten"
 
 
 async def test_failed_trim_is_retried() -> None:

@@ -27,7 +27,7 @@ class Timed:
         self.expired_at.append(trio.current_time())
 
     def assert_expired(self, *due_at: float) -> None:
-        """Check that it expired at these instants, each at most a tick later."""
+        """Check that it expired at these times, each at most a tick later."""
         assert len(self.expired_at) == len(due_at)
         for expired_at, at in zip(self.expired_at, due_at, strict=True):
             assert at - ROUNDING_S <= expired_at <= at + TICK_S + ROUNDING_S
@@ -46,7 +46,7 @@ async def open_deadlines() -> AsyncIterator[Deadlines]:
 def assert_empty(deadlines: Deadlines) -> None:
     assert not deadlines._new
     assert not deadlines._tick_of
-    assert not deadlines._filed, "a tick that has come is forgotten"
+    assert not deadlines._filed, "a tick that has passed is removed"
     assert not deadlines._ticks
 
 
@@ -64,7 +64,7 @@ def test_each_wait_ends_once_and_in_time_unless_cleared(
         deadlines.clear(wait)
         seen = list(wait.expired_at)
         await trio.sleep(80 - trio.current_time())
-        assert wait.expired_at == seen, "it was cleared"
+        assert wait.expired_at == seen, "the timer was cleared"
         if seen or clear_s is None:
             wait.assert_expired(began + max(wait_s, 0.0))
         else:
@@ -87,7 +87,7 @@ STEPS = st.lists(
     ),
     max_size=30,
 )
-"""Avoid steps within a tick after a deadline, where either order is correct."""
+"""Avoid times within a tick after a deadline, where either order is correct."""
 
 
 @given(STEPS)
@@ -175,7 +175,7 @@ async def test_cleared_filed_subject_never_expires_and_can_be_set_again(autojump
     assert_empty(deadlines)
 
 
-async def test_past_deadline_expires_at_once_and_infinite_never(autojump_clock: MockClock) -> None:
+async def test_past_deadline_expires_immediately_and_infinite_never(autojump_clock: MockClock) -> None:
     past, never = Timed(), Timed()
     async with open_deadlines() as deadlines:
         await trio.sleep(10.0)
@@ -198,7 +198,7 @@ async def test_waits_that_end_early_wake_the_task_once(autojump_clock: MockClock
 
 
 async def test_many_deadlines_close_together_wake_the_task_a_few_times(autojump_clock: MockClock) -> None:
-    """Goal: the cost of many long-polls. Method: count how often the task looks for overdue subjects."""
+    """Goal: many long-polls are cheap. Method: count how often the task looks for expired subjects."""
     looks = 0
 
     class Counting(Deadlines):
@@ -223,7 +223,7 @@ async def test_many_deadlines_close_together_wake_the_task_a_few_times(autojump_
 @example(now=0.1 + 0.2, ahead_s=60.0)
 @example(now=1e-9, ahead_s=30.0)
 @example(now=240.21519346421482, ahead_s=60.0)
-def test_whole_seconds_are_enough_and_one_less_is_not(now: float, ahead_s: float) -> None:
+def test_whole_seconds_suffice_and_one_less_does_not(now: float, ahead_s: float) -> None:
     until = now + ahead_s
     seconds = whole_seconds(now, until)
     assert now + seconds >= until

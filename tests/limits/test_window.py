@@ -147,7 +147,7 @@ def test_automatic_sweep_checks_a_few_keys_per_new_key() -> None:
     after=st.integers(1, 6),
     pauses=st.lists(st.sampled_from([0.0, 1.0, 20.0, 61.0]), max_size=15),
 )
-def test_changed_limit_applies_at_once_and_loses_no_admission(before, after, pauses):
+def test_changed_limit_applies_immediately_and_loses_no_admission(before, after, pauses):
     window, model, now = Window(before, PERIOD_S), NaiveWindow(before), 0.0
     for pause_s in pauses:
         now += pause_s

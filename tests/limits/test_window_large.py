@@ -40,7 +40,7 @@ def test_key_with_one_request_costs_the_same_under_every_limit(traced: None) -> 
         assert (held_bytes() - before) / 200 < 1_000
 
 
-def test_no_step_of_a_large_window_copies_much(traced: None) -> None:
+def test_no_step_of_a_large_window_copies_much_memory(traced: None) -> None:
     """Method: a hundred thousand requests of one key, measuring the memory that each allocates."""
     window, before, worst = Window(LARGEST, PERIOD_S), held_bytes(), 0
     for number in range(100_000):

@@ -1,7 +1,7 @@
-"""A million requests through the window on virtual time: exact to the request, for any clients and operators.
+"""A million requests through the window in virtual time: exact to the request, for any clients and operators.
 
-Method: several keys, each with a client of another behaviour, in the order of one clock. The reference keeps every
-admission ever and checks only one thing: has the admission `limit` admissions ago left? It therefore shares no idea
+Method: several keys, each with a client that behaves differently, in the order of one clock. The reference keeps all
+admissions and checks only whether the admission `limit` admissions ago has left the window. It therefore shares no idea
 with the implementation.
 """
 
@@ -52,7 +52,7 @@ class Client:
     in_burst: int = 0
 
     def pause_s(self, retry_after_s: int) -> float:
-        """Return the seconds until its next request. Every mood sometimes obeys Retry-After and then only waits."""
+        """Return the seconds until its next request. Clients of every mood sometimes only wait, obeying Retry-After."""
         rng = self.rng
         self.waited_out = bool(retry_after_s) and rng.random() < (1.0 if self.mood == "obeying" else 0.001)
         if self.waited_out:
@@ -63,7 +63,7 @@ class Client:
 
     def _usual_pause_s(self) -> float:
         rng = self.rng
-        if self.mood == "synchronous":  # all of its requests are at the same few instants
+        if self.mood == "synchronous":  # all of its requests arrive at the same few times
             return rng.choice((0.0, 0.0, 0.0, 0.25))
         if self.mood == "bursting":
             self.in_burst = (self.in_burst + 1) % 900
@@ -73,7 +73,7 @@ class Client:
 
 
 def schedule(clients: list[Client], window: Window) -> Iterator[tuple[float, Client]]:
-    """Requests in the order of time. `look` returns how long a refused client must wait."""
+    """Requests in order of time. `look` returns how long a refused client must wait."""
     waiting = [(client.rng.random(), number) for number, client in enumerate(clients)]
     heapify(waiting)
     while True:
@@ -86,7 +86,7 @@ def schedule(clients: list[Client], window: Window) -> Iterator[tuple[float, Cli
 def check_request(window: Window, client: Client, now: float, limit: int) -> None:
     """Make one request and compare it with the reference."""
     is_open = client.reference.is_open(now, limit)
-    assert is_open or not client.waited_out, "who waits out Retry-After is admitted"
+    assert is_open or not client.waited_out, "a client that waits for Retry-After is admitted"
     if is_open:
         window.admit(client.key, now)
         client.reference.admitted.append(now)
@@ -107,7 +107,7 @@ def check_refusal(window: Window, client: Client, now: float, limit: int) -> Non
     assert not client.reference.is_open(now + (wait_s - 1), limit)
 
 
-def check_in_hindsight(client: Client, limit: int) -> None:
+def check_every_period(client: Client, limit: int) -> None:
     """Check that no period ever contained `limit` + 1 admissions."""
     times = client.reference.admitted
     assert all(late >= early + PERIOD_S for early, late in zip(times, times[limit:], strict=False))
@@ -125,14 +125,14 @@ def test_million_requests_pass_exactly_at_600_per_minute() -> None:
         if count == REQUESTS:
             break
     for client in clients:
-        check_in_hindsight(client, LIMIT)
+        check_every_period(client, LIMIT)
         assert len(client.reference.admitted) > LIMIT
     assert sum(client.refused for client in clients) > REQUESTS // 4
     assert len(window) < 1000
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_repeatedly_changed_limit_is_exact_at_every_moment(seed: int) -> None:
+def test_repeatedly_changed_limit_is_exact_at_all_times(seed: int) -> None:
     """A reload that lowers a limit and one that raises it again lose no admission in between."""
     rng, limit = Random(seed), 60
     window = Window(limit, PERIOD_S)
@@ -142,7 +142,7 @@ def test_repeatedly_changed_limit_is_exact_at_every_moment(seed: int) -> None:
             limit = rng.choice((1, 5, 30, 60, 60, 100))
             window.resize(limit)
             for one in clients:
-                one.waited_out = False  # the earlier response applies to the limit at that time
+                one.waited_out = False  # the earlier response was correct for the limit at that time
         check_request(window, client, now, limit)
         assert window.look(client.key, now).remaining == client.reference.remaining(now, limit)
         if count == 50_000:

@@ -1,1 +1,1 @@
-"""Three nodes on one PostgreSQL and one Redis: invariants that hold whatever happens to any of them."""
+"""Three nodes on one PostgreSQL and one Redis: invariants that hold even if nodes or servers fail."""

@@ -32,7 +32,7 @@ COUNT = 3
 PROOF_S = 300.0
 PATIENCE_S = 60.0
 SETTLED_S = 3.0
-"""How long a response of a busy machine may precede its settlement."""
+"""The maximum time on a busy machine between a response and its settlement."""
 TRIES = 10
 ENVIRON = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 SETTINGS: dict[str, Setting] = {
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass(slots=True)
 class Cluster:
-    """Several nodes with one account and its key. Responses of `ask` are kept for `assert_sound`."""
+    """Several nodes with one account and its key. Keeps the responses of `ask` for `assert_sound`."""
 
     nodes: list[Node]
     upstream: Upstream
@@ -103,11 +103,11 @@ class Cluster:
     answers: list[Answer] = field(default_factory=list)
     unanswered: int = 0
     unsettled: set[str] = field(default_factory=set)
-    """Requests whose node responded and was lost: they are settled afterwards, or refunded."""
+    """The request ids of responses whose node was then lost: they are settled afterwards, or refunded."""
     killed_at: dict[int, float] = field(default_factory=dict)
-    """When nodes were killed, in seconds on Trio's clock, by port."""
+    """The times at which nodes were killed, in seconds on Trio's clock, by port."""
     running: list[Process] = field(default_factory=list)
-    """The running nodes, from their fork on."""
+    """The running nodes, including those that are starting."""
     numbers: Iterator[int] = field(default_factory=count)
 
     async def ask(self, node: Node, target: str, key: str = "", **headers: str) -> Answer:
@@ -203,7 +203,7 @@ class Cluster:
         return int(count)
 
     async def assert_sound(self, *, settled_within_s: float = 60.0) -> dict[str, int]:
-        """Check that every charge is closed, each answer cost its stated price, and the ledger is proved.
+        """Check that every charge is closed, each answer cost its stated price, and the ledger is sound.
 
         No other request may have been charged. Return the cost of each request.
         """
@@ -217,9 +217,9 @@ class Cluster:
             for id_, used in told.items()
             if paid[id_] != used and (paid[id_] or not self._may_be_refunded(billed[id_]))
         }
-        assert not wrong, f"told, paid: {wrong}"
+        assert not wrong, f"answered, charged: {wrong}"
         silent = {request_id for request_id, cost in net.items() if cost and request_id not in told}
-        assert len(silent) <= self.unanswered, "somebody paid for what nobody was told"
+        assert len(silent) <= self.unanswered, "a request without an answer was charged"
         ((lowest, held),) = await self.rows("SELECT min(balance), sum(held) FROM accounts")
         assert lowest >= 0
         assert held == 0
@@ -227,7 +227,7 @@ class Cluster:
         return net
 
     def _may_be_refunded(self, answer: Answer) -> bool:
-        """Return whether its node was killed before it had to settle; its response may be read after that."""
+        """Return whether the node was killed before it had to settle. Its response may have been read after that."""
         killed_at = self.killed_at.get(answer.port, math.inf)
         return answer.there_at > killed_at - SETTLED_S or answer.json["request_id"] in self.unsettled
 
@@ -241,7 +241,7 @@ def _rows(url: str, sql: str, arguments: Sequence[object]) -> list[tuple[Any, ..
 
 
 async def until(holds: Callable[[], Any], *, within_s: float) -> float:
-    """Poll until the condition holds. Return the seconds that took."""
+    """Poll until the condition holds. Return the elapsed seconds."""
     began = trio.current_time()
     with trio.fail_after(within_s):
         while not await holds():  # noqa: ASYNC110 - what is asked is another process
@@ -266,9 +266,9 @@ async def open_cluster(
 ) -> AsyncIterator[Cluster]:
     """Run one node per entry of `skews_s`, and check the ledger when the block ends.
 
-    `direct_url` is the store without a proxy; `pace`, `spans` and `program` are those of `Fleet.start`. A setting
-    `limits__requests_per_minute=60` belongs to the table `limits`. The block may take `PROOF_S`, and its exceptions are
-    raised unchanged.
+    `direct_url` is the store without a proxy. `pace`, `spans` and `program` have the same meaning as in `Fleet.start`.
+    A setting `limits__requests_per_minute=60` belongs to the table `limits`. The block may take `PROOF_S`, and its
+    exceptions are raised unchanged.
     """
     failure: Exception | None = None
     upstream = Upstream()

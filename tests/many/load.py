@@ -1,4 +1,4 @@
-"""Requests to several nodes: at a fixed rate, or all at once."""
+"""Requests to several nodes: at a fixed rate, or all of them concurrently."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def p99_s(times: Iterable[float]) -> float:
 async def open_load(
     cluster: Cluster, *, per_s: float = 100, target: str = MISS, key: str = ""
 ) -> AsyncIterator[list[Answer]]:
-    """Send requests at a fixed rate to one node after the other, whatever their results. Yield the list of answers.
+    """Send requests at a fixed rate to the nodes in turn, whatever their results. Yield the list of answers.
 
-    `{n}` in the target becomes another number each time. All requests are answered when the block ends.
+    Each `{n}` in the target is replaced with another number. All requests are answered when the block ends.
     """
     answers: list[Answer] = []
     stop = trio.Event()
@@ -53,7 +53,7 @@ async def open_load(
 async def ask_all(
     cluster: Cluster, targets: Iterable[str], *, key: str = "", tries: int = TRIES, **headers: str
 ) -> list[Answer]:
-    """Send all requests at once, to one node after the other. Return the final answers in the order of the targets."""
+    """Send all requests concurrently, to the nodes in turn. Return the final answers in the order of the targets."""
     answers: dict[int, Answer] = {}
 
     async def one(number: int, target: str) -> None:
@@ -67,13 +67,13 @@ async def ask_all(
 
 
 def assert_served(answers: Sequence[Answer]) -> None:
-    """Check that all succeeded, except for a few for which a server of a busy machine was too slow."""
+    """Check that all succeeded, except for a few that timed out at a server on a busy machine."""
     assert {answer.status for answer in answers} <= {200, 503}
     assert sum(answer.status == 200 for answer in answers) >= 0.9 * len(answers)
 
 
 def assert_filled(cluster: Cluster, answers: Sequence[Answer], limit: int) -> None:
-    """Check that the window's places were given out once each; requests that timed out at Redis may have taken one."""
+    """Check that each slot of the window was used once. Requests that timed out at Redis may have used one."""
     rests = [int(answer.headers["x-ratelimit-remaining"]) for answer in answers if answer.status == 200]
     lost = sum(answer.status == 503 for answer in cluster.answers)
     assert len(set(rests)) == len(rests)

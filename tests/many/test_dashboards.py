@@ -1,6 +1,6 @@
 """Owners on two nodes with one database: a session, password or key that ends on one node ends on the other.
 
-The very next request on the other node is refused.
+The next request on the other node is refused.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ async def invite(cluster: Cluster, browser: Browser) -> None:
     assert answer.status_code == 303, answer.text
 
 
-async def test_sign_out_on_one_node_takes_effect_at_once_on_the_other(
+async def test_sign_out_on_one_node_takes_effect_immediately_on_the_other(
     cluster_of: OpenCluster,
 ) -> None:
-    """Sessions signed out and revoked, a password changed, a key revoked: each several times, on either node."""
+    """Sign out or revoke sessions, change a password, and revoke a key, each several times and on either node."""
     async with cluster_of(skews_s=TWO) as cluster, open_browser() as mine, open_browser() as theirs:
         await invite(cluster, mine)
         for here, there in [cluster.nodes, cluster.nodes[::-1]] * TIMES:
@@ -84,7 +84,7 @@ async def _a_session_that_signs_out(theirs: Browser, here: Node, there: Node) ->
     kept = list(theirs.client.cookies.jar)
     assert await theirs.is_in(there)
     assert (await theirs.send(here, "/account", "/sign-out")).status_code == 303
-    for cookie in kept:  # a copy kept by someone else
+    for cookie in kept:  # a copy that an attacker has kept
         theirs.client.cookies.jar.set_cookie(cookie)
     assert not await theirs.is_in(there)
 
@@ -111,7 +111,7 @@ async def _a_password(mine: Browser, theirs: Browser, here: Node, there: Node) -
     assert await theirs.is_in(there)
     changed = await mine.send(here, "/account", "/account/password", password=other, repeated=other)
     assert changed.status_code == 303, changed.text
-    assert not await theirs.is_in(there), "every other session ended"
+    assert not await theirs.is_in(there), "every other session must have ended"
     assert await mine.is_in(there)
-    assert await theirs.sign_in(there) != 303, "the old password"
+    assert await theirs.sign_in(there) != 303, "the old password must be refused"
     assert await theirs.sign_in(there, other) == 303

@@ -1,6 +1,6 @@
-"""Nodes on one PostgreSQL that die or freeze while they hold charges: others refund the charges once.
+"""Nodes on one PostgreSQL that die or freeze while they hold charges: other nodes refund these charges once.
 
-Lost requests cost nothing. The nodes send frequent heartbeats here, and are declared dead after a short silence.
+Lost requests are free. The nodes send frequent heartbeats here, and are declared dead after a short silence.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
         headers = {"idempotency_key": f"key-{number}"} if number % 2 else {}
         answers.append(await cluster.ask(node, MISS.format(n=number), **headers))
 
-    async def all_are_under_way() -> bool:
+    async def all_are_running() -> bool:
         return await cluster.open_charges() == CALLS
 
     async with trio.open_nursery() as nursery:
         for number in range(CALLS):
             nursery.start_soon(call, number)
-        await until(all_are_under_way, within_s=30)
+        await until(all_are_running, within_s=30)
         yield answers
 
 
 async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenCluster) -> None:
-    """Goal: no overcharge, nothing lost or held for longer than a minute, though two nodes race for the dead one."""
+    """Goal: no overcharge, and nothing is lost or held for longer than a minute, although two nodes race to recover."""
     async with cluster_of(pace=QUICK) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes
@@ -59,7 +59,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
             await trio.sleep(LOAD_S)
             cluster.kill(doomed)
             killed_at = trio.current_time()
-            await trio.sleep(LOAD_S)  # the other nodes find out under load
+            await trio.sleep(LOAD_S)  # the other nodes detect it under load
         assert len(answers) > CALLS
         costs = await cluster.assert_sound(settled_within_s=killed_at + RECOVERED_WITHIN_S - trio.current_time())
         entries = await cluster.entries()
@@ -75,7 +75,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
 async def test_paused_node_overcharges_nothing_and_rejoins_under_another_id(
     cluster_of: OpenCluster,
 ) -> None:
-    """Method: SIGSTOP during calls until another node has refunded them; their responses come after that."""
+    """Method: SIGSTOP during calls until another node has refunded them; their responses arrive after that."""
     async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 2.0

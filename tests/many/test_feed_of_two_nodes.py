@@ -1,4 +1,4 @@
-"""The events feed of two nodes: polls on one node receive events of the other, whatever Redis loses."""
+"""The events feed of two nodes: polls on one node receive events of the other, even if Redis loses messages."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def revoke(cluster: Cluster, node: Node) -> tuple[str, float]:
 
 
 async def write_silently(cluster: Cluster) -> float:
-    """Write an event without a message. Return when it was written."""
+    """Write an event without a message. Return the time at which it was written."""
     log = EventLog(
         now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", publish=lambda _moved: None
     )
@@ -108,7 +108,7 @@ async def test_key_has_at_most_five_polls_across_both_nodes(cluster_of: OpenClus
             held = [answer for answer in answers if "x-poll-interval" not in answer.headers]
             assert min(answer.took_s for answer in held) >= HELD_S * (1 - EARLY)
             assert max(answer.took_s for answer in turned_away) < HELD_S * (1 - EARLY)
-            await trio.sleep(0.3)  # the places are returned after the responses
+            await trio.sleep(0.3)  # the polls are freed after the responses
 
 
 async def test_lost_message_is_compensated(cluster_of: OpenCluster, empty_redis: RedisServer) -> None:
@@ -121,8 +121,8 @@ async def test_lost_message_is_compensated(cluster_of: OpenCluster, empty_redis:
         assert answered.there_at - written_at < MADE_UP_S
 
 
-@pytest.mark.parametrize("redis_dies", [False, True], ids=["nobody told", "redis is dead"])
-async def test_event_without_a_message_is_found_by_looking(
+@pytest.mark.parametrize("redis_dies", [False, True], ids=["no message", "redis is dead"])
+async def test_event_without_a_message_is_found_by_polling(
     redis_dies: bool, cluster_of: OpenCluster, empty_redis: RedisServer
 ) -> None:
     async with cluster_of(skews_s=TWO) as cluster:

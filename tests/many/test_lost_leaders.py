@@ -1,4 +1,4 @@
-"""A node that leads a shared call and dies, or freezes: another node makes the call soon after."""
+"""A node that leads a shared call and dies or freezes: another node makes the call soon after."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAME = "/v1/github/profile?handle=the-same"
 PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
 LATE, FOLLOWER = "the late one's", "the follower's"
 TAKEN_OVER_S = 15.0
-"""Two seconds of a quiet machine, and half of a lease's 30 s."""
+"""Two seconds on an idle machine, and half of a lease's 30 s."""
 LATE_S = 4.0
 REFUND_S = 60.0
 
@@ -32,7 +32,7 @@ def _script(cluster: Cluster, first: Told) -> None:
     cluster.upstream.script = answer
 
 
-async def _is_led(cluster: Cluster) -> bool:
+async def _has_leader(cluster: Cluster) -> bool:
     await trio.lowlevel.checkpoint()
     return len(cluster.upstream.requests) == 1
 
@@ -60,10 +60,10 @@ async def _lose_leader(cluster: Cluster) -> None:
     doomed = cluster.nodes[0]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ask, cluster, doomed, [])
-        await until(partial(_is_led, cluster), within_s=30)
+        await until(partial(_has_leader, cluster), within_s=30)
         for node in cluster.nodes[1:]:
             nursery.start_soon(_ask, cluster, node, answers)
-        await trio.sleep(0.7)  # the lock has been renewed
+        await trio.sleep(0.7)  # the lock was renewed before
         assert answers == []
         cluster.kill(doomed)
         killed_at = trio.current_time()
@@ -87,7 +87,7 @@ async def test_frozen_leader_serves_its_caller_but_replaces_no_later_answer(
     frozen, follower, third = cluster.nodes
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ask, cluster, frozen, late)
-        await until(partial(_is_led, cluster), within_s=30)
+        await until(partial(_has_leader, cluster), within_s=30)
         frozen.process.signal(signal.SIGSTOP)
         try:
             stopped_at = trio.current_time()

@@ -1,4 +1,4 @@
-"""Balances, idempotency keys and API keys through three nodes at once."""
+"""Balances, idempotency keys and API keys through three nodes concurrently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ async def test_last_credit_serves_one_of_a_thousand_calls(cluster_of: OpenCluste
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(1000)])
         refused = {answer.code for answer in answers if answer.status != 200}
         assert len([answer for answer in answers if answer.status == 200]) == 1
-        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the one call holds the credit"
+        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the single call holds the credit"
         assert await cluster.balance() == 0
         assert len(cluster.upstream.requests) == 1
 
@@ -57,13 +57,13 @@ async def test_key_is_refused_by_every_request_after_its_revocation(cluster: Clu
     made = await cluster.operate(cluster.nodes[0], "key.create", account=cluster.account)
     answers: list[Answer] = []
 
-    async def ask_on_and_on(number: int) -> None:
+    async def ask_repeatedly(number: int) -> None:
         while not answers or answers[-1].status == 200:
             answers.append(await cluster.told(cluster.nodes[number % 3], FREE, made["key"]))
 
     async with trio.open_nursery() as nursery:
         for number in range(9):
-            nursery.start_soon(ask_on_and_on, number)
+            nursery.start_soon(ask_repeatedly, number)
         while len(answers) < 18:  # noqa: ASYNC110 - others fill it
             await trio.sleep(0.02)
         await cluster.operate(cluster.nodes[1], "key.revoke", key=made["id"])

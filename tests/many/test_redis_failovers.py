@@ -1,7 +1,7 @@
-"""Two nodes over a Redis Cluster, and over what Sentinel watches: the primary is killed under load.
+"""Two nodes over a Redis Cluster, or over a primary that Sentinel watches, which is killed under load.
 
-Redis passes on what it did a moment after it has answered. What a primary did not pass on before it died never was:
-that many requests more than a window holds may be admitted in all, and no more. Money is not in Redis.
+Redis replicates a write shortly after it has answered. Writes that a primary has not replicated before it died are
+lost, so that many requests more than a window's limit may be admitted in total, but no more. Credits are not in Redis.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server that dies or freezes, and returns under load."""
+"""A server that dies or freezes under load, and returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers.redis import RedisServer
 AWAY_S = 2.0
 FROZEN_S = 4.0
 AT_ONCE_S, SOON_S = 0.05, 1.0
-"""How much longer half, and 99 %, of the refusals may take than requests that need no server."""
+"""The maximum extra time of the median and of the p99 of refusals, compared with requests that need no server."""
 LOOK_EVERY_S = 0.02
 BACK_S = 1.0
 SETTLE_S = 0.5
@@ -26,9 +26,9 @@ SETTLE_S = 0.5
 async def without(
     cluster: Cluster, go: Callable[[], None], come_back: Callable[[], None], *, away_s: float = AWAY_S
 ) -> list[Answer]:
-    """Send load while a server goes away and returns. Return the answers from the time while it was away.
+    """Send load while a server goes away and returns. Return the answers of the time without the server.
 
-    All requests are refused at once, for free, and served again within a second of its return.
+    All requests are refused immediately and for free, and served again within a second of its return.
     """
     async with open_load(cluster) as answers:
         await trio.sleep(SETTLE_S)
@@ -55,7 +55,7 @@ async def _is_ready(cluster: Cluster) -> bool:
 
 
 async def turns(cluster: Cluster, *, until: float) -> AsyncIterator[Node]:
-    """Send requests to one node after another until then."""
+    """Send requests to the nodes in turn until a given time."""
     for node in cycle(cluster.nodes):
         if trio.current_time() >= until:
             return
@@ -72,19 +72,19 @@ def assert_refused(answers: Sequence[Answer]) -> None:
 
 
 def assert_back(answers: Sequence[Answer], at: float) -> None:
-    """Check that a second after the server's return requests are served, except timeouts of a busy machine."""
+    """Check that requests are served a second after the server's return, except timeouts of a busy machine."""
     later = [answer for answer in answers if answer.sent_at > at + BACK_S]
     assert len(later) > 50
     assert_served(later)
 
 
-async def test_missing_redis_refuses_at_once_and_recovers_within_a_second(
+async def test_missing_redis_refuses_immediately_and_recovers_within_a_second(
     cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     await without(cluster, empty_redis.kill, empty_redis.start)
 
 
-async def test_frozen_redis_refuses_at_once_and_recovers_within_a_second(
+async def test_frozen_redis_refuses_immediately_and_recovers_within_a_second(
     cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     await without(cluster, empty_redis.freeze, empty_redis.thaw, away_s=FROZEN_S)

@@ -1,4 +1,4 @@
-"""A bad network between the nodes and each of their servers: charges are correct, whatever the responses."""
+"""A bad network between the nodes and each of their servers: charges are correct, whatever the responses are."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVED_OR_REFUSED = {200, 409, 429, 503}
 async def test_no_network_fault_breaks_the_window_or_the_charges(
     fleet: Fleet, tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
-    """Method: the same nodes under one fault after another, on the way to Redis, then to PostgreSQL."""
+    """Method: the same nodes with one fault after another, first on the way to Redis, then to PostgreSQL."""
     direct_url = postgres.fresh()
     async with (
         open_toxic("127.0.0.1", empty_redis.port) as to_redis,
@@ -49,16 +49,16 @@ async def test_no_network_fault_breaks_the_window_or_the_charges(
     ):
         for name, poison in POISONS.items():
             try:
-                await _ordeal(cluster, to_redis, poison, hang_up=empty_redis.hang_up)
-                await _ordeal(cluster, to_postgres, poison, hang_up=postgres.hang_up)
+                await _check_fault(cluster, to_redis, poison, hang_up=empty_redis.hang_up)
+                await _check_fault(cluster, to_postgres, poison, hang_up=postgres.hang_up)
                 await cluster.assert_sound()
             except BaseException as exc:
                 exc.add_note(f"the poison was: {name}")
                 raise
 
 
-async def _ordeal(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
-    """Make calls of one key while its server is hard to reach, some of them identical. All recovers afterwards."""
+async def _check_fault(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
+    """Make calls of one key, some of them identical, while its server is hard to reach. Then everything recovers."""
     (_, key), (_, other_key) = await cluster.new_key(balance=1000), await cluster.new_key(balance=1000)
     once = MISS.format(n=f"-once-{next(cluster.numbers)}")
     async with open_load(cluster, key=key) as answers:
@@ -72,8 +72,8 @@ async def _ordeal(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Ca
     statuses = {answer.status for answer in answers}
     assert statuses <= SERVED_OR_REFUSED
     if poison.is_stalled or poison.cut_after or poison.reset_after:
-        assert 503 in statuses, "the network was bad enough to be felt"
-    assert sum(answer.status == 200 for answer in answers) <= LIMIT, "the window holds"
+        assert 503 in statuses, "the fault must affect some requests"
+    assert sum(answer.status == 200 for answer in answers) <= LIMIT, "the window's limit is respected"
     for node in cluster.nodes:
         await until(partial(_is_served, cluster, node, other_key), within_s=WELL_S)
 

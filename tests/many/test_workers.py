@@ -1,4 +1,4 @@
-"""The invariants of three nodes also hold across the workers of one node, and survive each of them."""
+"""The invariants of three nodes also hold across the workers of one node, and when any worker fails."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_workers_share_last_credit_idempotency_key_and_window(workers_of_o
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(LIMIT)], key=poor)
         assert len([answer for answer in answers if answer.status == 200]) == 1
         refused = {answer.code for answer in answers if answer.status != 200}
-        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the one call holds the credit"
+        assert refused <= {"INSUFFICIENT_CREDITS", "CONCURRENCY_LIMIT"}, "429 while the single call holds the credit"
         assert len(cluster.upstream.requests) == 1
         assert await answered_by(cluster, cluster.nodes[0]) == BOTH
 

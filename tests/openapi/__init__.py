@@ -1,1 +1,1 @@
-"""The OpenAPI document as used by clients: Schemathesis tests a node with it, generators build clients from it."""
+"""The OpenAPI document as clients use it: Schemathesis tests a node with it, and generators build clients from it."""

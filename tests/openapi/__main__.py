@@ -1,4 +1,4 @@
-"""`python -m tests.openapi --examples 100`: run Schemathesis over the whole document, longer than a test may."""
+"""`python -m tests.openapi --examples 100`: run Schemathesis over the whole document, for longer than a test."""
 
 import argparse
 import sys
@@ -13,10 +13,10 @@ from tests.openapi.described_node import open_described_node
 def main() -> int:
     """Run it and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.openapi", description=__doc__)
-    parser.add_argument("--examples", type=int, default=100, help="the most random requests an operation")
+    parser.add_argument("--examples", type=int, default=100, help="the maximum of random requests per operation")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--phases", default=",".join(PHASES))
-    parser.add_argument("--only", default="", help="a regular expression of the paths that are tried")
+    parser.add_argument("--only", default="", help="a regular expression that selects the paths to test")
     chosen = parser.parse_args()
     more = ("--include-path-regex", chosen.only) if chosen.only else ()
     began = time.monotonic()

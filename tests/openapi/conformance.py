@@ -42,7 +42,7 @@ hooks = "{Path(__file__).with_name("hooks.py")}"
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 402, 404, 405, 409, 410, 413, 414, 415, 422, 426, 429]
 """
-"""Additional statuses of rejections: a URI may be too long, a cursor expired, a body not a form."""
+"""Additional statuses of rejections: a URI may be too long, a cursor expired, or a body not a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ def run_schemathesis(
 
 
 def sendable(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with four changes that only affect how requests are built and checked.
+    """Return the document with four changes that affect only how requests are built and checked.
 
     `limit` has no maximum, because a larger value is not an error but becomes the maximum. Only required parts have an
     example, because Schemathesis sends all examples together and would request prices and missing pages. An empty
-    parameter, which is sent for null, is treated as absent, which the document only says in words. And `default` is
-    replaced with its statuses, because it would allow any.
+    parameter, which is sent for null, is treated as absent, which the document states only in words. And `default` is
+    replaced with its statuses, because it would allow any status.
     """
     for operation in operations(document):
         default = operation["responses"].pop("default")
@@ -121,7 +121,7 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every operation of a document."""
+    """Yield every operation of a document."""
     for item in document["paths"].values():
         yield from item.values()
 

@@ -37,8 +37,11 @@ class Case:
     resource: str
     params: Mapping[str, str | int]
     answers: Mapping[str, Any]
-    """`host/path` of each upstream request (without query), in order, mapped to a file in the platform's folder of
-    recordings, to a folder and file of another platform, or to a handmade body."""
+    """The recordings that answer the case, in order.
+
+    Maps `host/path` of each upstream request (without query) to a file in the platform's folder of recordings, to a
+    folder and file of another platform, or to a handmade body.
+    """
     expected: Callable[..., list[Record] | Record] | None = None
     """Builds the expected records, without computed fields, from the recorded bodies in the order of `answers`."""
     has_more: bool | None = None
@@ -47,10 +50,10 @@ class Case:
     reason: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict)
     without_credentials: bool = False
-    """Whether the endpoint calls another source if the operator did not configure credentials."""
+    """Whether another source is called if the operator has not configured credentials."""
 
     def known(self, usual: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the credentials of the request: its own, or else the usual ones if credentials are allowed."""
+        """Return the request's own credentials, or else the usual ones if credentials are allowed."""
         return self.credentials or ({} if self.without_credentials else usual)
 
 
@@ -81,19 +84,18 @@ def _header(value: Any) -> str:
 
 
 def file_for(answers: Mapping[str, Any], host_and_path: str) -> Any:
-    """Return the recording for `host/path`, percent-encoded or not, in any case, because platforms ignore case in
-    names."""
+    """Return the recording for `host/path`. Percent-encoding and case of the path do not matter."""
     files = {place.lower(): file for place, file in answers.items()}
     return files.get(host_and_path.lower()) or files.get(unquote(host_and_path).lower())
 
 
 def from_recordings(slug: str, answers: Mapping[str, Any]) -> Upstream:
-    """Return an upstream that answers with recordings; an optional call without a recording fails like a 404."""
+    """Return an upstream that answers with recordings. An optional call without a recording fails like a 404."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
         file = file_for(answers, host_and_path)
         if file is None:
-            assert call.optional, f"the case names no recording for {host_and_path}"
+            assert call.optional, f"the case has no recording for {host_and_path}"
             return Answer(404, {}, {})
         return recorded(slug, file)
 
@@ -108,7 +110,7 @@ def check(platform: Platform, case: Case) -> None:
             drive(platform, case.resource, case.params, upstream, credentials=case.credentials)
         assert case.reason == getattr(refusal.value, "reason", None)
         return
-    assert case.expected is not None, "a case says what comes out, or how it is refused"
+    assert case.expected is not None, "a case needs an expected record or refusal"
     result = drive(platform, case.resource, case.params, upstream, credentials=case.credentials)
     expected = case.expected(*(recorded(platform.slug, file).body for file in case.answers.values()))
     if isinstance(result, Single):
@@ -138,5 +140,5 @@ def walk(
         pages.append(page)
         cursor = page.next
     ids = [id_of(record) for page in pages for record in page.records]
-    assert len(ids) == len(set(ids)), "an id came twice"
+    assert len(ids) == len(set(ids)), "an id was returned twice"
     return pages

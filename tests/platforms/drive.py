@@ -37,7 +37,7 @@ NOW_AT = 1_735_689_600.0
 """The start of 2025: the default of `Args.now_at`."""
 _REDIRECTS_MAX = 3
 _PAGES_LEFT = 100
-"""The number of pages that a walk may still read, whenever it asks."""
+"""The number of pages that a walk may still read, at any time."""
 _UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 Upstream = Callable[[str, Call], Answer]
@@ -55,10 +55,10 @@ def drive(
     credentials: Mapping[str, str] | None = None,
     rung_index: int = 0,
 ) -> Page | Single:
-    """Return the result of the endpoint's read, or of one of its fallbacks, with `answer` in place of the upstream.
+    """Return the result of the endpoint's read, or of one of its fallbacks. `answer` takes the place of the upstream.
 
     Raises:
-        UpstreamError: The refusal that the fetch would raise.
+        UpstreamError: The fetch would raise this refusal.
     """
     found = endpoint(platform, resource)
     known = dict(credentials or {})
@@ -106,7 +106,7 @@ def _values(found: Endpoint, params: Mapping[str, str | int]) -> dict[str, Value
     declared = {param.name: param for param in found.params}
     assert params.keys() <= declared.keys(), f"{found.resource} does not declare {params.keys() - declared.keys()}"
     for group in found.one_of:
-        assert len(params.keys() & set(group)) == 1, f"exactly one of {group} is due"
+        assert len(params.keys() & set(group)) == 1, f"exactly one of {group} is required"
     values: dict[str, Value] = {}
     for name, param in declared.items():
         value = params.get(name, param.default)
@@ -127,7 +127,7 @@ def _typed(value: Value, kind: str) -> Value:
 
 
 def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | Missing | Fetched]) -> object:
-    """Run a generator to its end; errors on a strange body, after its first call, become the fetch's refusal."""
+    """Run a generator to its end. An error in an unexpected body, after the first call, becomes an upstream failure."""
     wanted = next(steps)
     while True:
         answers: Any = _PAGES_LEFT
@@ -187,7 +187,7 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
 
 
 def _read(form: Form, got: Answer) -> Any:
-    """Return the values that a form other than JSON reads from a body."""
+    """Return the values that a format other than JSON reads from a body."""
     raw = got.raw or (got.body.encode() if isinstance(got.body, str) else orjson.dumps(got.body))
     try:
         return form.read(raw, got.headers.get("content-type", ""))
@@ -201,7 +201,7 @@ def told(body: Any, status: int = 200, **headers: str) -> Answer:
 
 
 def always(body: Any, status: int = 200, **headers: str) -> Upstream:
-    """Return an upstream that answers every call in the same way."""
+    """Return an upstream that returns the same answer to every call."""
     return lambda _host_and_path, _call: told(body, status, **headers)
 
 
@@ -220,7 +220,7 @@ def sandbox_of(routes: Routes) -> Upstream:
         reply = answered(routes, request)
         if reply.status == 404 and "The sandbox has no" in str(reply.body) and not call.optional:
             raise AssertionError(
-                f"no stand-in answers {host_and_path}; python -m tests.platforms.stand_in SLUG makes it"
+                f"there is no stand-in for {host_and_path}; python -m tests.platforms.stand_in SLUG makes it"
             )
         return told_as_sent(reply.status, reply.headers, reply.body)
 

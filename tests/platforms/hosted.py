@@ -25,7 +25,7 @@ _LONG_S = 20.0
 
 
 class Hosted:
-    """The platform's site at every host; `script` answers each call, without retries."""
+    """The platform's site at every host, without retries. `script` answers each call."""
 
     def __init__(self, platform: Platform, script: Script) -> None:
         self.platform = platform
@@ -57,7 +57,7 @@ class Hosted:
         return (await fetch(planned, trio.current_time() + _LONG_S)).result
 
     def asked(self) -> list[str]:
-        """Return the host and path of each call since the last time that this was called."""
+        """Return the host and path of each call since this method was last called."""
         asked = [f"{call.origin.host}{call.target.partition('?')[0]}" for call in self.exchange.calls]
         self.exchange.calls.clear()
         return asked

@@ -22,7 +22,7 @@ LINES_MAX = 60
 
 
 class Lines(NamedTuple):
-    """The lines of one platform, without blank ones; a generated stand-in does not count."""
+    """The lines of one platform, without blank lines and generated stand-ins."""
 
     slug: str
     endpoints: int
@@ -52,7 +52,7 @@ def lines_of_platforms() -> Iterator[Lines]:
 
 
 def median_of_declared() -> float:
-    """The median of lines per endpoint, over the platforms that were first declared in the current form."""
+    """Return the median of lines per endpoint over the platforms that were first declared in the current form."""
     return median(one.each for one in lines_of_platforms() if one.slug in DECLARED)
 
 
@@ -63,12 +63,12 @@ def _lines(path: Path) -> int:
 def main() -> None:
     """Print one line per platform, and the medians."""
     found = list(lines_of_platforms())
-    print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'an endpoint':>14}")
+    print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'per endpoint':>14}")
     for one in found:
         print(f"{one.slug:16}{one.endpoints:10}{one.adapter:10}{one.cases:8}{one.traps:8}{one.each:14.1f}")
     total = sum(one.endpoints for one in found)
-    print(f"median {median(one.each for one in found):.1f} lines an endpoint, {total} endpoints")
-    print(f"median {median_of_declared():.1f} of {len(DECLARED)} that were first declared in today's form")
+    print(f"median {median(one.each for one in found):.1f} lines per endpoint, {total} endpoints")
+    print(f"median {median_of_declared():.1f} of {len(DECLARED)} that were first declared in the current form")
 
 
 if __name__ == "__main__":

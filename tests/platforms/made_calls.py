@@ -1,4 +1,4 @@
-"""Generates the calls of a stand-in's file from the exchanges that were played."""
+"""Generates the calls of a stand-in's file from the exchanges of its cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def calls_of(pattern: str, found: list[Exchange], literals: frozenset[str]) -> Iterator[Json]:
-    """Return the calls of one path: one, or one for each value of the request that distinguishes its endpoints."""
+    """Return the calls of one path: a single call, or one for each value that distinguishes its endpoints."""
     groups: dict[str, list[Exchange]] = {}
     for exchange in found:
         groups.setdefault(str(_when(exchange, found)), []).append(exchange)
@@ -120,7 +120,7 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
     for steps in lists:
         if steps and (listed := _at(body, steps)) and listed[0] == ALL:
             del listed[0]
-    for name in paging.also:  # the paging object tells them
+    for name in paging.also:  # the paging object defines these
         _drop(body, name.split("."))
     if isinstance(paging, ByLastId) and (rows := _at(body, rows_at(pages))):
         _number_rows(rows, good, paging)
@@ -128,7 +128,7 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
 
 
 def _named(paging: Paging) -> Json:
-    """Return the paging object for the template: the one of the model that the platform's own is based on."""
+    """Return the paging object for the template: the model's class on which the platform's own class is based."""
     model = next(one for one in type(paging).__mro__ if one.__module__.startswith("upstreams.model.paging"))
     told = {one.name: (getattr(paging, one.name), one.default) for one in dataclasses.fields(model) if one.init}
     return {
@@ -144,7 +144,7 @@ def rows_at(pages: Pages) -> tuple[str, ...]:
 
 
 def _values(exchange: Exchange, control: set[str | None]) -> dict[str, str]:
-    """Return the names of the request's values by their text."""
+    """Return the names of the request's values, by their text."""
     pieces = re.split(r"\{(\w+)\}", exchange.pattern)
     pieces[::2] = map(re.escape, pieces[::2])
     pieces[1::2] = (f"(?P<{name}>[^/]+)" for name in pieces[1::2])
@@ -181,7 +181,7 @@ def _number_rows(rows: list[Any], good: list[Exchange], paging: ByLastId) -> Non
 
 
 def _refused(refused: list[Exchange], literals: frozenset[str]) -> Json:
-    """Return the answer to a request for something missing; texts that the platform's code looks for are kept."""
+    """Return the answer to a request for a missing item. Texts that the platform's code looks for are kept."""
     if not refused:
         return {}
     one = refused[0]

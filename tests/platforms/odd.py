@@ -1,4 +1,4 @@
-"""Corruptions of a good body: changes inside its JSON, and changes of the bytes that carry it."""
+"""Corruptions of a good body: changes inside its JSON, and changes of the bytes that transport it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 HTML = b"<!DOCTYPE html>\n<html><head><title>Just a moment</title></head><body>Sorry</body></html>"
 _DEEP, _HUGE = "@deep@", "@huge@"
 _RAW = {_DEEP: "[" * 3_000 + "]" * 3_000, _HUGE: "9" * 5_000}
-"""Values that Python does not write as JSON, by the text that stands for each."""
+"""Values that Python cannot write as JSON, by their placeholder text."""
 UNREADABLE = (_DEEP, _HUGE)
 
 VALUES: tuple[Any, ...] = (
@@ -85,7 +85,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def text_of(body: Any) -> bytes:
-    """The body as JSON, also where JSON has no such value."""
+    """Return the body as JSON, including values that JSON does not have."""
     written = json.dumps(body)
     for name, raw in _RAW.items():
         written = written.replace(f'"{name}"', raw)
@@ -93,7 +93,7 @@ def text_of(body: Any) -> bytes:
 
 
 def paths(body: Any, here: Path = ()) -> Iterator[Path]:
-    """Where something stands in it, itself included."""
+    """Yield the path of every value in a body, including the body itself."""
     yield here
     inner = body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
     for name, value in inner:
@@ -101,7 +101,7 @@ def paths(body: Any, here: Path = ()) -> Iterator[Path]:
 
 
 def numbers_in(body: Any) -> set[int]:
-    """The whole numbers in it, also those that came as text or as 3.0."""
+    """Return the whole numbers in a body, including those written as text or as 3.0."""
     if isinstance(body, dict | list):
         return set[int]().union(*map(numbers_in, body.values() if isinstance(body, dict) else body))
     if isinstance(body, int):
@@ -113,18 +113,18 @@ def numbers_in(body: Any) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a body at the path whose number, modulo how many there are, is `place`."""
+    """A change of a body. `place` selects the path: it is the path's number, modulo the number of paths."""
 
     kind: Literal["drop", "put", "twice", "add", "insert"]
     place: int
     value: Any = None
 
     def at(self, body: Any, known: list[Path]) -> Path:
-        """Where it is."""
+        """Return the path that this change affects."""
         return known[self.place % len(known)]
 
     def on(self, body: Any, path: Path) -> Any:
-        """The body with it; one that does not fit where it is changes nothing."""
+        """Return the body with this change. A change that does not apply to the value at the path has no effect."""
         if not path:
             return deepcopy(self.value) if self.kind == "put" else body
         *above, last = path
@@ -133,7 +133,7 @@ class Change:
             for name in above:
                 parent = parent[name]
             self._change(parent, last)
-        except (IndexError, KeyError, TypeError):  # an earlier change took the place away
+        except (IndexError, KeyError, TypeError):  # an earlier change removed the path
             pass
         return body
 
@@ -149,21 +149,21 @@ class Change:
 
 
 def changes() -> st.SearchStrategy[Change]:
-    """Any change; most put another value in place of one."""
+    """Generate changes; most of them replace a value."""
     kinds = st.sampled_from(("put", "put", "put", "drop", "drop", "twice", "add", "insert"))
     return st.builds(Change, kinds, st.integers(0, 100_000), st.sampled_from(VALUES))
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """How a body is carried: the change of its bytes, and of the status and headers beside it."""
+    """A transport of a body: the change of its bytes, and of its status and headers."""
 
     name: str
     body: Callable[[bytes], bytes] = bytes
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     statuses: frozenset[int] = frozenset((502,))
-    """The statuses that we may answer to it."""
+    """The statuses that the gateway may answer with."""
 
 
 def _reencoded(encoding: str) -> Callable[[bytes], bytes]:
@@ -211,6 +211,6 @@ CARRIED = (
 
 
 def carried(body: bytes, how: Carried, status: int, headers: Mapping[str, str]) -> Told:
-    """The answer as it goes out."""
+    """Return the answer as it is sent."""
     merged = {name: value for name, value in {**headers, **how.headers}.items() if value}
     return Told(how.status or status, how.body(body), merged)

@@ -1,6 +1,6 @@
-"""A node that receives a good answer from its upstream, and is then called again while the upstream answers oddly.
+"""A node that first receives a good answer from its upstream, and is called again while the upstream answers oddly.
 
-One node serves all tests of a module, in its own thread; the stand-ins answer.
+One node serves all tests of a module, in its own thread. The stand-ins are its upstream.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from upstreams.sandbox.rehearse import example_values
 Record = dict[str, Any]
 T = TypeVar("T")
 ROWS = 3
-"""Rows of a page: enough for one to be odd between others."""
+"""Rows of a page: enough for a changed row between unchanged ones."""
 PATIENCE_S = 3_600.0
 
 
 def unhurried(platform: Platform) -> Platform:
-    """The platform without its pace and quotas, which would hold back a client with hundreds of requests."""
+    """Return the platform without its pace and quotas, which would delay a client with hundreds of requests."""
     return replace(platform, pace=None, rest=lambda _answer: None)
 
 
@@ -49,12 +49,12 @@ class Question:
 
     @property
     def odd_ones(self) -> list[str]:
-        """The upstream requests whose answers may be changed, without sign-ins."""
+        """Return the upstream requests whose answers may be changed; this excludes sign-ins."""
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
 
 
 def questions_of(platform: Platform) -> Iterator[Question]:
-    """The example of each endpoint, with few rows."""
+    """Yield the example request of each endpoint, with few rows."""
     for one in platform.endpoints:
         values = example_values(one)
         if "limit" in values:
@@ -64,7 +64,7 @@ def questions_of(platform: Platform) -> Iterator[Question]:
 
 @dataclass(slots=True)
 class OddBench:
-    """A node in front of every platform, the requests that it answers successfully, and what they cost."""
+    """A node with every platform, the requests that it answers successfully, and the credits that they cost."""
 
     node: OpenNode
     token: trio.lowlevel.TrioToken
@@ -72,17 +72,17 @@ class OddBench:
     _learnt: dict[str, list[Question]] = field(default_factory=dict)
 
     def run(self, work: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run an asynchronous function beside the node."""
+        """Run an asynchronous function in the node's thread."""
         return trio.from_thread.run(work, *args, trio_token=self.token)
 
     def questions(self, platform: Platform) -> list[Question]:
-        """The platform's questions, asked once while the upstream answers well."""
+        """Return the platform's requests. They are made once while the upstream answers normally."""
         if platform.slug not in self._learnt:
             self._learnt[platform.slug] = [self.run(self._learn, one) for one in questions_of(platform)]
         return self._learnt[platform.slug]
 
     async def ask(self, question: Question) -> Answered:
-        """The node's answer, in time."""
+        """Return the node's answer to a request within 10 seconds."""
         with trio.fail_after(10):
             answer = await self.node.get(question.target)
         self.credits_used += answer.json["credits_used"]
@@ -99,7 +99,7 @@ class OddBench:
         return question
 
     async def ask_with(self, question: Question, odd: str, told: Told) -> Answered:
-        """The node's answer where the upstream's to `odd` is this one; further pages and fallbacks find nothing."""
+        """Return the node's answer if the upstream answers `odd` with `told`, and unknown requests with a 404."""
 
         def script(asked: str) -> Told | None:
             return told if asked == odd else None if asked in question.told else Told(404)
@@ -108,7 +108,7 @@ class OddBench:
         return await self.ask(question)
 
     async def assert_sound(self) -> None:
-        """Check that a failed request is refunded: the balance is lower only by the costs in the answers."""
+        """Check that failed requests were refunded: only the credits reported in answers were spent."""
         assert self.node.log_events("request_failed") == []
         await self.node.assert_sound()
         assert await self.node.money() == (CREDITS - self.credits_used, 0)
@@ -143,7 +143,7 @@ async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> No
 
 
 def check_envelope(question: Question, answer: Answered) -> None:
-    """Check that the answer keeps every promise for a success, a missing item, or a failure."""
+    """Check that the answer is a correct success, missing item, or failure."""
     body = answer.json
     assert body["request_id"] == answer.headers["x-request-id"]
     if answer.status != 200:
@@ -153,7 +153,7 @@ def check_envelope(question: Question, answer: Answered) -> None:
     endpoint = question.endpoint
     assert body["success"] is True
     assert body["cached"] is False
-    pages_or_legs = endpoint.collect is not None or "legs" in body["data"]  # billed by what came of them
+    pages_or_legs = endpoint.collect is not None or "legs" in body["data"]  # billed by pages or legs
     assert pages_or_legs or body["credits_used"] == COST[endpoint.tier]
     check_data(endpoint.archetype, body["data"])
     if endpoint.archetype.many:

@@ -33,20 +33,20 @@ class Exchange:
 
     resource: str
     pattern: str
-    """Method, host and path, with `{name}` for what the case's parameters or earlier answers brought."""
+    """Method, host and path, with `{name}` for values from the case's parameters or earlier answers."""
     request: SandboxRequest
     status: int
     headers: Mapping[str, str]
     body: Any
-    """What was read from the answer; the whole of a text."""
+    """The members that were read from the answer; a text is included as a whole."""
     params: Mapping[str, str | int]
     is_feed: bool = False
     pages: Pages | None = None
-    """The reading of its list, where it has pages."""
+    """The object that pages its list, if it is paged."""
     last_row: Mapping[str, Any] = field(default_factory=dict)
     """The record of the list's last row."""
     sought: frozenset[str] = frozenset()
-    """The paths of members that were looked for but do not exist."""
+    """The paths of members that the reader looked for and that do not exist."""
 
     @property
     def place(self) -> str:
@@ -55,7 +55,7 @@ class Exchange:
 
 
 def play(platform: Platform, case: Case) -> list[Exchange]:
-    """The exchanges of a case."""
+    """Return the exchanges of a case."""
     exchanges: list[Exchange] = []
     known = dict(_words(case.params))
     recorded = from_recordings(platform.slug, case.answers)
@@ -78,7 +78,7 @@ def play(platform: Platform, case: Case) -> list[Exchange]:
 
 @contextmanager
 def _noted_pages(exchanges: list[Exchange]) -> Iterator[None]:
-    """Record at each exchange which `Pages` read its list, also in a generator."""
+    """Record which `Pages` object read the list of each exchange, also in a generator."""
     read = Pages.page
 
     def page(self: Pages, args: Args, answer: Answer) -> Page:
@@ -112,13 +112,13 @@ def _exchange(
 
 @cache
 def fixed_segments(slug: str) -> frozenset[str]:
-    """The segments that the paths in a platform's code name."""
+    """Return the path segments that occur in a platform's code."""
     literals = literals_of(f"upstreams.platforms.{slug}")
     return frozenset(piece for text in literals if text.startswith("/") for piece in text.split("/"))
 
 
 def _path(path: str, known: Mapping[str, str]) -> str:
-    for value in sorted(known, key=len, reverse=True):  # a value of several segments
+    for value in sorted(known, key=len, reverse=True):  # a value with several segments
         before, found, rest = unquote(path).partition(f"/{value.strip('/')}")
         if "/" in value and found and not rest:
             return f"{_path(before, known) if before else ''}/{{{known[value]}*}}"

@@ -1,4 +1,4 @@
-"""The API's promises for each record (spec 2.2, decisions 3): for the first archetypes from their tables, not the code.
+"""The API's promises for each record (spec 2.2, decisions 3). The first archetypes have tables of their own here.
 
 A promise is a function that returns whether a value keeps it. Values that an upstream does not send are null, so None
 keeps every promise except for an object or a list that is always present.
@@ -22,52 +22,52 @@ _INTEGER_MAX = 2**64
 
 
 def words(value: Any) -> bool:
-    """Text; an empty one would say that there is one."""
+    """Return whether a value is a text or null. An empty text is not allowed, because it would look like a value."""
     return value is None or (isinstance(value, str) and value != "")
 
 
 def truth(value: Any) -> bool:
-    """True or false."""
+    """Return whether a value is a boolean or null."""
     return value is None or isinstance(value, bool)
 
 
 def points(value: Any) -> bool:
-    """A whole number, also below zero: votes against count as well."""
+    """Return whether a value is a whole number or null. It may be negative, because negative votes count as well."""
     return value is None or (type(value) is int and abs(value) < _INTEGER_MAX)
 
 
 def count(value: Any) -> bool:
-    """How many there are of something."""
+    """Return whether a value is a count or null."""
     return value is None or (type(value) is int and 0 <= value < _INTEGER_MAX)
 
 
 def rate(value: Any) -> bool:
-    """A share of 1."""
+    """Return whether a value is a share between 0 and 1, or null."""
     return value is None or (isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value <= 1)
 
 
 def moment(value: Any) -> bool:
-    """An instant in UTC."""
+    """Return whether a value is a UTC time or null."""
     return value is None or (isinstance(value, str) and _INSTANT.fullmatch(value) is not None)
 
 
 def each(promise: Promise) -> Promise:
-    """A list that is always there."""
+    """Promise a list that is always present, with entries that keep `promise`."""
     return lambda value: isinstance(value, list) and all(map(promise, value))
 
 
 def maybe(promise: Promise) -> Promise:
-    """The parts that may be missing as a whole."""
+    """Promise a value that is either null or keeps `promise`."""
     return lambda value: value is None or promise(value)
 
 
 def tells(value: Any) -> bool:
-    """A text that is there."""
+    """Return whether a value is a nonempty text."""
     return isinstance(value, str) and words(value)
 
 
 def extras(value: Any) -> bool:
-    """`ext`: named scalars and lists of texts."""
+    """Return whether a value is a valid `ext`: named scalars and lists of texts."""
     return isinstance(value, dict) and all(map(_extra, value.values()))
 
 
@@ -76,11 +76,11 @@ def _extra(value: Any) -> bool:
 
 
 def fields(**promised: Promise) -> Promise:
-    """An object with exactly these members."""
+    """Promise an object with exactly these members."""
 
     def kept(value: Any) -> bool:
-        assert isinstance(value, dict), f"{value!r} is no object"
-        assert value.keys() == promised.keys(), f"{value.keys() ^ promised.keys()} are too many or too few"
+        assert isinstance(value, dict), f"{value!r} is not an object"
+        assert value.keys() == promised.keys(), f"{value.keys() ^ promised.keys()} are unexpected or missing"
         for name, promise in promised.items():
             assert promise(value[name]), f"{name} is {value[name]!r}"
         return True
@@ -120,7 +120,7 @@ POST = fields(
 
 
 def comment(value: Any) -> bool:
-    """A comment and its replies; a deleted comment has neither text nor author."""
+    """Promise a comment with its replies; a deleted comment has neither text nor author."""
     assert fields(
         id=words,
         url=words,
@@ -228,17 +228,17 @@ ROWS: Mapping[str, Promise] = {
     "RepositoryDossier": DOSSIER,
     "ProfileVelocity": VELOCITY,
 }
-"""By the archetype's name, of a list without its `List`: what stands in `data`, or in each of its items."""
+"""The promise for `data`, or for each of its items, by archetype name without the suffix `List`."""
 
 
 @cache
 def validator(archetype: Archetype) -> Draft202012Validator:
-    """What holds an answer against the schema that the node publishes, formats and all."""
+    """Return a validator for the schema that the node publishes, including formats."""
     return Draft202012Validator(schema_of(archetype, ""), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 def check_data(archetype: Archetype, data: dict[str, Any]) -> None:
-    """`data` is what the archetype promises: by its own table here, or by its schema and what every value promises."""
+    """Check that `data` keeps the archetype's promise: its table here, or else its published schema."""
     told = {name: value for name, value in data.items() if name != "_warnings"}
     assert each(tells)(data.get("_warnings", []))
     assert "total" not in told or (type(told["total"]) is int and told["total"] >= 0), f"total is {told['total']!r}"
@@ -254,7 +254,7 @@ def check_data(archetype: Archetype, data: dict[str, Any]) -> None:
 
 
 def plain_value(value: Any) -> bool:
-    """Values that every reader of JSON reads alike, and no text that is empty."""
+    """Return whether all JSON readers read a value in the same way, and no text in it is empty."""
     if isinstance(value, dict | list):
         return all(map(plain_value, value.values() if isinstance(value, dict) else value))
     return words(value) if isinstance(value, str) else not isinstance(value, int | float) or abs(value) < _INTEGER_MAX

@@ -88,7 +88,7 @@ def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json
 
 
 def _route(call: Json) -> re.Pattern[str]:
-    """Return the places that a call answers; a handwritten one may accept more than its cases name."""
+    """Return the hosts and paths that a call answers; a handwritten call may accept more than its cases use."""
     method, _, place = call["call"].partition(" ")
     host, _, path = place.partition("/")
     return re.compile(f"{method} {re.escape(host)}{expression(f'/{path}').pattern}")

@@ -1,4 +1,4 @@
-"""Tables `ours <- theirs` for cases, read in a way of their own: a fault of the platform's reader shows against them.
+"""Tables `ours <- theirs` for cases. They read bodies independently, so that they reveal errors of platform readers.
 
     BYLINE = table(byline, id=ident("id"), username="acct", url="url")
     STATUS = table(
@@ -11,8 +11,8 @@
         ext={"language": "language"},
     )
 
-A text is a path into the upstream's object, of which an empty text and what is not there are null. Everything else is
-called with the object. Arguments of the record that a table does not name have to come out as null.
+A text is a path into the upstream's object; a missing value or an empty text there is null. Anything else is called
+with the object. Arguments of the record that a table does not name must be null in the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NONE: Mapping[str, Source] = {}
 
 
 def at(value: Any, path: str) -> Any:
-    """The value at a dotted path, list places among its steps; None where there is none, or an empty text."""
+    """Return the value at a dotted path, which may contain list indexes; None if it is missing or an empty text."""
     for step in path.split(".") if path else ():
         if isinstance(value, list):
             value = value[int(step)] if int(step) < len(value) else None
@@ -38,12 +38,12 @@ def at(value: Any, path: str) -> Any:
 
 
 def ident(path: str) -> Source:
-    """An id as text."""
+    """Read an id as text."""
     return lambda row: None if (found := at(row, path)) is None else str(found)
 
 
 def utc(path: str) -> Source:
-    """A time, from ISO text or Unix seconds, as we write it: `Z`, and milliseconds only where there are some."""
+    """Read a time, from ISO text or Unix seconds, in our format: with `Z`, and milliseconds only if there are any."""
 
     def read(row: Any) -> str | None:
         found = at(row, path)
@@ -59,17 +59,17 @@ def utc(path: str) -> Source:
 
 
 def below(path: str, read: Callable[[Any], Json]) -> Source:
-    """A record inside of it; null where there is none."""
+    """Read a nested record; null if it is missing."""
     return lambda row: None if (found := at(row, path)) in (None, {}) else read(found)
 
 
 def each(path: str, read: Source) -> Source:
-    """The entries of a list, those that tell nothing left out."""
+    """Read the entries of a list, without those that are null."""
     return lambda row: [found for one in at(row, path) or [] if (found := _read(read, one)) is not None]
 
 
 def table(make: Callable[..., Json], *, ext: Mapping[str, Source] = _NONE, **theirs: Source) -> Callable[[Any], Json]:
-    """The reading of one object; `make` is the constructor of the record."""
+    """Return a function that reads one object; `make` is the constructor of the record."""
     arguments = dict.fromkeys(inspect.signature(make).parameters)
     assert theirs.keys() <= arguments.keys(), f"{make.__name__} has no {theirs.keys() - arguments.keys()}"
 
@@ -81,7 +81,7 @@ def table(make: Callable[..., Json], *, ext: Mapping[str, Source] = _NONE, **the
 
 
 def rows(path: str, read: Callable[[Any], Json]) -> Callable[..., list[Json]]:
-    """The reading of a body's list, or of a body that is one; of several answers the last has it."""
+    """Return a function that reads the list in the last of the given bodies, or a body that is a list."""
     return lambda *bodies: [read(row) for row in at(bodies[-1], path)]
 
 

@@ -1,4 +1,4 @@
-"""Makes templates of answers: only the members that were read, each value replaced by its kind."""
+"""Makes templates of answers: only the members that were read, with each value replaced by its kind."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _REFERENCE = re.compile(r"&#?\w+;")
 _ADDRESSES = re.compile(r"(url|href|link|image|avatar|picture|website)", re.IGNORECASE)
 _PARAGRAPH = 120
 ALL = "$all"
-"""The first entry of a list that has no more than the others."""
+"""Marks the template that applies to all entries of a list."""
 DEPTH_MAX = 2
-"""Levels of a list within a list of the same name, as replies have."""
+"""The number of levels at which a list may contain a list of the same name, such as replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What need not be invented: texts of the platform's own code, and values of the request by their text."""
+    """Values that are kept as they are: texts in the platform's code, and values of the request, by their text."""
 
     literals: frozenset[str]
     request: Mapping[str, str]
@@ -47,7 +47,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """A value of the answer that the request named."""
+    """A value in the answer that came from the request."""
 
     name: str
     value: str | int
@@ -59,7 +59,7 @@ class Same:
 
 @cache
 def literals_of(module: str) -> frozenset[str]:
-    """The texts in the code of a module or package: a value that equals one is a choice that the reader knows."""
+    """Return the texts in the code of a module or package. A value that equals one of them is a choice."""
     spec = find_spec(module)
     assert spec is not None
     assert spec.origin is not None
@@ -70,7 +70,7 @@ def literals_of(module: str) -> frozenset[str]:
 
 
 def with_request(body: Any, values: Mapping[str, str]) -> Any:
-    """The body with `Same` in the place of each value that the request named."""
+    """Return the body with `Same` in place of each value that came from the request."""
     if isinstance(body, dict):
         return {name: with_request(inner, values) for name, inner in body.items()}
     if isinstance(body, list):
@@ -82,7 +82,7 @@ def with_request(body: Any, values: Mapping[str, str]) -> Any:
 
 
 def template_of(observed: list[Any], name: str, literals: frozenset[str], above: tuple[str, ...] = ()) -> Any:
-    """One template of everything that was seen in one place."""
+    """Return one template for all values that were seen at one path."""
     told = [one for one in observed if one is not None and one is not ABSENT]
     objects, lists = [one for one in told if isinstance(one, dict)], [one for one in told if isinstance(one, list)]
     if objects and len(objects) >= len(lists):
@@ -112,7 +112,7 @@ def _members(
 
 
 def kind_of(name: str, values: list[Any], literals: frozenset[str]) -> Any:
-    """The placeholder of values, or the value itself where it is a choice."""
+    """Return the placeholder of values, or the value itself if it is a choice."""
     named = [one for one in values if isinstance(one, Same)]
     if len(named) * 2 > len(values) and len({one.name for one in named}) == 1:
         return named[0].placeholder
@@ -195,7 +195,7 @@ _FORMS = (
 
 
 def placeholders_in(template: Any) -> Iterable[str]:
-    """The texts of a template."""
+    """Return the texts of a template."""
     if isinstance(template, dict):
         for name, inner in template.items():
             yield name

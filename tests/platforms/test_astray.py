@@ -1,8 +1,8 @@
 """No caller's value leads an adapter to another host or path: every parameter of every endpoint, and cursors.
 
-A plain word is sent first in place of a parameter; its positions in the upstream request are where the value belongs.
+A plain word is sent first as the value of a parameter. Its positions in the upstream request are the allowed positions.
 Then hostile values are sent. Each must be refused for free, with the name of the parameter, or must appear at exactly
-these positions and change nothing else. Requests are judged by their bytes.
+these positions and change nothing else. Requests are compared as bytes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from upstreams.transport.pooled import header_lines, request_bytes
 ROUTES = load_routes()
 
 PLAIN = ("zq7x", "73517")
-"""Words that nothing else contains; some parameters take numbers only."""
+"""Words that occur nowhere else; some parameters accept only numbers."""
 PIECES = (
     *("..", ".", "/", "\\", "a", "b1", "/../", "..\\", "..;/", "%2e", "%2E%2E", "%252e%252e", "%2f", "%252F", "%5c"),
     *(
@@ -69,21 +69,21 @@ PIECES = (
 HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
 SOME_HOST = "feeds.npr.org"
 FEW = settings(max_examples=25, deadline=None)
-"""Of each of 160 places, beside those that are named."""
+"""The number of random values for each of the 160 places, in addition to the listed ones."""
 Sent = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
-"""A request as its bytes tell it: host, the path's segments and the query, all decoded, and the body."""
+"""A request parsed from its bytes: host, path segments and query, all decoded, and the body."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """One place for a caller's value: a parameter, a piece of the address in one, or the cursor (`param` is None)."""
+    """A place for a caller's value: a parameter, a segment of a URL parameter, or the cursor (`param` is None)."""
 
     platform: Platform
     endpoint: Endpoint
     param: Param | None
     piece: int = -1
     failing: int = 0
-    """How many sources are away, so that a fallback answers."""
+    """The number of sources that fail, so that a fallback answers."""
 
     def __str__(self) -> str:
         name = "cursor" if self.param is None else self.param.name
@@ -94,14 +94,12 @@ class Place:
         return "cursor" if self.param is None else self.param.name
 
     def value(self, put: str) -> str:
-        """The parameter's value with this in its place."""
+        """Return the parameter's value with `put` in this place."""
         assert self.param is not None
         if self.piece < 0:
             return put
         pieces = self.param.example.split("/")
-        pieces[self.piece] = (
-            put.replace("/", "%2F").replace("?", "%3F").replace("#", "%23")
-        )  # one piece, whatever it is
+        pieces[self.piece] = put.replace("/", "%2F").replace("?", "%3F").replace("#", "%23")  # always a single segment
         return "/".join(pieces)
 
 
@@ -122,15 +120,15 @@ PLACES = list(places())
 
 
 def few_rows(endpoint: Endpoint) -> dict[str, int]:
-    """The size of a short page."""
+    """Return the size of a short page."""
     return {"limit": 3} if any(param.name == "limit" for param in endpoint.params) else {}
 
 
 def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
-    """The values as the gateway reads them from a query string.
+    """Return the values as the gateway reads them from a query string.
 
     Raises:
-        Refused: it does not take them.
+        Refused: The query string is not accepted.
     """
     values = {**example_values(place.endpoint), **few_rows(place.endpoint)}
     if place.param is None:
@@ -144,10 +142,10 @@ def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
 
 
 def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
-    """The requests that go out while this stands in the place, to which `answers` come, and then the stand-in's.
+    """Return the requests that a value causes. They are answered by `answers`, and then by the stand-in.
 
     Raises:
-        Refused, InvalidArgument: nothing did.
+        Refused, InvalidArgument: The value was refused.
     """
     values, cursor = read_values(place, put)
     credentials = {name: f"{name}.test" for name in place.platform.credentials}
@@ -183,20 +181,20 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
         try:
             await fetch(planned, trio.current_time() + LONG_S)
         except UpstreamError:
-            assert sent, "what was refused before any call is refused when it is planned"
+            assert sent, "a refusal before the first call must happen when planning"
 
     trio.run(run)
     return sent
 
 
 def base_of(platform: Platform, source: str, values: Mapping[str, Any]) -> str:
-    """The address of a source; of one whose host an address or an answer names, that of some host."""
+    """Return the base URL of a source. If a caller or an answer names the host, use some host."""
     param = platform.host_of(source)
     return platform.address(Call("", source=source, host="" if param is None or param in values else SOME_HOST), values)
 
 
 def as_sent(request: bytes) -> Sent:
-    """A request's bytes, read by the letter: one request line, one head, and nothing behind its body."""
+    """Parse a request strictly: one request line, one head, and nothing after its body."""
     head, _, body = request.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     method, target, version = first.split(b" ")
@@ -222,7 +220,7 @@ def answer_to(call: HttpCall) -> HttpAnswer:
 
 @cache
 def plain_of(place: Place) -> tuple[str, list[Sent], list[HttpAnswer]] | None:
-    """The requests with a plain word in the place, and the answers; None where only other forms are taken."""
+    """Return the requests and answers for a plain word in this place; None if plain words are refused."""
     for word in PLAIN:
         answers: list[HttpAnswer] = []
         try:
@@ -244,7 +242,7 @@ def with_value(sent: Sent, word: str, value: str) -> Sent:
 
 
 def readings(place: Place, put: str) -> set[str]:
-    """The value in every way in which an adapter may rightly read it."""
+    """Return the value in every form that an adapter may correctly give it."""
     found = {put}
     if place.param is not None and place.piece >= 0:
         found.add(unquote(place.value(put).split("/")[place.piece]))
@@ -258,7 +256,7 @@ def readings(place: Place, put: str) -> set[str]:
 
 
 def check(place: Place, put: str) -> None:
-    """Method: the answers to the plain word come again, so that a second request differs by the value alone."""
+    """Method: the answers to the plain word are repeated, so that the requests differ only by the value."""
     plain = plain_of(place)
     try:
         sent = sent_by(place, put, [] if plain is None else list(plain[2]))
@@ -268,7 +266,7 @@ def check(place: Place, put: str) -> None:
         assert told == ("INVALID_REQUEST", 400, place.name), refused
     else:
         assert sent
-        if plain is None:  # a date, for instance: what it becomes is not what was sent, so it holds nothing of it
+        if plain is None:  # For example, a date. It is converted, so the request does not contain the value.
             values = example_values(place.endpoint)
             bases = [base_of(place.platform, name, values) for name in place.platform.sources]
             assert {host for host, *_ in sent} <= {f"Host: {urlsplit(base).netloc}" for base in bases}
@@ -280,7 +278,7 @@ def check(place: Place, put: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_value_is_refused_or_stays_in_its_place(place: Place) -> None:
+def test_value_is_refused_or_stays_in_its_position(place: Place) -> None:
     @FEW
     @given(HOSTILE)
     @example("..")
@@ -299,7 +297,7 @@ def test_value_is_refused_or_stays_in_its_place(place: Place) -> None:
     hold()
 
 
-def test_every_platform_and_kind_of_place_is_covered() -> None:
+def test_every_platform_and_kind_of_value_is_covered() -> None:
     assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
     assert sum(plain_of(place) is not None for place in PLACES) >= 100

@@ -29,8 +29,10 @@ every_rung = pytest.mark.parametrize(
 )
 
 TWINS = [rung for rung in RUNGS if rung[0].slug != "youtube"]
-"""Those whose stand-ins tell the same; a made one invents other facts for a source of another form, of which the
-platform's own traps hold as much."""
+"""Fallbacks whose stand-ins have the same facts.
+
+Generated stand-ins invent other facts for a source with another format; the platform's own tests compare those.
+"""
 every_twin = pytest.mark.parametrize(
     ("platform", "endpoint", "rung_index"),
     TWINS,
@@ -48,9 +50,9 @@ SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
     "hackernews/story/comments": [{"id": "8863", "limit": 100}, {"id": "8870", "limit": 3}],
     "hackernews/profile": [{"handle": "pg"}, {"handle": "@ada"}],
 }
-"""The queries beside the endpoint's example."""
+"""The queries that are tested in addition to the endpoint's example."""
 
-UNTOLD: Mapping[str, set[str]] = {
+NULL_IN_ONE: Mapping[str, set[str]] = {
     "github/repo/readme": {"id", "url", "ext.size_bytes"},
     "github/issue": {"ext.node"},
     "hackernews/story": {"engagement.comments", "ext.story_id", "flags.deleted"},
@@ -58,10 +60,12 @@ UNTOLD: Mapping[str, set[str]] = {
     "hackernews/new": {"ext.story_id", "flags.deleted"},
     "hackernews/jobs": {"ext.story_id", "flags.deleted"},
 }
-"""Fields in which the two may differ, by endpoint: one of them does not tell, which is null; the readme's address names
-the branch, or `HEAD`."""
-NEVER_TWO = {"github/repo/readme": {"url"}}
-"""The ones of these that both tell."""
+"""Fields in which the two may differ, by endpoint.
+
+One of them is null, except for the readme's URL, which names either the branch or `HEAD`.
+"""
+NEVER_NULL = {"github/repo/readme": {"url"}}
+"""The fields among them that are never null."""
 
 
 def asked_for(platform: Platform, endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -77,7 +81,7 @@ def records_of(platform: Platform, endpoint: Endpoint, values: Mapping[str, Any]
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every leaf of a record by its dotted path; those of a list by their places."""
+    """Yield every leaf of a record by its dotted path; entries of a list by their position."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from flat(inner, f"{path}.{name}" if path else name)
@@ -91,9 +95,9 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 @every_twin
 def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
-    """Method: compare the records of both, field by field; where they may differ, one value must be null."""
+    """Method: compare both records field by field. Where they may differ, one value must be null."""
     name = f"{platform.slug}/{endpoint.resource}"
-    untold = UNTOLD.get(name, set())
+    untold = NULL_IN_ONE.get(name, set())
     for values in asked_for(platform, endpoint):
         own = records_of(platform, endpoint, values, 0)
         other = records_of(platform, endpoint, values, rung_index)
@@ -104,7 +108,7 @@ def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoin
             differing = {path for path, value in told.items() if value != told_elsewhere[path]}
             assert differing <= untold, values
             either = {path for path in differing if None not in (told[path], told_elsewhere[path])}
-            assert either <= NEVER_TWO.get(name, set()), values
+            assert either <= NEVER_NULL.get(name, set()), values
 
 
 def test_fields_listed_as_missing_are_missing() -> None:
@@ -120,7 +124,7 @@ def test_fields_listed_as_missing_are_missing() -> None:
             )
             for own, other in pairs:
                 differing |= {path for path, value in flat(own) if value != dict(flat(other))[path]}
-        assert differing == UNTOLD.get(name, set()), name
+        assert differing == NULL_IN_ONE.get(name, set()), name
 
 
 @every_rung

@@ -1,7 +1,7 @@
 """The fields that endpoints fill, over stand-ins with every member present.
 
-Fields declared as never filled stay empty, and all others are filled. Null from an upstream stays null, and never
-becomes zero.
+Fields that are declared as never filled stay empty, and all others are filled. Null from an upstream stays null, and
+never becomes zero.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ every_endpoint = pytest.mark.parametrize(
     ("platform", "one"), ENDPOINTS, ids=[f"{platform.slug}/{one.resource}" for platform, one in ENDPOINTS]
 )
 OPEN = frozenset(("ext", "replies"))
-"""Members of a record that no declaration speaks of."""
+"""Members of a record that declarations do not cover."""
 OUR_OWN = frozenset(("rank", "max"))
-"""Numbers that we know ourselves: places, and the best of a platform's scale."""
+"""Numbers that the gateway computes: positions, and the maximum of a platform's scale."""
 SUBJECTS: dict[str, tuple[dict[str, str], ...]] = {
     "hackernews/comment": ({"id": "90000008863005"},),
     "github/profile": ({"handle": "linus"}, {"handle": "torvalds"}),
     "github/repo": ({"url": "ada/project-1"}, {"url": "ada/project-2"}, {"url": "ada/project-3"}),
 }
-"""Requests beside the example, where the stand-in is written by hand and leaves fields out of some records."""
+"""Further requests, for handwritten stand-ins that omit fields in some records."""
 
 _DIGIT = re.compile(r"(<\?[^>]*>)|\d", re.ASCII)
-"""A digit, or the declaration of XML."""
+"""A digit, or the XML declaration."""
 
 
 def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: str | int) -> list[Record]:
@@ -58,7 +58,7 @@ def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: st
 
 
 def leaves(make: Make, at: str = "") -> Iterator[str]:
-    """The paths of a record's fields, those of the records in it included."""
+    """Yield the paths of a record's fields, including those of nested records."""
     for one in fields_of(make):
         if one.name not in OPEN:
             yield from _leaves(one, f"{at}{one.name}")
@@ -75,13 +75,13 @@ def _leaves(one: Field, path: str) -> Iterator[str]:
 
 
 def above(path: str) -> set[str]:
-    """The path and those of the objects that hold it."""
+    """Return the path and the paths of the objects that contain it."""
     steps = path.split(".")
     return {".".join(steps[: length + 1]) for length in range(len(steps))}
 
 
 def filled(record: Record, at: str = "") -> Iterator[str]:
-    """The paths of the fields that tell something."""
+    """Yield the paths of the fields that have a value."""
     for name, value in record.items():
         if isinstance(value, dict):
             yield from filled(value, f"{at}{name}.")
@@ -90,7 +90,7 @@ def filled(record: Record, at: str = "") -> Iterator[str]:
 
 
 def whole(template: Any) -> Any:
-    """The template of a stand-in with no member left out of any object."""
+    """Return the template of a stand-in with every optional member present."""
     if isinstance(template, dict):
         return {name.removesuffix("?"): whole(inner) for name, inner in template.items()}
     return [whole(inner) for inner in template] if isinstance(template, list) else template
@@ -98,7 +98,7 @@ def whole(template: Any) -> Any:
 
 @cache
 def whole_sandbox() -> Upstream:
-    """The stand-ins with every member there."""
+    """Return the stand-ins with every member present."""
     made = {file.stem: whole(orjson.loads(file.read_bytes())) for file in FOLDER.glob("*.json")}
     return sandbox_of(by_host((*written_routes(), *(one for slug in made for one in routes_of(slug, made[slug])))))
 
@@ -112,13 +112,15 @@ def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform, one:
     told = {path for record in records for path in filled(record)}
     assert told & one.unfilled == set(), "declared as never filled"
     lacking = {path for path in leaves(one.archetype.make) if path not in told and not one.unfilled & above(path)}
-    assert lacking == set(), "add them to a body made by hand, or declare never= (record= for a read with a map)"
+    assert lacking == set(), "add them to a handmade body, or declare never= (record= for a read with a map)"
 
 
 @every_endpoint
 def test_null_in_an_upstream_answer_is_not_a_number(platform: Platform, one: Endpoint) -> None:
-    """Method: null in place of every value of the stand-in's answers, and no digit in those that are no JSON; the first
-    of several calls may lead to others."""
+    """Goal: null never becomes a number. Method: every value in the answers is null, and pages have no digits.
+
+    The first of several calls keeps its values, because they may lead to the others.
+    """
     sandbox, calls, kept = from_sandbox(), count(), list[Any]()
     keeps_first = calls_of(platform, one) > 1
 

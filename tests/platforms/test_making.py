@@ -1,4 +1,4 @@
-"""The generator of stand-ins: it keeps what is read, contains nothing recorded, and preserves manual edits."""
+"""The generator of stand-ins: it keeps the members that are read, no recorded values, and manual edits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ post_of = record_map(post, id=read.ident("id"), url=read.text("url"), text=read.
 BY_PAGE = Pages(post_of, ByPage("page", size="per_page", more="more"), "items")
 BY_ID = Pages(post_of, ByLastId("before"), "")
 PLATFORM = Platform(
-    slug="stackexchange",  # the tool reads the code of a platform that is there
+    slug="stackexchange",  # the generator reads the code of an existing platform
     title="Made up",
     docs_url="",
     sources={"api": "https://{instance}/api"},
@@ -80,7 +80,7 @@ def test_template_has_read_members_without_values() -> None:
     assert b"ecorded" not in orjson.dumps(made())
 
 
-def test_call_has_parameter_places_and_its_paging_object() -> None:
+def test_call_has_parameter_placeholders_and_its_paging_object() -> None:
     assert call("/tags/")["call"] == "GET {instance}/api/tags/{tag}/posts"
     assert call("/tags/")["rows"] == "items"
     assert call("/tags/")["paging"] == {"ByPage": {"name": "page", "size": "per_page", "more": "more"}}
@@ -88,7 +88,7 @@ def test_call_has_parameter_places_and_its_paging_object() -> None:
 
 def test_endpoints_on_one_path_differ_by_values() -> None:
     newest, oldest = call("api/posts", kind="new"), call("api/posts", kind="old")
-    assert newest["body"][0]["id"] == "$place", "rows that are asked for by their ids have their places in them"
+    assert newest["body"][0]["id"] == "$place", "ids of requested rows contain their positions"
     assert oldest["body"][0].keys() == {"id"}
 
 

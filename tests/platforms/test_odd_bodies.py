@@ -1,7 +1,7 @@
-"""The gateway keeps its promises for any answer of a platform: read, not found or failed, and never wrong data.
+"""The gateway keeps its promises for any upstream answer: the result is a record, not found or a failure.
 
-The stand-in's answer to each endpoint's example is changed at random and requested through a whole node, which all
-tests share. The rows of a list are independent: an unreadable row does not affect others.
+The stand-in's answer to each endpoint's example is changed at random, and requested through a node that all tests
+share. The rows of a list are independent: an unreadable row does not affect others.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Record = dict[str, Any]
 PLATFORMS = load_platforms()
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
 COUNTED = {"discourse": "comments", "podcasts": "duration_seconds", "youtube": "duration_seconds"}
-"""By the platform, the field that is one less than what it counts, or that is computed of a text or of milliseconds."""
+"""For each platform, the field that is computed from a count, a text or milliseconds."""
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 ODD = settings(max_examples=100, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
-"""No example is made smaller: it has three changes at most, and a node of tests does not live for long."""
+"""Examples are not shrunk, because they have at most three changes and the test node must not run for long."""
 
 
 every_platform = pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
@@ -52,7 +52,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OddBench]:
 
 
 def rows_at(body: Any, rows: int, here: Path = ()) -> Path | None:
-    """Where the list of so many objects stands that became the answer's rows."""
+    """Return the path of the list with this many objects, from which the answer's rows were read."""
     if isinstance(body, list):
         return here if len(body) == rows and all(isinstance(one, dict) for one in body) else None
     inner = body.items() if isinstance(body, dict) else ()
@@ -60,18 +60,18 @@ def rows_at(body: Any, rows: int, here: Path = ()) -> Path | None:
 
 
 def row_of(path: Path, rows: Path | None) -> Path | None:
-    """The row of a list that a path lies in."""
+    """Return the path of the row that contains a path, or None."""
     inside = rows is not None and path[: len(rows)] == rows and len(path) > len(rows)
     return path[: len(rows) + 1] if rows is not None and inside else None
 
 
 class Changed(NamedTuple):
-    """A body with changes, and the rows that they lie in: None stands for the rest of the body."""
+    """A body with changes, and the paths of the changed rows; None among them means a change outside all rows."""
 
     body: Any
     touched: set[Path | None]
     shifts: bool
-    """Whether entries of a list stand in other places than before."""
+    """Whether entries of a list have moved to other positions."""
 
 
 def changed(body: Any, wanted: list[Change], rows: Path | None = None) -> Changed:
@@ -88,7 +88,7 @@ def changed(body: Any, wanted: list[Change], rows: Path | None = None) -> Change
 
 @every_platform
 def test_body_with_odd_values_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
-    """Method: up to three changes inside of one of the upstream's answers; a second look where all lie in rows."""
+    """Method: up to three changes in one upstream answer. If all are in rows, the other rows must not change."""
     questions = bench.questions(platform)
 
     @ODD
@@ -136,7 +136,7 @@ def is_json(told: Told) -> bool:
 
 
 def cut_up(text: str, wanted: list[Change]) -> str:
-    """A page or a feed with pieces that are gone, doubled, or something else."""
+    """Return a page or a feed with pieces removed, doubled, or replaced."""
     for change in wanted:
         start = change.place % max(1, len(text))
         piece = text[start : start + 40]
@@ -146,21 +146,21 @@ def cut_up(text: str, wanted: list[Change]) -> str:
 
 
 def test_rows_are_found_in_lists_of_every_platform(bench: OddBench) -> None:
-    """Goal: the second check is not silently skipped."""
+    """Goal: the check of the other rows is not silently skipped."""
     for platform in PLATFORMS:
         lists = [one for one in bench.questions(platform) if one.endpoint.archetype.many and len(one.odd_ones) == 1]
         bodies = [(one, one.told[one.odd_ones[0]]) for one in lists]
         bodies = [(one, orjson.loads(told.body)) for one, told in bodies if is_json(told)]
         found = [one for one, body in bodies if rows_at(body, lengths(one.data)) is not None]
-        assert len(found) * 2 >= len(bodies), f"{platform.slug}: rows are found in {len(found)} of {len(bodies)} lists"
+        assert len(found) * 2 >= len(bodies), f"{platform.slug}: rows were found in {len(found)} of {len(bodies)} lists"
 
 
 def check_numbers(question: Question, answer: Answered, odd: Changed, wanted: list[Change]) -> None:
-    """No number is there that nobody sent: each is as it was, or one that a change brought, or none at all."""
+    """Check that no number is invented: each is unchanged, is from a change, or is null."""
     data = answer.json["data"]
     told = question.told.values()
     known = numbers_in([odd.body, *(orjson.loads(one.body) for one in told if is_json(one))])
-    if not all(map(is_json, told)):  # a feed's numbers are in its text, and lengths are written as clocks
+    if not all(map(is_json, told)):  # The numbers of a feed are in its text, and durations are written as times.
         known |= {value for _, value in counts_in(question.data)}
     derived = COUNTED.get(question.target.split("/")[2])
     assert {value for path, value in counts_in(data) if path[-1] != derived} <= known
@@ -171,7 +171,7 @@ def check_numbers(question: Question, answer: Answered, odd: Changed, wanted: li
 
 
 def check_emptiness(question: Question, answer: Answered, wanted: list[Change]) -> None:
-    """A list is empty only where one came that is, or none at all; not where something else came in its place."""
+    """Check that a list is empty only if its source was a list or missing, but not if another value replaced it."""
     if answer.json["data"].get("items") == [] and lengths(question.data) > len(wanted):
         assert any(change.kind != "put" or change.value is None or isinstance(change.value, list) for change in wanted)
 
@@ -181,7 +181,7 @@ def lengths(data: Record) -> int:
 
 
 def counts_in(data: Any, here: Path = ()) -> Iterator[tuple[Path, int]]:
-    """Where an answer tells which numbers, but for those that are sums or made by the gateway."""
+    """Yield the paths and values of numbers in an answer, except sums and numbers that the gateway computes."""
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for name, value in inner:
         if type(value) is int and name not in SUMS:
@@ -191,22 +191,22 @@ def counts_in(data: Any, here: Path = ()) -> Iterator[tuple[Path, int]]:
 
 
 def check_other_rows(question: Question, answer: Answered, changes_made: int) -> None:
-    """All rows that were not changed are there as before."""
+    """Check that all rows that were not changed are returned as before."""
     assert answer.status == 200, answer.json
     items = answer.json["data"]["items"]
     lost = [item for item in question.data["items"] if item not in items]
-    assert len(lost) <= changes_made, f"{len(lost)} rows are lost or other than they were"
+    assert len(lost) <= changes_made, f"{len(lost)} unchanged rows are missing or different"
 
 
 def throttles(platform: Platform, told: Told) -> bool:
-    """Whether the platform means by it that it throttles: the questions after it would find it held back."""
+    """Return whether the platform treats the answer as throttling, which would delay all later requests."""
     answer = Answer(told.status, {}, None if told.body.strip() in (b"", b"null") else "")
     return isinstance(platform.judge(answer), UpstreamThrottled)
 
 
 @every_platform
 def test_oddly_encoded_body_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
-    """Method: every way of carrying a body, for one question of each archetype."""
+    """Method: every transport of a body, for one request of each archetype."""
     by_archetype = {question.endpoint.archetype.name: question for question in bench.questions(platform)}
     for question in by_archetype.values():
         odd_one = question.odd_ones[0]
@@ -225,7 +225,7 @@ def test_oddly_encoded_body_is_read_or_refused(platform: Platform, bench: OddBen
 
 @every_platform
 def test_odd_body_of_any_source_is_read_or_refused(platform: Platform) -> None:
-    """Method: each source of each endpoint by itself, without sockets; one of the stand-in's answers is changed."""
+    """Method: each source of each endpoint separately, without sockets; one of the stand-in's answers is changed."""
     endpoints = [one for one in platform.endpoints if one.archetype.key]
     rungs = [(one, rung) for one in endpoints for rung in range(len(one.fallbacks) + 1)]
 

@@ -16,23 +16,23 @@ from upstreams.platforms import discourse, mastodon, peertube
 from upstreams.transport.http import HttpCall
 
 OFTEN = 12
-"""More than the failures that open a circuit."""
+"""More failures than are needed to open a circuit."""
 
 
 class Ask(NamedTuple):
-    """One request: its resource and its parameters."""
+    """A request: its resource and its parameters."""
 
     resource: str
     params: dict[str, str]
 
 
 class Case(NamedTuple):
-    """A request that a platform refuses with a status and a body, and one that it answers."""
+    """A request that a platform refuses with a status and a body, and another one that it answers."""
 
     platform: Platform
     refused: Ask
     by: str
-    """The part of the refused call's target that tells it from the other."""
+    """The part of the refused call's target that distinguishes it from the other call."""
     answer: Said
     as_what: UpstreamError
     good: Ask

@@ -34,7 +34,7 @@ REFUSED: Mapping[type[UpstreamError], str] = {
 }
 COST = {"standard": 1, "advanced": 5, "premium": 10}
 ALSO_OF = {"app_store": ("itunes",), "podcasts": ("apple_music",)}
-"""Further folders of recordings that are a platform's."""
+"""Further folders of recordings that belong to a platform."""
 NOT_REPLAYED = frozenset(
     ("connection", "content-encoding", "content-length", "date", "keep-alive", "server", "transfer-encoding", "trailer")
 )
@@ -46,13 +46,13 @@ NO_LIMITS: Mapping[str, Mapping[str, object]] = {
 
 
 def cases_of(platform: Platform) -> tuple[Case, ...]:
-    """The cases of a platform's folder."""
+    """Return the cases of a platform's folder."""
     cases: tuple[Case, ...] = import_module(f"tests.platforms.{platform.slug}.cases").CASES
     return cases
 
 
 def with_cases() -> Iterator[Platform]:
-    """The platforms that have cases."""
+    """Return the platforms that have cases."""
     for platform in load_platforms():
         if (Path(__file__).parent / platform.slug / "cases.py").is_file():
             yield platform
@@ -63,7 +63,7 @@ PLATFORMS = tuple(with_cases())
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform, tmp_path: Path) -> None:
-    """Method: one node answers case after case; a node that was asked to pause is replaced by a fresh one."""
+    """Method: one node answers case after case. If its upstream requested a pause, a new node replaces it."""
     recordings_dir()
     waiting = list(cases_of(platform))[::-1]
     while waiting:
@@ -80,7 +80,7 @@ async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform,
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 def test_recordings_are_used_in_a_case_or_listed(platform: Platform) -> None:
-    """Method: those of no endpoint stand at the top of the cases, those read as rows in the tests beside them."""
+    """Method: files of no endpoint are listed at the top of the cases; row files are read in the tests next to them."""
     tests = Path(__file__).parent / platform.slug
     in_cases = {file for case in cases_of(platform) for file in case.answers.values() if isinstance(file, str)}
     named = re.findall(r"`([^`]+)`", ast.get_docstring(ast.parse((tests / "cases.py").read_text())) or "")
@@ -90,22 +90,22 @@ def test_recordings_are_used_in_a_case_or_listed(platform: Platform) -> None:
             name = file.relative_to(folder).as_posix()
             is_named = any(fnmatch(name, one) or fnmatch(name, f"{one}.json") for one in named)
             is_in_case = bool(in_cases & {name, f"{folder.name}/{name}"})
-            assert is_in_case or is_named or f'"{file.stem}' in read, f"{name} is in no case, and nothing says why"
+            assert is_in_case or is_named or f'"{file.stem}' in read, f"{name} is neither in a case nor listed"
 
 
 @asynccontextmanager
 async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[str, str]) -> Any:
-    """A node in a folder of its own, with a platform's credentials in its environment."""
+    """Open a node in its own folder, with a platform's credentials in its environment."""
     settings = {f"{name}_env": f"TEST_{name.upper()}" for name in credentials}
     environ = {f"TEST_{name.upper()}": value for name, value in credentials.items()}
     upstreams = {"operator_contact": CONTACT, "defaults": {"retries": 0}, platform.slug: settings}
-    only = (replace(platform, pace=None),)  # its pace would hold up whoever asks for one case after another
+    only = (replace(platform, pace=None),)  # its pace would delay the sequence of cases
     async with open_test_node(folder, environ=environ, only=only, upstreams=upstreams, **NO_LIMITS) as node:
         yield node
 
 
 async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
-    """Ask the case's question while the upstream answers with its recordings; what it has none for is a 404."""
+    """Make the case's request while the upstream answers with its recordings, and other calls with a 404."""
 
     def script(asked: str) -> Told:
         place = asked.partition("?")[0]
@@ -117,14 +117,14 @@ async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
 
 
 def as_sent(slug: str, file: str) -> Told:
-    """A recording as an upstream sends it, without what belongs to the connection of its time."""
+    """Return a recording as an upstream sends it, without headers that belong to the original connection."""
     answer = recorded(slug, file)
     headers = {name: value for name, value in answer.headers.items() if name not in NOT_REPLAYED}
     return Told(answer.status, answer.raw, headers)
 
 
 def check(platform: Platform, case: Case, answer: Answered) -> None:
-    """The answer is what the case expects, in the envelope, billed or refunded."""
+    """Check that the answer matches the case, in the envelope, and that it was billed or refunded."""
     body = answer.json
     if case.refused is not None:
         assert answer.code == REFUSED[case.refused], (case.name, body)
@@ -147,7 +147,7 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
 
 
 def records_of(endpoint: Endpoint, data: dict[str, Any]) -> Any:
-    """The records without what the gateway adds to them."""
+    """Return the records without the members that the gateway adds."""
     key = endpoint.archetype.key
     if endpoint.archetype.many:
         return [item[key] for item in data["items"]]

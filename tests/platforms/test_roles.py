@@ -1,4 +1,4 @@
-"""Each role's contract, over all platforms: a composite that is declared over roles may rely on it (decisions 18)."""
+"""The contract of each role, over all platforms. Composites that are declared over roles rely on it (decisions 18)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ telegram       profile profile_posts=profile/posts post
 youtube        profile=channel profile_posts=channel/videos post=video comments=video/comments comment=video/comment
                search
 """
-"""The role and, where that is named otherwise, the resource. A platform that came later has no row until it needs one:
-the contracts below hold for it anyway."""
+"""The roles of the first platforms, and the resource if its name differs from the role.
+
+A later platform needs no row here: the contracts below are checked for it anyway.
+"""
 
 PLATFORMS = load_platforms()
 PLAYERS = [
@@ -68,13 +70,13 @@ def test_endpoint_with_a_role_keeps_its_contract(platform: Platform, role: Role,
     assert set(contract.takes) <= _names(endpoint)
     whole = contract.of and platform.playing(contract.of)
     if whole is not None:
-        assert _spelled(endpoint, whole.named_by) == _spelled(whole, whole.named_by), "what names it is read alike"
+        assert _spelled(endpoint, whole.named_by) == _spelled(whole, whole.named_by), "both accept the same subject"
     if role != "search":
-        assert endpoint.named_by, "it is about something that the caller names"
+        assert endpoint.named_by, "the caller must name the subject"
     due = {param.name for param in endpoint.params if param.required}
     if role == "replies":
         due -= set(next(((one,) for one in sorted(due) if one not in endpoint.named_by), ()))  # the comment's own id
-    assert due <= {*endpoint.named_by, *contract.takes}, "it takes nothing else that has to be there"
+    assert due <= {*endpoint.named_by, *contract.takes}, "it must not have other required parameters"
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.slug)

@@ -46,7 +46,7 @@ SPELLED: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
         ),
     }
 )
-"""Spellings of platforms' own, beside those that every declaration tells of."""
+"""Platform-specific spellings, in addition to those that follow from each declaration."""
 
 
 ROOMY = {"requests_per_minute": 100_000}
@@ -65,7 +65,7 @@ def listing(platform: Platform, endpoint: Endpoint) -> Listing:
 
 
 def spellings(param: Param) -> Iterator[str]:
-    """Other spellings of a parameter's example, as its declaration tells them."""
+    """Yield other spellings of a parameter's example, according to its declaration."""
     value = str(param.example_value)
     yield from (value, f"  {value}\n", f"\u00a0{value} ")
     if param.type == "integer":
@@ -88,7 +88,7 @@ def spellings(param: Param) -> Iterator[str]:
 
 
 def keys_of(listing: Listing, name: str, texts: Iterator[str] | tuple[str, ...]) -> list[bytes]:
-    """The cache's key of the example with each of these texts as one parameter."""
+    """Return the example's cache keys with each of these texts as the value of one parameter."""
     values = {one: str(value) for one, value in example_values(listing.endpoint).items()}
     for group in listing.endpoint.one_of:
         if name in group:
@@ -123,7 +123,7 @@ def test_blank_values_are_refused_by_name_for_free(listing: Listing) -> None:
 
 
 def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same request, each text that is an example in the last of its other spellings."""
+    """Return the same request, with each example text in the last of its other spellings."""
     other = dict(values)
     for param in listing.endpoint.params:
         is_text = param.type in ("string", "url") and not param.choices
@@ -133,7 +133,7 @@ def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def test_spellings_share_charge_and_cursors(tmp_path: Path) -> None:
-    """Goal: the same over a whole node. Method: each endpoint by two spellings, and its next page by each of them."""
+    """Goal: the same through a whole node. Method: two spellings of each endpoint's request and of its next page."""
     platforms = tuple(map(unhurried, load_platforms()))
     upstreams, followed = {**OF_PLATFORMS, "defaults": {"retries": 0}}, 0
     async with open_test_node(tmp_path, environ=ENVIRON, only=platforms, upstreams=upstreams, limits=ROOMY) as node:
@@ -151,14 +151,14 @@ async def test_spellings_share_charge_and_cursors(tmp_path: Path) -> None:
 
 
 async def two_spellings(node: OpenNode, asked: Listing, values: dict[str, Any], **more: str) -> dict[str, Any]:
-    """The answer to the one spelling; the other one has the same from the cache, for nothing."""
+    """Return the answer to one spelling, and check that the other one is answered from the cache for free."""
     one, other = ({**values, **more}, {**respelled(asked, values), **more})
     first = await node.get(f"{asked.path}?{urlencode(one)}")
     assert first.status == 200, (asked.id, first.json)
     is_empty = first.json["data"].get("items") == []
     assert (first.json["credits_used"] > 0) is not is_empty, asked.id
     again = await node.get(f"{asked.path}?{urlencode(other)}")
-    if "_warnings" not in first.json["data"]:  # such an answer is kept by no cache
+    if "_warnings" not in first.json["data"]:  # such an answer is not cached
         assert (again.json["credits_used"], again.headers["x-cache"]) == (0, "HIT"), (asked.id, other)
     assert again.json["data"] == first.json["data"]
     answer: dict[str, Any] = first.json

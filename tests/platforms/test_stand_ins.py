@@ -1,4 +1,4 @@
-"""The generated stand-ins: endpoints read from them what the tables of their cases say, field by field.
+"""The generated stand-ins: endpoints read from them what the tables of their cases expect, field by field.
 
 These tests need no recordings. They also check that no recorded value is left in a template.
 """
@@ -49,12 +49,12 @@ def template(platform: Platform) -> Any:
 
 
 def own_words(platform: Platform) -> frozenset[str]:
-    """The texts in our own code of a platform and of its cases."""
+    """Return the texts in the code of a platform and of its cases."""
     return literals_of(f"upstreams.platforms.{platform.slug}") | literals_of(f"tests.platforms.{platform.slug}.cases")
 
 
 def checked(platform: Platform, case: Case) -> bool:
-    """Hold the case's table against what the endpoint reads of its stand-in; False where the case makes other calls."""
+    """Compare the case's table with what is read from the stand-in. Return False if the case's calls differ."""
     bodies: list[Any] = []
     sandbox = from_sandbox()
 
@@ -72,12 +72,12 @@ def checked(platform: Platform, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_endpoints_read_from_stand_ins_what_the_tables_say(platform: Platform) -> None:
-    """Of a stand-in that is written by hand those cases are held that make the same calls there."""
+def test_endpoints_read_from_stand_ins_what_the_tables_expect(platform: Platform) -> None:
+    """For a handwritten stand-in, only cases that make the same calls are compared."""
     cases = [case for case in cases_of(platform) if case.refused is None]
     told = {case.resource for case in cases if checked(platform, case)}
     assert told
-    assert platform not in MADE or {one.resource for one in platform.endpoints} - told == set(), "no case holds these"
+    assert platform not in MADE or {one.resource for one in platform.endpoints} - told == set(), "no case was compared"
 
 
 @named(ENDPOINTS)
@@ -108,13 +108,13 @@ def test_sandbox_fails_like_its_platform(platform: Platform, one: Endpoint) -> N
 
 
 def names(one: Endpoint) -> list[str]:
-    """The parameters that say what is asked for."""
+    """Return the parameters that name the subject."""
     required = [param.name for param in one.params if param.required and param.type in ("string", "url")]
     return [*(group[0] for group in one.one_of), *required]
 
 
 def subjects(one: Endpoint, word: str, number: str) -> Iterator[dict[str, Any]]:
-    """The example's values, with something in them that fails."""
+    """Yield the example's values, with a part of the subject that triggers a failure."""
     values = example_values(one)
     for name in names(one):
         example = str(values[name])
@@ -125,7 +125,7 @@ def subjects(one: Endpoint, word: str, number: str) -> Iterator[dict[str, Any]]:
 
 
 def outcome(platform: Platform, one: Endpoint, values: dict[str, Any], refusal: type[UpstreamError]) -> bool:
-    """Whether these values are refused so; a list of what is missing may be empty."""
+    """Return whether these values are refused with this error; a list may also be empty instead of not found."""
     try:
         result = drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS)
     except InvalidArgument:
@@ -137,7 +137,7 @@ def outcome(platform: Platform, one: Endpoint, values: dict[str, Any], refusal: 
 
 @every_made
 def test_template_contains_only_kinds_and_choices(platform: Platform) -> None:
-    """Method: each text is a placeholder, or one that the platform's own code names."""
+    """Method: each text is a placeholder, or occurs in the platform's own code."""
     known = own_words(platform)
     for call in template(platform)["calls"]:
         for text in placeholders_in(call.get("body", {})):
@@ -147,7 +147,7 @@ def test_template_contains_only_kinds_and_choices(platform: Platform) -> None:
 
 
 def is_member(body: Any, text: str) -> bool:
-    """Whether it is the name of a member, not a value."""
+    """Return whether a text is the name of a member and not a value."""
     inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
     return (isinstance(body, dict) and text in body) or any(is_member(one, text) for one in inner)
 
@@ -182,5 +182,5 @@ def values_in(body: Any) -> Iterator[Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether it says nothing of anybody: small numbers, flags and nothing."""
+    """Return whether a value contains no recorded data, such as small numbers, flags and null."""
     return isinstance(value, bool) or value == "" or (isinstance(value, int | float) and abs(value) < 1_000)

@@ -1,4 +1,4 @@
-"""Tables of cases read objects without the readers that they check."""
+"""Tables of cases read objects independently of the platform readers that they check."""
 
 from __future__ import annotations
 

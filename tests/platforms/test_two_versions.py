@@ -1,4 +1,4 @@
-"""Lemmy's two versions at hosts that callers name: which version is called, and what is remembered about a server."""
+"""Lemmy's two versions at hosts that callers name: which version is called, and what is cached about a server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def older(call: HttpCall) -> Said:
 
 
 def newer(call: HttpCall) -> Said:
-    """A server of 1.0: its version 3 starts each list again, whatever page is requested."""
+    """A server of 1.0. Its version 3 returns the first page again, whatever page is requested."""
     path = urlsplit(call.target).path
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
     if rows is not None:
@@ -98,7 +98,7 @@ async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: Mo
 
 
 async def test_new_account_on_a_newer_server_is_read(autojump_clock: MockClock) -> None:
-    """Goal: a path that is missing in version 3 says nothing about the server."""
+    """Goal: a path that is missing in version 3 does not reveal the server's version."""
     hosted = Hosted(PLATFORM, newer)
     for versions in (["v3", "v4"], ["v4"]):
         result = await hosted.get("profile", handle="ada", instance=HOST)
@@ -126,7 +126,7 @@ async def test_item_missing_on_an_older_server_is_not_found(autojump_clock: Mock
         assert len(hosted.asked()) == calls
 
 
-async def test_host_with_neither_version_is_refused_and_remembered(autojump_clock: MockClock) -> None:
+async def test_host_with_neither_version_is_refused_and_cached(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda _call: NO_PATH)
     for calls in (2, 0):
         with pytest.raises(InvalidArgument, match=f"must be a Lemmy server; {HOST} is not") as refusal:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TracedDict(dict):
-    """An object; it also passes for a plain one if the class is compared."""
+    """An object that is traced; comparing its class with `dict` also succeeds."""
 
     __class__ = property(lambda self: dict)
 
@@ -54,7 +54,7 @@ class TracedList(list):
 
 
 def traced(value: Any) -> Any:
-    """Return the JSON value, which then records what is read from it."""
+    """Return the JSON value as one that records what is read from it."""
     if isinstance(value, dict):
         return TracedDict(value)
     return TracedList(value) if isinstance(value, list) else value

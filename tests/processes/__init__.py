@@ -1,1 +1,1 @@
-"""Processes that tests start, watch, signal and kill: each ends with its test, and with pytest however that ends."""
+"""Processes that tests start, watch, signal and kill. Each ends with its test, and with pytest however pytest ends."""

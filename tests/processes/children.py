@@ -1,4 +1,4 @@
-"""Programs that tests run as they are: each leads a group, which ends with its block and with pytest."""
+"""Programs that tests run unchanged. Each leads a process group, which ends with its block and with pytest."""
 
 import os
 import signal
@@ -22,9 +22,9 @@ def launch(
     err: int | IO[bytes] = subprocess.DEVNULL,
     user: int | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """A process in a session of its own, which the caller ends by `finish`; pytest's end ends it too.
+    """Start a process in its own session. The caller must end it with `finish`; it also ends with pytest.
 
-    `user` is another one to run as, for servers that refuse to run as root.
+    `user` runs it as another user, for servers that refuse to run as root.
     """
     popen = subprocess.Popen(
         command,
@@ -35,17 +35,18 @@ def launch(
         stdin=subprocess.DEVNULL,
         stdout=out,
         stderr=err,
-        bufsize=0,  # so that `select` sees all that has not been read
+        bufsize=0,  # so that `select` reports all data that was not read yet
         start_new_session=True,
     )
     keeper().keep(popen.pid)
     return popen
 
 
-def give_way(pid: int, niceness: int) -> None:
-    """Lower the priority of a process that `launch` has just started, and of all that it starts.
+def lower_priority(pid: int, niceness: int) -> None:
+    """Lower the priority of a process that `launch` has just started, and of everything that it starts.
 
-    Linux may schedule by sessions before it looks at the priority within one; then the session's own is lowered too.
+    Linux may schedule by session before it considers priorities within a session, so the session's priority is lowered
+    too.
     """
     os.setpriority(os.PRIO_PROCESS, pid, niceness)
     with suppress(OSError):
@@ -53,7 +54,7 @@ def give_way(pid: int, niceness: int) -> None:
 
 
 def finish(popen: "subprocess.Popen[Any]") -> int:
-    """Kill a process with all that it started, unless that is gone, and return its exit code."""
+    """Kill a process and everything that it started, if it still runs. Return its exit code."""
     with suppress(ProcessLookupError):
         os.killpg(popen.pid, signal.SIGKILL)
     exit_code = popen.wait(GONE_S)
@@ -70,7 +71,7 @@ def open_child(
     out: int | IO[bytes] = subprocess.DEVNULL,
     err: int | IO[bytes] = subprocess.DEVNULL,
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process as `launch` starts it, gone with all that it started when the block ends."""
+    """Start a process like `launch`, and kill it with everything that it started when the block ends."""
     popen = launch(command, folder=folder, environ=environ, out=out, err=err)
     with popen:
         try:

@@ -1,7 +1,7 @@
-"""Starts `sluice` commands and nodes, each a process forked from one that has the program loaded.
+"""Starts `sluice` commands and nodes. Each is forked from a process that has the program loaded.
 
-Loading is most of a command and of a start, so this runs as many in a fifth of the time; and more of the kills during a
-start meet what can be lost: the opening of the store, the recovery of charges, the binding of addresses.
+Loading takes most of the time of a command or a start. Without it, the same number takes a fifth of the time, and more
+kills during a start hit steps at which data can be lost: opening the store, recovering charges, binding addresses.
 """
 
 import os
@@ -24,16 +24,16 @@ COMMAND_S = 90.0
 
 
 class Commands:
-    """Runs commands to their end, and starts those that go on."""
+    """Runs commands to their end, and starts commands that keep running."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]", files: socket.socket) -> None:
-        """`popen` is the process that forks, which is sent open files through `files`."""
+        """`popen` is the process that forks. It receives open files through `files`."""
         self._popen = popen
         self._files = files
-        self._one_at_a_time = Lock()
+        self._lock = Lock()
 
     def run(self, arguments: Sequence[str], *, folder: Path, environ: Mapping[str, str], out: Path, err: Path) -> int:
-        """Run `sluice` with these arguments; its exit code, minus the signal's number when one ended it."""
+        """Run `sluice` with these arguments. Return its exit code, or minus the number of the signal that ended it."""
         with (
             out.open("wb") as output,
             self.start(arguments, folder=folder, environ=environ, err=err, out=output.fileno()) as started,
@@ -53,9 +53,9 @@ class Commands:
         out: int | None = None,
         **how: object,
     ) -> Started:
-        """Let `sluice` run with these arguments, in a session of its own; it prints to `out`, or for us to read.
+        """Start `sluice` with these arguments in its own session. It prints to `out`, or to a pipe for the caller.
 
-        `how` says which other program than `sluice` takes the arguments, and how a node differs (see `Fleet.start`).
+        `how` names a program other than `sluice`, and the differences of a node (see `Fleet.start`).
         """
         reading, writing = os.pipe()
         with err.open("wb") as errors:
@@ -70,7 +70,7 @@ class Commands:
         stdin, stdout = self._popen.stdin, self._popen.stdout
         assert stdin is not None
         assert stdout is not None
-        with self._one_at_a_time:
+        with self._lock:
             if files:
                 socket.send_fds(self._files, [b"."], files)
             stdin.write(orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE))
@@ -80,14 +80,14 @@ class Commands:
 
 
 def _described(arguments: Sequence[str], folder: Path, environ: Mapping[str, str]) -> dict[str, object]:
-    # ASCII with surrogates escaped, so that arguments which are no UTF-8 arrive as the bytes that they are.
+    # ASCII with surrogates escaped, so that arguments that are not UTF-8 arrive as the same bytes.
     told = [argument.encode("utf-8", "surrogateescape").hex() for argument in arguments]
     return {"arguments": told, "folder": str(folder), "environ": dict(environ)}
 
 
 @contextmanager
 def open_commands() -> Iterator[Commands]:
-    """The process that forks, gone with all that it started when the block ends."""
+    """Run the process that forks. It is killed with everything that it started when the block ends."""
     ours, theirs = socket.socketpair()
     with (
         ours,
@@ -105,9 +105,9 @@ def open_commands() -> Iterator[Commands]:
             yield Commands(popen, ours)
         finally:
             assert popen.stdin is not None
-            popen.stdin.close()  # it kills all that it started, and ends
+            popen.stdin.close()  # then the process kills everything that it started, and ends
             try:
                 popen.wait(COMMAND_S)
             except subprocess.TimeoutExpired:
-                popen.kill()  # Linux kills its children with it
+                popen.kill()  # Linux kills its children too
                 raise

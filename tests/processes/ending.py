@@ -1,4 +1,4 @@
-"""Processes end when pytest ends, even by SIGKILL: Linux tells a child, and a keeper kills the groups that are left."""
+"""Processes end when pytest ends, even by SIGKILL. Linux kills children, and a keeper kills the remaining groups."""
 
 import atexit
 import ctypes
@@ -21,13 +21,13 @@ for group in kept:
     except ProcessLookupError:
         pass
 """
-"""A program that reads which groups there are, and kills them at the end of its input."""
+"""A program that reads the process groups to keep, and kills them when its input ends."""
 
 
 def end_with_parent(parent: int) -> None:
-    """Have this process killed when `parent` ends, or end it now if that has happened.
+    """Make Linux kill this process when `parent` ends, or end it now if that has already happened.
 
-    Linux does so when the thread ends that has forked: call it only where that is the parent's main thread.
+    Linux does so when the thread that forked ends, so call this only if that is the parent's main thread.
     """
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -35,38 +35,38 @@ def end_with_parent(parent: int) -> None:
 
 
 class Keeper:
-    """Kills the process groups that it keeps when this process ends, whatever ends it."""
+    """Kills the process groups that it keeps when this process ends, for any reason."""
 
     def __init__(self) -> None:
         self._popen = subprocess.Popen(
             [sys.executable, "-S", "-E", "-c", KEEPER], stdin=subprocess.PIPE, start_new_session=True
         )
-        self._one_at_a_time = Lock()
+        self._lock = Lock()
 
     def keep(self, group: int) -> None:
-        """Kill this group at the end."""
-        self._tell(b"+%d\n" % group)
+        """Add a group to kill at the end."""
+        self._send(b"+%d\n" % group)
 
     def forget(self, group: int) -> None:
-        """Leave this group alone, since it is gone."""
-        self._tell(b"-%d\n" % group)
+        """Remove a group, because it has ended."""
+        self._send(b"-%d\n" % group)
 
     def end(self) -> None:
-        """Let it kill what it keeps, and wait for it."""
+        """Make the keeper kill its groups, and wait for it."""
         assert self._popen.stdin is not None
         self._popen.stdin.close()
         self._popen.wait(10)
 
-    def _tell(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         assert self._popen.stdin is not None
-        with self._one_at_a_time:
+        with self._lock:
             self._popen.stdin.write(line)
             self._popen.stdin.flush()
 
 
 @cache
 def keeper() -> Keeper:
-    """The one keeper of this process."""
+    """Return the keeper of this process. There is only one."""
     opened = Keeper()
     atexit.register(opened.end)
     return opened

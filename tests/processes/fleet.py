@@ -1,4 +1,4 @@
-"""Nodes that one test starts and kills; those that it leaves end with its block."""
+"""Nodes that a test starts and kills. Nodes that still run at the end of the block are killed then."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ class Fleet:
     """Starts nodes and kills them."""
 
     def __init__(self, commands: Commands) -> None:
-        """`commands` forks them."""
+        """`commands` forks the nodes."""
         self._commands = commands
         self._running: list[Process] = []
 
@@ -32,10 +32,10 @@ class Fleet:
         spans: GateSpans | None = None,
         program: str = PROGRAM,
     ) -> Process:
-        """`sluice serve` on this config, forked when this returns; its clock so many seconds ahead, or at another pace.
+        """Fork `sluice serve` on this config, with a clock that is `skew_s` seconds ahead, or with another `pace`.
 
-        `spans` are other lengths of windows and leases than an operator has. It logs to `name`.log beside the config.
-        Another `program` is a module with a `main` that takes the same arguments.
+        `spans` sets lengths of windows and leases that operators cannot set. The node logs to `name`.log next to the
+        config. Another `program` is a module with a `main` that accepts the same arguments.
         """
         log = config.parent / f"{name}.log"
         how = {
@@ -50,26 +50,26 @@ class Fleet:
         return process
 
     def kill(self, process: Process) -> None:
-        """SIGKILL for it and its workers, and wait until it is gone; it must not have ended before."""
+        """Kill a node and its workers with SIGKILL, and wait until they have ended. It must not have ended before."""
         self._running.remove(process)
         process.kill()
 
     def wait(self, process: Process) -> int:
-        """Wait until it has ended by itself; its exit code, minus the signal's number when one ended it."""
+        """Wait until a node has ended by itself. Return its exit code, or minus the signal's number."""
         exit_code = process.wait()
         self._running.remove(process)
         process.close()
         return exit_code
 
     def end(self) -> None:
-        """Kill those that are left."""
+        """Kill the remaining nodes."""
         while self._running:
             self._running.pop().close()
 
 
 @contextmanager
 def open_fleet(commands: Commands) -> Iterator[Fleet]:
-    """Starts nodes that are all gone when the block ends."""
+    """Start nodes that are killed when the block ends."""
     fleet = Fleet(commands)
     try:
         yield fleet

@@ -1,7 +1,7 @@
-"""The process that forks commands and nodes: a JSON line in for each thing to do, a number out.
+"""The process that forks commands and nodes. It reads one request per line as JSON, and answers each with a number.
 
-At the end of its input it kills the group of each process that it started, so they end with pytest even when that is
-killed; and Linux kills them with it.
+At the end of its input it kills the group of each process that it started, so they end with pytest even when pytest is
+killed. Linux kills them with this process, too.
 """
 
 import gc
@@ -22,16 +22,16 @@ LOADED = (
     *("gateway.cli", "gateway.server.hypercorn.engine", "storage.postgres.store", "storage.redis.state"),
     *("encodings.idna", "zxcvbn"),
 )
-"""With what a command loads when it opens its store, and a node when it starts, for any engine, store and state."""
+"""The modules that a command loads to open its store, and a node to start, for any engine, store and state."""
 
 
 def fork_each(files: socket.socket) -> None:
-    """Do what each line of stdin says until there are no more."""
+    """Handle the request in each line of stdin until the input ends."""
     for name in LOADED:  # only this process loads the program
         import_module(name)
     import_module("upstreams.platforms").load_platforms()
     import_module("gateway.config.secrets").derive_secrets("loads what derives secrets")
-    gc.freeze()  # a fork that ends would walk over all that was loaded, which takes four times as long as a command
+    gc.freeze()  # otherwise an ending fork examines all loaded objects, in four times the time of a command
     running: set[int] = set()
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
@@ -51,7 +51,7 @@ def fork_each(files: socket.socket) -> None:
 
 
 def _fork(request: Mapping[str, Any], files: socket.socket) -> int:
-    """Fork, with the files that were sent as stdout and stderr; zero in the fork."""
+    """Fork, with the received files as stdout and stderr. Return zero in the fork."""
     _, given, _, _ = socket.recv_fds(files, 1, 2)
     parent = os.getpid()
     waiting, ready = os.pipe()
@@ -69,7 +69,7 @@ def _fork(request: Mapping[str, Any], files: socket.socket) -> int:
         return 0
     for file in (*given, ready):
         os.close(file)
-    os.read(waiting, 1)  # until it leads its session
+    os.read(waiting, 1)  # until the fork leads its session
     os.close(waiting)
     return pid
 
@@ -81,7 +81,7 @@ def _become(request: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environ"])
     sys.argv = ["sluice", *(os.fsdecode(bytes.fromhex(argument)) for argument in request["arguments"])]
-    sys.orig_argv = [*SLUICE, *sys.argv[1:]]  # with which it starts its workers
+    sys.orig_argv = [*SLUICE, *sys.argv[1:]]  # the command with which it starts its workers
 
 
 def _run(request: Mapping[str, Any]) -> None:
@@ -95,7 +95,7 @@ def _run(request: Mapping[str, Any]) -> None:
 
 
 def _end_by(main: Callable[[], object]) -> None:
-    """Run `main` and end as an interpreter does, but without taking apart all that was loaded: half of a command."""
+    """Run `main` and end like an interpreter, but without freeing all loaded objects: half of a command's time."""
     exit_code = 0
     try:
         main()
@@ -103,7 +103,7 @@ def _end_by(main: Callable[[], object]) -> None:
         if not isinstance(exc.code, int | None):
             raise
         exit_code = exc.code or 0
-    with suppress(OSError, ValueError):  # what cannot be written is for the interpreter to tell
+    with suppress(OSError, ValueError):  # the interpreter reports output that cannot be written
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)

@@ -1,4 +1,4 @@
-"""The `sluice` command as an operator meets it, in a folder with its config."""
+"""The `sluice` command as an operator uses it, in a folder with its config."""
 
 import os
 import re
@@ -28,7 +28,7 @@ QUICK_NODE = (sys.executable, "-m", "tests.fakes.quick_node")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A command that has run."""
+    """A command that has ended."""
 
     exit_code: int
     out: str
@@ -36,11 +36,11 @@ class Ended:
 
     @property
     def json(self) -> Any:
-        """Its stdout as JSON."""
+        """Return its stdout, parsed as JSON."""
         return orjson.loads(self.out)
 
     def refused(self, exit_code: int) -> str:
-        """The one line on stderr of a command that refuses, without the command's name; nothing is on stdout."""
+        """Return the only line on stderr of a refused command, without the command's name. Its stdout must be empty."""
         assert (self.exit_code, self.out) == (exit_code, ""), self
         assert self.err.startswith("sluice: ")
         assert self.err.count("\n") == 1
@@ -55,53 +55,56 @@ class Served(Process):
     admin_url: str = ""
 
     def get(self, target: str, key: str | None = None, **headers: str) -> Answered:
-        """GET on the public address."""
+        """Send a GET to the public address."""
         return get(self.url + target, key, **headers)
 
     def wait_for_recovery(self) -> None:
-        """Until what the dead have left is closed: the owner of a file serves only then, a node of a server before."""
+        """Wait until the work that dead nodes left open is closed. In a file that happens before the owner serves.
+
+        On a server, a node serves before it is closed.
+        """
         if engine() != "sqlite":
             self.logged("recovered")
 
     def admin(self, target: str) -> Answered:
-        """GET on the admin address."""
+        """Send a GET to the admin address."""
         return get(self.admin_url + target)
 
     def wait_logged(self) -> None:
-        """Until each line so far is written, of each worker where there are some."""
+        """Wait until all lines so far are written, by each worker if there are workers."""
         waiting = re.compile(rb"^sluice_log_lines_waiting(?:{.*})? (.*)$", re.MULTILINE)
         wait_until(lambda: set(waiting.findall(self.admin("/metrics").body)) == {b"0.0"})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder with a config.toml in which commands run; their environment holds what is named here and no more."""
+    """A folder with a config.toml in which commands run. Their environment contains only what is named here."""
 
     folder: Path
     commands: Commands
     environ: Mapping[str, str] = field(default_factory=dict)
     program: Sequence[str] = SLUICE
-    """The program that `start` runs; `sluice`, and a module with a `main`, in a process that has it loaded."""
+    """The program that `start` runs; `sluice`, or a module with a `main`, is forked with the program loaded."""
     admin_port: int = field(default_factory=lambda: 0 if engine() == "sqlite" else free_port())
-    """A file's owner tells commands where it listens; on a server they ask where the config says."""
+    """The admin address's port. The owner of a file publishes its port; on a server, commands read it in the config."""
 
     @property
     def config(self) -> Path:
-        """The config file."""
+        """Return the config file."""
         return self.folder / "config.toml"
 
     @property
     def database(self) -> Path:
-        """The database of the config that `configure` writes, where that is a file."""
+        """Return the database of the config that `configure` writes, if it is a file."""
         return self.folder / "data" / "sluice.db"
 
     @property
     def store_url(self) -> str:
-        """The address of the store of the config that `configure` writes."""
+        """Return the address of the store in the config that `configure` writes."""
         return store_at(self.database)
 
     def configure(self, **changes: Mapping[str, object]) -> None:
-        """Write config.toml: free ports, a store in this folder, and the given tables over that."""
+        """Write config.toml with free ports, a store in this folder, and the given tables, which take precedence."""
         tables: dict[str, dict[str, object]] = {
             "server": {"port": 0, "drain_s": 5},
             "admin": {"port": self.admin_port},
@@ -125,33 +128,33 @@ class Place:
         return self.run(*arguments, "--config", str(self.config))
 
     def told(self, *arguments: str) -> Any:
-        """The output of an operator's command with `--json`; it must succeed without a word on stderr."""
+        """Return the output of an operator's command with `--json`. It must succeed without output on stderr."""
         ended = self.operate(*arguments, "--json")
         assert (ended.exit_code, ended.err) == (0, ""), ended
         return ended.json
 
     def new_key(self, *, balance: int = 100) -> tuple[str, dict[str, Any]]:
-        """A new account's id, and its new key."""
+        """Create an account and a key. Return the account's id and the key."""
         account = self.told("account", "create", "--name", "test", "--credits", str(balance))["id"]
         return account, self.told("key", "create", "--account", account)
 
     def recovering(self) -> "Place":
-        """The same place, whose nodes recover at once what the nodes before them left when they died.
+        """Return the same place, with nodes that immediately recover the work of nodes that have died.
 
-        The owner of a file does so anyway before it serves; nodes of a server have to look for the dead often.
+        The owner of a file always does so before it serves. Nodes of a server must look for dead nodes often.
         """
         self.bury()
         return self if engine() == "sqlite" else replace(self, program=QUICK_NODE)
 
     def bury(self) -> None:
-        """Let a node that has died count as dead from now on, which takes a long silence of a server's nodes."""
+        """Make a node that has died count as dead now. On a server this otherwise takes a long silence."""
         if engine() != "sqlite":
             with open_outsider(self.store_url) as other:
                 other.run("UPDATE nodes SET seen_at = 0")
 
     @contextmanager
     def serve(self, *options: str) -> Iterator[Served]:
-        """A node on this place's config, gone when the block ends."""
+        """Run a node on this place's config until the block ends."""
         with self.start("serve", "--config", str(self.config), *options) as process:
             line = orjson.loads(process.first_line)
             assert line.keys() == {"event", "url", "admin_url"}
@@ -160,13 +163,13 @@ class Place:
 
     @contextmanager
     def sandbox(self, *, latency_s: float = 0.0) -> Iterator[str]:
-        """The upstream sandbox; gives its address."""
+        """Run the upstream sandbox, and return its address."""
         with self.start("sandbox", "--latency-ms", str(latency_s * 1000)) as process:
             yield orjson.loads(process.first_line)["url"]
 
     @contextmanager
     def start(self, *arguments: str, **environ: str) -> Iterator[Process]:
-        """A command that goes on running; entered with its first line, and killed at the end if it still runs."""
+        """Start a command that keeps running, and wait for its first line. It is killed at the end if it still runs."""
         log = self.folder / f"{arguments[0]}.log"
         process = Process(self._popen(arguments, self._environ(environ), log), log)
         try:
@@ -199,7 +202,7 @@ class Place:
 
 
 def _toml(value: object) -> str:
-    """JSON's text, numbers, truth values and flat arrays are TOML's too; of tables, inline ones are enough here."""
+    """Return a value as TOML. JSON's texts, numbers, booleans and flat arrays are valid TOML; tables are inline."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + "}"
     return orjson.dumps(value).decode()

@@ -20,7 +20,7 @@ STOP_S = 60.0
 
 @dataclass(slots=True)
 class Process:
-    """A running command; its stderr is in `log`, and what it printed besides its first line stays in its pipe."""
+    """A running command. Its stderr is in `log`. Output after its first line stays in its pipe."""
 
     popen: subprocess.Popen[bytes] | Started
     log: Path
@@ -28,28 +28,28 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is that of the group that it leads."""
+        """Return its process id, which is also the id of the group that it leads."""
         return self.popen.pid
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
         self.popen.send_signal(number)
 
     def wait(self) -> int:
-        """Its exit code; minus the signal's number when one ended it."""
+        """Wait for its end. Return its exit code, or minus the number of the signal that ended it."""
         return self.popen.wait(STOP_S)
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Send SIGTERM, and return its exit code."""
         self.signal(signal.SIGTERM)
         return self.wait()
 
     def kill(self) -> None:
-        """SIGKILL for it and all that it started; returns when it is gone. It must not have ended before."""
+        """Kill it and everything that it started with SIGKILL, and wait for its end. It must not have ended before."""
         assert self.close() == -signal.SIGKILL, f"ended by itself: {self.log.read_text()}"
 
     def close(self) -> int:
-        """Kill whatever of it still runs, and let go of its output; its exit code."""
+        """Kill everything of it that still runs, and close its output. Return its exit code."""
         if isinstance(self.popen, Started):
             self.popen.kill_group()
             exit_code = self.popen.wait(STOP_S)
@@ -60,7 +60,7 @@ class Process:
         return exit_code
 
     def read_first_line(self, wait_s: float = READY_S) -> bytes:
-        """Wait for its first line, which `first_line` has from then on."""
+        """Wait for its first line, and keep it in `first_line`."""
         stdout = self.popen.stdout
         assert stdout is not None
         assert select.select([stdout], [], [], wait_s)[0], f"silent for {READY_S} s: {self.log.read_text()}"
@@ -69,20 +69,20 @@ class Process:
         return self.first_line
 
     async def listening(self) -> dict[str, str]:
-        """The fields of its first line, as soon as it has printed it; other tasks run meanwhile."""
+        """Return the fields of its first line as soon as it has printed it. Other tasks continue meanwhile."""
         assert self.popen.stdout is not None
-        with trio.move_on_after(READY_S):  # past it, the next line says what it has logged
+        with trio.move_on_after(READY_S):  # after a timeout, the next line raises with the log
             await trio.lowlevel.wait_readable(self.popen.stdout)
         line: dict[str, str] = orjson.loads(self.read_first_line(wait_s=0.0))
         return line
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The events of this name that it has logged so far; every line must be JSON."""
-        # What follows the last line's end may be a line that is being written, or was when a kill came.
+        """Return the events of this name that it has logged so far. Every line must be JSON."""
+        # Text after the last line's end may be a line that is being written, or that a kill interrupted.
         events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
         return [event for event in events if event["event"] == name]
 
     def logged(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """The events of this name, as soon as there are so many: a log is written beside all else."""
+        """Return the events of this name once there are `count`, because the log is written asynchronously."""
         wait_until(lambda: len(self.events(name)) >= count)
         return self.events(name)

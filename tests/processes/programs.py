@@ -1,4 +1,4 @@
-"""Programs that follow the feed, each started, read line by line and ended; and what happens that they can follow."""
+"""Programs that follow the feed: helpers to start them, read their lines, end them, and create events."""
 
 import os
 import select
@@ -19,7 +19,7 @@ LINE_S = 90.0
 def open_program(
     words: Sequence[str], folder: Path, environ: Mapping[str, str], *, stdout: int = subprocess.PIPE
 ) -> Iterator[Process]:
-    """A program with its stderr in a file, killed at the end with all that it started."""
+    """Run a program with its stderr in a file. It is killed at the end with everything that it started."""
     log = folder / "program.err"
     own = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TMPDIR": str(folder)}
     with (
@@ -30,12 +30,12 @@ def open_program(
 
 
 def has_line(process: Process, within_s: float = LINE_S) -> bool:
-    """Whether it prints something, or ends, in time."""
+    """Return whether it prints something, or ends, in time."""
     return bool(select.select([process.popen.stdout], [], [], within_s)[0])
 
 
 def read_line(process: Process) -> bytes:
-    """The next line of its stdout; empty at its end. Fails when there is neither within `LINE_S`."""
+    """Return the next line of its stdout, empty at the end. Fails if neither happens within `LINE_S`."""
     stdout = process.popen.stdout
     assert stdout is not None
     assert has_line(process), process.log.read_text()
@@ -43,7 +43,7 @@ def read_line(process: Process) -> bytes:
 
 
 def rest_of(process: Process) -> list[bytes]:
-    """The output until it ended."""
+    """Return its output until it ends."""
     lines = []
     while line := read_line(process):
         lines.append(line.removesuffix(b"\n"))
@@ -51,7 +51,7 @@ def rest_of(process: Process) -> list[bytes]:
 
 
 def happen(place: Place, account: str, *names: str) -> list[str]:
-    """Let keys of these names be revoked, which are events; the keys' ids."""
+    """Create and revoke keys with these names, which writes events. Return the ids of the keys."""
     made = [place.told("key", "create", "--account", account, "--name", name)["id"] for name in names]
     for key_id in made:
         place.told("key", "revoke", key_id)

@@ -1,4 +1,4 @@
-"""A program that was forked and goes on running, as `subprocess.Popen` would show it."""
+"""A program that was forked and keeps running, with the interface of `subprocess.Popen`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ GONE_S = 60.0
 
 
 class Started:
-    """A process that is another's child: its end is seen here, and that other is asked for its exit code."""
+    """A child of another process. Its end is noticed here, and the other process is asked for its exit code."""
 
     def __init__(self, pid: int, stdout: int, exit_code: Callable[[int], int]) -> None:
-        """`stdout` is where what it prints is read; `exit_code` gives that of a process that has ended, once."""
+        """`stdout` is the descriptor of its output. `exit_code` returns the exit code of an ended process, once."""
         self.pid = pid
         self.stdout = open(stdout, "rb", buffering=0)  # noqa: SIM115 - closed with this
         self.returncode: int | None = None
@@ -34,19 +34,19 @@ class Started:
         self.send_signal(signal.SIGKILL)
 
     def kill_group(self) -> None:
-        """Send SIGKILL to it and to all that it started in its group, whether or not it has ended."""
+        """Send SIGKILL to it and to everything in its group, whether or not it has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Return its exit code, if it has ended."""
+        """Return its exit code, or None if it still runs."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = GONE_S) -> int:
-        """Return its exit code, minus the signal's number when one ended it. Raises subprocess.TimeoutExpired."""
+        """Return its exit code, or minus the number of the signal that ended it. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             if not select.select([self._end], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)

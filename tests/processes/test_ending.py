@@ -35,7 +35,7 @@ with open_commands() as commands:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and waits for its parent does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
@@ -72,7 +72,7 @@ def test_nothing_outlives_the_test_process(tests: str, number: signal.Signals, t
 
 
 def test_forks_end_with_the_process_that_forked_them(tmp_path: Path, commands: Commands) -> None:
-    """Method: kill the `commands` process of another interpreter while that interpreter lives."""
+    """Method: kill the `commands` process of another interpreter while the interpreter runs."""
     with open_child([sys.executable, "-c", FORKS, str(tmp_path)], folder=PROJECT, out=subprocess.PIPE) as child:
         assert child.stdout is not None
         fork, forking = (int(pid) for pid in child.stdout.readline().split())

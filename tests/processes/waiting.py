@@ -1,4 +1,4 @@
-"""Waiting for what another process does, bounded."""
+"""Bounded waits for an effect of another process."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ TICK_S = 0.01
 
 
 def wait_until(holds: Callable[[], object], *, within_s: float = 60.0) -> None:
-    """Return as soon as `holds()` is true; fail when it does not become so."""
+    """Return as soon as `holds()` is true; fail if it does not become true in time."""
     give_up_at = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < give_up_at, f"not within {within_s} s"

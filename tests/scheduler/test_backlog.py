@@ -38,7 +38,7 @@ async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_c
         assert watch.seen == Backlog()
         await trio.sleep(HOUR)
         assert watch.seen.runs == 0
-        assert 0 < watch.seen.runs_late_s == quick.now() // LOOK_S * LOOK_S - EPOCH - HOUR, "a slot that nobody opens"
+        assert 0 < watch.seen.runs_late_s == quick.now() // LOOK_S * LOOK_S - EPOCH - HOUR, "a slot that is not opened"
         nursery.cancel_scope.cancel()
 
 
@@ -50,7 +50,7 @@ class Away:
     async def read(self, fn: Callable[[Tx], Backlog]) -> Backlog:
         await trio.lowlevel.checkpoint()
         if self.store is None:
-            raise StoreUnavailable("it is away")
+            raise StoreUnavailable("the store is unavailable")
         return await self.store.read(fn)
 
 

@@ -119,7 +119,7 @@ async def test_leases_are_renewed_while_work_is_in_flight_and_after_a_failed_ren
     async with open_bench() as bench, trio.open_nursery() as nursery:
         nursery.start_soon(bench.workers.keep_renewing)
         await trio.sleep(3.5)
-        assert not bench.renewed, "nothing is in flight"
+        assert not bench.renewed, "no work is in flight"
         bench.renew_error = StoreUnavailable("away")
         bench.workers.start(["a1", "b1"])
         await trio.sleep(2)

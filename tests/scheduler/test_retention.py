@@ -160,7 +160,7 @@ async def test_sweep_matches_the_model(seed: int, desk: Desk) -> None:
         left = await desk.store.read(stored)
         assert left == modelled(runs, desk.time)
         assert (swept.deliveries, swept.runs) == (len(before[3]) - len(left[3]), len(before[0]) - len(left[0]))
-        assert await sweep(desk) == (0, 0, 0), "all of it went at once"
+        assert await sweep(desk) == (0, 0, 0), "all data was deleted in one step"
     await desk.store.write(lambda tx: tx.run("DELETE FROM runs WHERE finished_at IS NULL"))
 
 
@@ -192,7 +192,7 @@ async def test_monitor_paused_for_a_year_keeps_its_baseline(desk: Desk) -> None:
     again = await desk.ran(monitor)
     data = await desk.store.read(lambda tx: kept_data(tx, again.id))
     assert orjson.loads(data.deltas or b"") == {"stars": 0}
-    assert await sweep(desk) == (0, 0, 1), "it is the last one now"
+    assert await sweep(desk) == (0, 0, 1), "the baseline is the last run now"
 
 
 async def test_history_is_unchanged_when_results_are_deleted(desk: Desk) -> None:

@@ -18,9 +18,9 @@ class Cutter:
         self._threads: list[threading.Thread] = []
         self._closed = False
         self.refuses = False
-        """Whether new connections are closed at once."""
+        """Whether new connections are closed immediately."""
         self.to_server: Callable[[bytes], bool] = lambda data: True
-        """Called with each piece on its way to the server. False drops it."""
+        """Called with each piece of data that goes to the server. False drops the piece."""
         self.to_client: Callable[[bytes], bool] = lambda data: True
         self.port: int = self._listener.getsockname()[1]
         self._start(self._accept)

@@ -8,10 +8,10 @@ import trio
 
 @dataclass(frozen=True, slots=True)
 class Poison:
-    """The fault of one direction of every connection; by default none.
+    """The fault of one direction of every connection; by default there is none.
 
     `cut_after` and `reset_after` count a connection's bytes since the poison was set, or since its start: after that
-    many, both sides get an end (FIN) or a reset (RST). `close_delay_s` delays a sender's end.
+    many, both sides receive an end (FIN) or a reset (RST). `close_delay_s` delays a sender's end.
     """
 
     latency_s: float = 0.0
@@ -36,7 +36,7 @@ class Direction:
     def __init__(self) -> None:
         self.poison = HARMLESS
         self.round = 0
-        """The number of the current poison; each counts bytes from 0."""
+        """The number of the current poison. Each poison counts bytes from 0."""
         self.passed_bytes = 0
         self._changed = trio.Event()
 
@@ -48,7 +48,7 @@ class Direction:
         self._changed = trio.Event()
 
     async def wait_due(self, due: Callable[[Poison], float]) -> None:
-        """Wait until the instant that `due` returns for the current poison, and until no stall is active."""
+        """Wait until the time that `due` returns for the current poison, and until no stall is active."""
         while True:
             poison, changed = self.poison, self._changed
             at = float("inf") if poison.is_stalled else due(poison)

@@ -1,8 +1,8 @@
 """Free ports of 127.0.0.1 that the kernel does not assign by chance.
 
-They are below the ports that the kernel assigns to sockets bound to port 0 (from 32,768 on), so that a server that a
-test has stopped, or has not started yet, finds its port free although other tests run at the same time. A Redis
-cluster's second port, 10,000 above, is below them too.
+They are below the ports that the kernel assigns to sockets bound to port 0 (from 32,768 on). A server that a test has
+stopped, or not started yet, therefore finds its port free although other tests run at the same time. The second port of
+a Redis cluster, 10,000 above, is below that limit too.
 """
 
 import socket

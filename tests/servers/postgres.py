@@ -27,7 +27,7 @@ WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
 SETTINGS = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "fsync=off",  # kill -9 of the server loses nothing with these settings; only a crash of the machine would
+    "fsync=off",  # kill -9 of the server loses nothing with these settings; only a crash of the machine could
     "shared_buffers=32MB",
     "max_connections=60",
     "autovacuum_naptime=10s",
@@ -49,7 +49,7 @@ class PostgresServer:
         self._run("initdb", "--no-sync", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8")
 
     def url(self, port: int | None = None) -> str:
-        """Return the address of its database, or through a proxy on another port."""
+        """Return the address of its database; with another port, the address of a proxy."""
         return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres"
 
     def fresh(self) -> str:
@@ -83,7 +83,7 @@ class PostgresServer:
                 time.sleep(0.02)
 
     def kill(self) -> None:
-        """Kill the whole server at once, like kill -9 of each of its processes."""
+        """Kill the whole server immediately, like kill -9 of each of its processes."""
         process, self._process = self._process, None
         assert process is not None
         for pid in [process.pid, *_children(process.pid)]:
@@ -95,7 +95,7 @@ class PostgresServer:
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue a frozen server."""
+        """Let a frozen server continue."""
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:

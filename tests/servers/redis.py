@@ -91,7 +91,7 @@ class RedisServer:
         self._wait_ready()
 
     def empty(self) -> None:
-        """Make sure that it runs without data."""
+        """Make sure that it runs and is empty."""
         if self.popen is None:
             self.start()
         self.thaw()
@@ -110,7 +110,7 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """Kill it at once, if it runs."""
+        """Kill it immediately, if it runs."""
         if self.popen is not None:
             finish(self.popen)
             self.popen = None
@@ -125,7 +125,7 @@ class RedisServer:
         self.popen.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continue it."""
+        """Let a frozen server continue."""
         assert self.popen is not None
         self.popen.send_signal(signal.SIGCONT)
 

@@ -17,7 +17,7 @@ Side = Callable[[Toxic], Direction]
 
 
 async def echo(stream: trio.SocketStream) -> None:
-    """Echo everything, and end when the other side does."""
+    """Echo everything, and end when the other side ends."""
     try:
         while data := await stream.receive_some(65_536):
             await stream.send_all(data)
@@ -47,7 +47,7 @@ async def toxic() -> AsyncIterator[Toxic]:
 
 @pytest.fixture
 async def stream(toxic: Toxic) -> AsyncIterator[trio.SocketStream]:
-    """A connection through the proxy."""
+    """Open a connection through the proxy."""
     async with await connect(toxic) as opened:
         yield opened
 
@@ -149,7 +149,7 @@ async def test_cut_passes_an_exact_number_of_bytes_and_ends(
     got = await receive(stream, 1_000)
     assert got == LONG[: len(got)]
     if side(toxic) is toxic.down:
-        assert len(got) == 700  # otherwise the response to the last of them is too late
+        assert len(got) == 700  # the response to the last byte would be too late otherwise
     assert (toxic.statistics().cut, toxic.statistics().reset) == (1, 0)
 
 

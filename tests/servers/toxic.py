@@ -15,7 +15,7 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ToxicStatistics:
-    """The counts of the proxy so far; `open` is the current number."""
+    """The counts of the proxy so far; `open` is the current number of connections."""
 
     accepted: int
     unreachable: int
@@ -31,9 +31,9 @@ class Toxic:
 
     def __init__(self, target: tuple[str, int], nursery: trio.Nursery) -> None:
         self.up = Direction()
-        """From the clients to the server."""
+        """The direction from the clients to the server."""
         self.down = Direction()
-        """From the server to the clients."""
+        """The direction from the server to the clients."""
         self._target = target
         self._nursery = nursery
         self._place = _bound(0)
@@ -123,7 +123,7 @@ def _bound(port: int) -> socket.socket:
 
 @asynccontextmanager
 async def open_toxic(host: str, port: int) -> AsyncIterator[Toxic]:
-    """A proxy in front of a server, harmless at first. It is gone with all of its connections at the end."""
+    """Run a proxy in front of a server, without faults at first. All of its connections are closed at the end."""
     async with trio.open_nursery() as nursery:
         toxic = Toxic((host, port), nursery)
         toxic.admit()

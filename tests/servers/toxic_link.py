@@ -12,7 +12,7 @@ from tests.servers.poison import Direction, Poison
 
 _PIECE_BYTES = 65_536
 _PIECES_WAITING = 64
-"""The maximum of pieces in transit per direction; beyond it, the sender waits."""
+"""The maximum number of pieces in transit per direction. Beyond it, the sender waits."""
 _SLICE_S = 0.02
 """The time slice for bandwidth limits: its bytes are sent, and then the pipe waits."""
 _LAST_WORDS_S = 1.0
@@ -39,7 +39,7 @@ class Link:
         self._scope = trio.CancelScope()
 
     async def run(self, up: Direction, down: Direction) -> None:
-        """Pass data until both sides have ended, or the connection is ended."""
+        """Pass data until both sides have ended, or the connection is closed."""
         client, server = self._ends
         try:
             with self._scope:
@@ -53,7 +53,7 @@ class Link:
                 end.socket.close()
 
     def cut(self) -> None:
-        """End both sides properly, even in the middle of data."""
+        """End both sides normally, even in the middle of data."""
         self._is_cut = True
         self._counts.cut += 1
         self._scope.cancel()
@@ -84,11 +84,11 @@ class _Piece:
     data: bytes
     read_at: float
     jitter: float
-    """Its share of the maximum jitter."""
+    """A random share of the maximum jitter."""
 
 
 class _Pipe:
-    """One direction of one connection: one task reads, and one writes when it is time."""
+    """One direction of a connection: one task reads, and another writes at the right time."""
 
     def __init__(self, link: Link, source: trio.SocketStream, sink: trio.SocketStream, direction: Direction) -> None:
         self._link = link
@@ -97,7 +97,7 @@ class _Pipe:
         self._direction = direction
         self._counted_round = direction.round
         self._counted = 0
-        """This connection's bytes since the current poison was set."""
+        """The bytes of this connection since the current poison was set."""
 
     async def run(self) -> None:
         send, receive = trio.open_memory_channel[_Piece](_PIECES_WAITING)
@@ -127,7 +127,7 @@ class _Pipe:
         """Send a piece under the current poison, which may change during that."""
         while data:
             await self._direction.wait_due(lambda _poison: 0.0)
-            size = self._may_pass(len(data))
+            size = self._wait_until_allowed(len(data))
             await self._sink.send_all(data[:size])
             data = data[size:]
             self._counted += size
@@ -136,10 +136,10 @@ class _Pipe:
             await self._wait_for_room(size, trio.current_time())
 
     async def _wait_for_room(self, size: int, sent_at: float) -> None:
-        """Wait until the bytes sent have used up their time of the bandwidth."""
+        """Wait for the time that the sent bytes take at the bandwidth limit."""
         await self._direction.wait_due(lambda now: sent_at + size / now.bytes_per_s if now.bytes_per_s else 0.0)
 
-    def _may_pass(self, size: int) -> int:
+    def _wait_until_allowed(self, size: int) -> int:
         poison = self._direction.poison
         if self._counted_round != self._direction.round:
             self._counted_round, self._counted = self._direction.round, 0
@@ -151,7 +151,7 @@ class _Pipe:
     async def _end_if_due(self) -> None:
         poison = self._direction.poison
         if self._counted_round != self._direction.round:
-            return  # another poison, which counts from here
+            return  # a new poison has been set, and counts from here
         if poison.reset_after is not None and self._counted >= poison.reset_after:
             self._link.reset()
         elif poison.cut_after is not None and self._counted >= poison.cut_after:

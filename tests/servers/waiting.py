@@ -6,7 +6,7 @@ import trio
 
 
 async def until(holds: Callable[[], object]) -> float:
-    """Return as soon as `holds()` is true, with the seconds that took."""
+    """Return as soon as `holds()` is true. Return the elapsed seconds."""
     began = trio.current_time()
     while not holds():  # noqa: ASYNC110 - another process changes it, and has no event to set
         await trio.sleep(0.002)

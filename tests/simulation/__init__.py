@@ -1,1 +1,1 @@
-"""A whole node on virtual time in a world generated from a seed; `python -m tests.simulation SEED` replays one."""
+"""A whole node in virtual time, in a world generated from a seed; `python -m tests.simulation SEED` replays one."""

@@ -29,7 +29,7 @@ def _replay(seed: int, fault: str) -> int:
     trace = simulate(seed, fault)
     print("\n".join(trace.lines))
     if trace.broken is None:
-        print(f"seed {seed}: every invariant holds; {len(trace.lines)} events, {trace.digest[:16]}")
+        print(f"seed {seed}: all invariants hold; {len(trace.lines)} events, {trace.digest[:16]}")
         return 0
     print(told(seed, fault, trace).rpartition("\nseed ")[2])
     return 1

@@ -32,7 +32,7 @@ class Gate:
         self.telling: set[Sent] = set()
 
     def tell(self, sent: Sent) -> None:
-        """The last piece of its answer is being sent, so it holds no lease. While events are sent it may or may not."""
+        """The last piece of its answer is being sent, so it has no lease. While events are sent, it may have one."""
         if sent.wants_events:
             self.telling.add(sent)
         else:
@@ -45,7 +45,7 @@ class Gate:
             self.running[sent.holder.key_id].discard(sent)
 
     def recent(self, key_id: str, now: float) -> list[float]:
-        """Return the admissions that still count."""
+        """Return the admissions that still count toward the window."""
         return [at for at in self.admitted_at[key_id] if at + PERIOD_S > now]
 
     def compare(self, admission: Admission) -> None:
@@ -59,14 +59,14 @@ class Gate:
 
 
 class WatchedAdmission(Admission):
-    """A node's admission, of which every verdict is checked."""
+    """A node's admission. Each of its verdicts is checked."""
 
     watch: Gate
 
     def enter_nowait(self, caller: Caller) -> bool:
         gate, own, key_id, now = self.watch, gate_of(self), caller.key.id, trio.current_time()
         before = own.window.look(key_id, now), own.leases.count(key_id)
-        gate.compare(self)  # so that the leases equal the running requests
+        gate.compare(self)  # so that the number of leases equals that of running requests
         recent, running = gate.recent(key_id, now), before[1]
         is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
         try:

@@ -1,4 +1,4 @@
-"""Invariants of every answer, checked at once and when the world is idle."""
+"""Invariants of every answer, checked immediately and again when the world is idle."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
 ENDS_WITHIN_S = 16.0
-"""A request's own time, plus a little for the store."""
+"""A request's own time limit, plus a little for the store."""
 FRESH_S = 5.0
-"""The maximum age of a fresh answer: that of a fresh call which has its answer and is being settled."""
+"""The maximum age of a fresh answer: the time of a fresh call that has its answer and is being settled."""
 SETTLE_S = 10.0
-"""More than the time for a settlement: store trouble within it explains an open charge."""
+"""More than the time for a settlement. Trouble of the store within this time explains an open charge."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}
 
 
@@ -55,13 +55,13 @@ def check_answer(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> N
     if sent.holder is not None and body["credits_remaining"] is not None:
         balances = shadow.balances[sent.holder.account][sent.first_balance :]
         trace.hold(body["credits_remaining"] in balances, TRUE_BALANCE, f"{told} of {balances}")
-    if row is not None and row.retryable and not store.was_troubled(sent.began_at):
+    if row is not None and row.retryable and not store.had_trouble(sent.began_at):
         owners = {owner for owner, _, _ in shadow.rows.claims.values()}
         trace.hold(body["request_id"] not in owners, FREED, told)
 
 
 def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
-    """Check that a cached answer is within its time to live, and that a fresh one was at most shared."""
+    """Check that a cached answer is within its time to live, and that a fresh one was shared at most once."""
     if sent.code != "OK" or sent.is_replay:
         return
     texts = re.findall(r"'told (\d+)'", str(sent.body["data"]))
@@ -73,11 +73,11 @@ def check_age(sent: Sent, told_at: Sequence[float], trace: Trace) -> None:
 def check_end(sent: Sent, shadow: Shadow, store: SimStore, trace: Trace) -> None:
     """Check a request that has ended, with or without an answer, while the process lives."""
     assert sent.ended_at is not None
-    took_s, is_calm = sent.ended_at - sent.began_at, not store.was_troubled(sent.began_at)
+    took_s, is_calm = sent.ended_at - sent.began_at, not store.had_trouble(sent.began_at)
     trace.hold(took_s <= ENDS_WITHIN_S or not is_calm, IN_TIME, f"{sent.name} took {took_s} s")
     closing = store.closing()
     left_open = [one for one in sent.charged if one in shadow.rows.charges and one not in closing]
-    excused = store.was_troubled(sent.ended_at - SETTLE_S)
+    excused = store.had_trouble(sent.ended_at - SETTLE_S)
     trace.hold(not left_open or excused, CLOSED, f"{sent.name} left {left_open}")
 
 
@@ -96,10 +96,10 @@ def check_all(requests: Iterable[Sent], shadow: Shadow, trace: Trace) -> None:
 
 
 def _check_cost(sent: Sent, shadow: Shadow, trace: Trace) -> None:
-    """Check what the answer says about credits.
+    """Check the answer's statements about credits.
 
-    An open refund makes `credits_used` higher and `credits_remaining` unknown; a crash may refund everything. A request
-    that was too late to finish under its idempotency key pays nothing, because another may have taken it over.
+    An open refund makes `credits_used` higher and `credits_remaining` unknown. A crash may refund everything. A request
+    that finished too late under its idempotency key is free, because another request may have taken the key over.
     """
     body = sent.body
     money = shadow.requests[body["request_id"]]

@@ -33,10 +33,10 @@ class BreakerModel:
     name: str
     generation: int = 0
     failed: list[tuple[float, str]] = field(default_factory=list)
-    """The instants and accounts of failures; the account is empty if no connection could be made."""
+    """The times and accounts of failures. The account is empty if no connection could be made."""
     opened_at: float | None = None
     only: str = ""
-    """The only account that it is open for."""
+    """The only account for which the circuit is open, if it is not open for all."""
     open_s: float = 0.0
     probes: int = 0
 
@@ -58,7 +58,7 @@ class BreakerModel:
         return Admitted(self.generation, account, is_probe=state == "half_open")
 
     def end(self, call: Admitted, result: Result, now: float) -> None:
-        """Record the end of the call. A call from before the last change of state changes nothing."""
+        """Record the end of the call. The end of a call from before the last change of state is ignored."""
         if call.generation != self.generation:
             return
         if call.is_probe:

@@ -1,4 +1,4 @@
-"""The clients of a simulated world: their requests, pace, patience and retries."""
+"""The clients of a simulated world: their requests, rate, patience and retries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IMPATIENT = 0.2
 
 @dataclass
 class Client:
-    """One account's program. `send` delivers a request and waits until it ends or patience runs out."""
+    """One account's program. `send` delivers a request, and waits until it ends or the client gives up."""
 
     name: str
     rng: Random
@@ -37,7 +37,7 @@ class Client:
     _cursors: list[tuple[str, str]] = field(default_factory=lambda: [("/v1/sim/things", "cur_none")])
 
     async def run(self, is_open: Callable[[], bool]) -> None:
-        """Send requests while the node accepts them; bursts run concurrently."""
+        """Send requests while the node accepts them. Requests of a burst run concurrently."""
         async with trio.open_nursery() as nursery:
             while is_open():
                 await trio.sleep(self.rng.expovariate(1 / self.pause_s))
@@ -71,7 +71,7 @@ class Client:
         return self._read(**({"cache-control": "no-cache"} if kind == "fresh" else {}))
 
     def _read(self, query: dict[str, str] | None = None, **headers: str) -> Sent:
-        """Return a read that many clients want at the same time."""
+        """Return a read that many clients make at the same time."""
         name = self.rng.choices(list(ENDPOINTS), list(ENDPOINTS.values()))[0]
         asked = {} if name in LISTS else {"id": str(self.rng.randint(1, 4))}
         if name == "gathered":
@@ -96,7 +96,7 @@ class Client:
         return again
 
     def _odd(self) -> Sent:
-        """Return a query that is refused, or priced differently."""
+        """Return a query that is refused, or has a different price."""
         path = f"/v1/sim/{self.rng.choice(list(COSTS))}"
         choices = (
             lambda: self._sent(path, {"id": "1", "idd": "2"}),

@@ -13,7 +13,7 @@ from storage.sqlite.files import migrate
 from storage.store import Tx
 from tests.fakes.entries import EntryRow, read_entries
 from tests.fakes.inline_calls import InlineCalls
-from tests.fakes.inline_store import InlineSqlite, OfOneself
+from tests.fakes.inline_store import InlineOwnPostgres, InlineSqlite
 from tests.fakes.stores import engine
 
 COUNT = """
@@ -49,12 +49,12 @@ class Rows(NamedTuple):
     entries: list[EntryRow]
     counters: list[tuple[int, str, int, int]]
     accounts: dict[str, tuple[int, int]]
-    """Balance and held credits."""
+    """The balance and the held credits of each account."""
     keys: dict[str, KeyRow]
     charges: dict[str, tuple[str, int]]
-    """Account and credits, by request."""
+    """The account and the credits of each open charge, by request."""
     claims: dict[str, tuple[str, int | None, str | None]]
-    """Owner, status and text."""
+    """The owner, status and text of each idempotency key."""
 
 
 @cache
@@ -72,7 +72,7 @@ def open_database() -> InlineCalls:
         connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
         connection.deserialize(_empty())
         return InlineSqlite(connection)
-    database = OfOneself(MIGRATIONS)
+    database = InlineOwnPostgres(MIGRATIONS)
     change(database, WATCH_COUNTERS_OF_A_SERVER)
     return database
 

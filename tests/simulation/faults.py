@@ -1,4 +1,4 @@
-"""Faults planted in a simulated world's node, to show that the simulation finds them. Never in the product."""
+"""Faults that tests plant in a simulated world's node, to show that the simulation finds them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from limits.breaker import Breaker, Permit
 from limits.breaker import Outcome as Reported
 from storage.store import Tx
 
-# A request has one row, so the database refuses another, but not with another spelling of the request's id.
+# The database allows one row per request and refuses a second one, except under another spelling of the request's id.
 ENTER_TWICE = """
 INSERT INTO journal (id, kind, account, key, endpoint, taken, refunded, issued, taken_at, closed_after, balance_after,
                      balance_closed, place)
@@ -28,7 +28,7 @@ PAY_TWICE = "UPDATE accounts SET balance = balance + ?, place = place + 1 WHERE 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """How a node is altered, and which protection of the database must be removed so that the fault reaches it."""
+    """How a node is altered, and which protection of the database must be removed for the fault to reach it."""
 
     plant: Callable[[Node], None]
     schema: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class UnshieldedCharges(Charges):
 
 
 class TwiceRefunding(Charges):
-    """Record every refund twice; otherwise the ledger is kept correctly."""
+    """Record every refund twice, with an otherwise correct ledger."""
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         outcomes = super().judge(tx, requests)

@@ -44,7 +44,7 @@ EPOCH = 1_790_000_000.0
 
 
 def first_config() -> Config:
-    """Low limits and short times, so that a short life reaches all of them."""
+    """Low limits and short times, so that a short-lived node reaches all of them."""
     return Config(
         server=ServerSettings(request_timeout_s=15.0),
         limits=LimitSettings(requests_per_minute=25, concurrent_requests=4),
@@ -145,7 +145,7 @@ class Life:
         for name, source in self.node.catalog.sites["sim"].sources.items():
             self.models[name].compare(source.breaker, now)
 
-    def left_over(self) -> dict[str, int]:
+    def leftover_counts(self) -> dict[str, int]:
         """Return the counts that must be zero when no request runs."""
         return {
             "leases": self.node.admission.gate.statistics().leases,

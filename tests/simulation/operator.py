@@ -1,4 +1,4 @@
-"""The operator of a simulated world: grants, limits, resets, revocations, circuits and reloads at any moment."""
+"""The operator of a simulated world: grants, limits, resets, revocations, circuits and reloads at random times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACTS = {"grant": 4, "limit": 4, "reset usage": 3, "revoke": 1, "isolate": 1, "re
 
 @dataclass
 class Operator:
-    """Operates one node. `holders` is every account's list of keys, `revoked` the revoked keys."""
+    """Operates one node. `holders` has the keys of every account, and `revoked` the revoked keys."""
 
     rng: Random
     trace: Trace
@@ -81,7 +81,7 @@ class Operator:
                 model.reset()
 
     def _reload(self) -> None:
-        """Apply other limits and breaker settings at once."""
+        """Apply other limits and breaker settings immediately."""
         per_minute, at_once = self.rng.choice((6, 15, 60)), self.rng.randint(1, 5)
         failures, open_s = self.rng.randint(2, 5), self.rng.choice((5.0, 10.0))
         self.reconfigure(

@@ -13,7 +13,7 @@ LEGS = 3
 PAGES = 4
 SOURCES = {"main": "https://main.test", "spare": "https://spare.test"}
 COSTS = {"thing": 1, "things": 1, "overview": 5, "mirrored": 1, "elsewhere": 10, "gathered": 1}
-"""The prices; for `gathered`, per page."""
+"""The prices in credits; for `gathered`, per page."""
 TTL_S = 20
 
 

@@ -1,4 +1,4 @@
-"""One request of the simulated world as its client sees it, from the call of the app to the answer or disconnect."""
+"""A request of the simulated world from its client's view, from the call of the app to the answer or disconnect."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Sent:
     answers: int = 0
     """The number of useful bodies that the upstream returned for it."""
     patience_ends_at: float = float("inf")
-    """From then on its client accepts nothing more."""
+    """The time from which its client accepts no more data."""
     charged: list[str] = field(default_factory=list)
-    """Request ids under which it requested a charge."""
+    """The request ids under which it requested a charge."""
     status: int = 0
     received: dict[str, str] = field(default_factory=dict)
     body: Any = None

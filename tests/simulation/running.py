@@ -17,7 +17,7 @@ LAST_EVENTS = 30
 
 
 class Verdict(NamedTuple):
-    """How a world ended: the first broken invariant, if any, and a report to find out why."""
+    """How a world ended: the first broken invariant, if any, and a report for diagnosis."""
 
     seed: int
     invariant: str | None

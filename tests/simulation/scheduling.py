@@ -1,4 +1,4 @@
-"""Trio on virtual time with a seeded scheduler: the same seed gives the same run, task step by task step."""
+"""Trio in virtual time with a seeded scheduler: the same seed gives the same run, step by step of each task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 @contextmanager
 def _seeded_scheduler(seed: int) -> Iterator[None]:
-    """Make Trio order and shuffle its tasks with its own random source, like hypothesis's support for Trio does."""
+    """Make Trio order and shuffle its tasks with its own random source, as Hypothesis's support for Trio does."""
     flag, state = _run._ALLOW_DETERMINISTIC_SCHEDULING, _run._r.getstate()
     _run._ALLOW_DETERMINISTIC_SCHEDULING = True
     _run._r.seed(seed)

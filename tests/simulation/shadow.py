@@ -1,4 +1,4 @@
-"""A second ledger, computed only from the ledger's entries, and compared with the database after each commit."""
+"""A second ledger that is computed only from the ledger's entries, and compared with the database after each commit."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Shadow:
             money.is_recovered = entry.description == CRASHED
 
     def _count(self, rows: Rows) -> None:
-        """Follow each key's counter through the entries that moved it; an unexplained fall is its owner's reset."""
+        """Follow each key's counter through the entries that changed it. An unexplained fall is an owner's reset."""
         was = dict(self._used)
         resets = set()
         for id_, key, used, until_entry in rows.counters:

@@ -1,4 +1,4 @@
-"""Weather: a sequence of spells, each of one kind, generated from a seed."""
+"""Weather: a sequence of periods, each of one kind, generated from a seed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Weather:
-    """The kind of weather at each time; `begins` are the first instants of the spells."""
+    """The kind of weather at each time; `begins` has the start times of the periods."""
 
     begins: tuple[float, ...]
     kinds: tuple[str, ...]
 
     def at(self, now: float) -> str:
-        """Return the kind of the spell at that time."""
+        """Return the kind of weather at that time."""
         return self.kinds[bisect_right(self.begins, now) - 1]
 
     def ends_at(self, now: float) -> float:
-        """Return when the spell of that time ends."""
+        """Return the end of the period at that time."""
         following = bisect_right(self.begins, now)
         return self.begins[following] if following < len(self.begins) else now
 
 
 def draw_weather(rng: Random, until: float, *, calm: str, kinds: Mapping[str, tuple[float, float]]) -> Weather:
-    """Return calm spells and, between them, spells of `kinds` (weight and mean length). Calm from `until` on."""
+    """Return calm periods and, between them, periods of `kinds` (weight and mean length). Always calm after `until`."""
     begins, drawn = [0.0], [calm]
     now = 5.0 + rng.expovariate(1 / 15)
     while now < until:

@@ -1,8 +1,8 @@
-"""The store of the simulated world: a real database behind group commit on virtual time, with simulated troubles.
+"""The store of the simulated world: a real database with group commit in virtual time, and simulated faults.
 
-It keeps the promises of `storage.batching`: a call cancelled before it is dispatched never happens, and is awaited
-after that; calls that wait together are decided together; no caller is notified before its commit is durable. A commit
-may be slow or fail, and the process may die before it, or between it and its answers.
+It keeps the promises of `storage.batching`. A call that is cancelled before it is dispatched never happens; after that
+it is awaited. Calls that wait together are decided together. No caller is notified before its commit is durable. A
+commit may be slow or fail. The process may die before a commit, or between a commit and its answers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from tests.simulation.shadow import Shadow
 from tests.simulation.spells import Weather
 
 KINDS = {"slow": (3.0, 10.0), "failing": (3.0, 6.0), "stuck": (2.0, 8.0)}
-"""Spells between calm ones: their weights and mean lengths."""
+"""The periods between calm ones: their weights and mean lengths."""
 STANDS_STILL = 0.3
 STANDSTILL_S = (290.0, 400.0)
 """The time after which idempotency keys are taken over from owners that have not finished (spec 8: 5 minutes)."""
 DRAIN_S = 10.0
 TROUBLE_S = 1.0
-"""A longer commit counts as trouble."""
+"""A commit that takes longer counts as trouble."""
 
 
 class SimStore:
@@ -45,9 +45,9 @@ class SimStore:
         self.on_death: Callable[[], None] = lambda: None
         """Called when the process has died."""
         self.commits_left: int | None = None
-        """It dies after this many more, just before or just after the last one."""
+        """The process dies after this many more commits, just before or just after the last one."""
         self.may_stand_still = False
-        """Right after a claim was taken, it may not commit for minutes."""
+        """Right after a claim was taken, the store may not commit for minutes."""
         self._stands_still = False
         self._trouble_at = float("-inf")
         self._began_at = float("inf")
@@ -67,7 +67,7 @@ class SimStore:
     @asynccontextmanager
     async def open(self, _url: str, _migrations: Sequence[MigrationSet]) -> AsyncIterator[SimStore]:
         """Like `storage.opening.open_store`: on leaving, queued calls are committed."""
-        working = trio.CancelScope(shield=True)  # like a thread, it continues when its callers are cancelled
+        working = trio.CancelScope(shield=True)  # continues when its callers are cancelled, like a thread
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._work, working)
             try:
@@ -79,7 +79,7 @@ class SimStore:
                 working.cancel()
 
     def die(self) -> None:
-        """End the process: commits in progress may be durable or not, and nothing happens afterwards."""
+        """End the process. Commits in progress may be durable or not, and nothing happens afterwards."""
         self._refusal = "the process is dead"
         if self._batch and not self._is_durable and self._rng.random() < 0.5:
             self._run(self._batch)
@@ -91,7 +91,7 @@ class SimStore:
         self._idle.set()
         self.on_death()
 
-    def was_troubled(self, since: float) -> bool:
+    def had_trouble(self, since: float) -> bool:
         """Return whether a call failed or took long since then, or is taking long now."""
         return self._trouble_at >= since or trio.current_time() - self._began_at > TROUBLE_S
 
@@ -139,7 +139,7 @@ class SimStore:
         await trio.lowlevel.checkpoint()
 
     def closing(self) -> set[str]:
-        """Return the requests whose close is queued or in progress."""
+        """Return the requests whose closing is queued or in progress."""
         requests = [job.request for job in (*self._batch, *self._pending)]
         closes = [request.close if isinstance(request, ClaimEnd) else request for request in requests]
         return {close.request_id for close in closes if isinstance(close, CloseRequest | Charge)}
@@ -182,7 +182,7 @@ class SimStore:
         callbacks = self._run(self._batch)
         self._is_durable = True
         await trio.sleep(self._rng.uniform(0.0, 0.003) if self._rng.random() < 0.9 else self._rng.uniform(0.0, 0.4))
-        if callbacks is None or self.was_troubled(trio.current_time()):
+        if callbacks is None or self.had_trouble(trio.current_time()):
             self._trouble_at = trio.current_time()
         self._began_at = float("inf")
         self._tell(callbacks)

@@ -1,6 +1,7 @@
-"""Whole nodes in worlds made from seeds: no invariant breaks, planted faults break the right one, a seed replays.
+"""Whole nodes in generated worlds: no invariant breaks, planted faults break the right one, and a seed replays.
 
-`python -m tests.simulation --seeds 5000` searches on, `python -m tests.simulation SEED` shows one world's whole trace.
+`python -m tests.simulation --seeds 5000` searches more worlds, and `python -m tests.simulation SEED` shows a whole
+trace.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SEEDS = 200
 PART = 20
 ROOT = Path(__file__).parents[2]
 CAUGHT_WITHIN = 10
-"""Seeds of which most catch each of the faults."""
+"""The number of seeds, most of which reveal each of the faults."""
 
 
 @cache

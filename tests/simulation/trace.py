@@ -8,7 +8,7 @@ import trio
 
 
 class Broken(Exception):
-    """An invariant does not hold; `invariant` is its name."""
+    """An invariant was broken; `invariant` is its name."""
 
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(f"{invariant}: {detail}")
@@ -40,5 +40,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Return a digest that is equal for the same events at the same instants."""
+        """Return a digest that is equal for the same events at the same times."""
         return self._digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The upstreams of the simulated world: they answer, or misbehave according to their weather."""
+"""The upstreams of the simulated world. They answer, or misbehave according to their weather."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from upstreams.transport.http import HttpAnswer, HttpCall
 ONE_FLIGHT = "identical calls at the same time are made once"
 OBEYED = "a source that asks for patience is left alone"
 THROTTLED_S = 30.0
-"""The pause if the upstream gives none (spec 7.2)."""
+"""The pause if the upstream requests none (spec 7.2)."""
 KINDS = {
     "broken": (4.0, 15.0),
     "slow": (2.0, 15.0),
@@ -31,7 +31,7 @@ KINDS = {
     "hanging": (2.0, 10.0),
     "odd": (2.0, 15.0),
 }
-"""Spells between good ones: their weights and mean lengths."""
+"""The periods between good ones: their weights and mean lengths."""
 MIXES = {
     "good": {"quick": 30, "late": 6, "gone": 3, "error": 1},
     "broken": {"error": 6, "refused": 2, "lost": 2, "quick": 1},
@@ -43,7 +43,7 @@ MIXES = {
 
 
 class _Said(NamedTuple):
-    """An answer or an error, the time before it, and what it says about the source."""
+    """An answer or an error, the time before it, and its meaning for the source."""
 
     after_s: float
     what: HttpAnswer | Exception
@@ -54,7 +54,7 @@ class _Said(NamedTuple):
 
 @dataclass
 class _Failed:
-    """The latest failed attempt of a task: it counts unless it is retried."""
+    """The latest failed attempt of a task. It counts unless it is retried."""
 
     model: BreakerModel
     call: Admitted
@@ -64,11 +64,11 @@ class _Failed:
 
 _FAILED: ContextVar[_Failed | None] = ContextVar("failed", default=None)
 FAIR_S = 5.0
-"""A call that had less time says nothing about its source."""
+"""A shorter call says nothing about its source."""
 
 
 class Upstream:
-    """All sources as one `Exchange`. `models` holds the expected circuit of each."""
+    """All sources as one `Exchange`. `models` has the expected circuit of each."""
 
     def __init__(self, weathers: dict[str, Weather], rng: Random, trace: Trace) -> None:
         self._weathers = weathers
@@ -76,12 +76,12 @@ class Upstream:
         self._trace = trace
         self._flying: set[tuple[str, str, bool]] = set()
         self.told_at: list[float] = []
-        """Return when the body `told N` arrived."""
+        """Return the time at which the body `told N` arrived."""
         self.models: dict[str, BreakerModel] = {}
         self._held_until: dict[str, float] = {}
 
     def meet(self, models: dict[str, BreakerModel]) -> None:
-        """Start a new node, which does not know what the previous one received."""
+        """Start a new node, which has none of the answers that the previous one received."""
         self.models = models
         self._held_until = dict.fromkeys(models, 0.0)
         self._flying = set()
@@ -130,7 +130,7 @@ class Upstream:
                 await trio.sleep(said.after_s)
             if in_time.cancelled_caught:
                 result = "failure" if deadline_at - began_at >= FAIR_S else "nothing"
-                raise httpx.ReadTimeout("the answer did not come in time")
+                raise httpx.ReadTimeout("the response did not arrive in time")
             result = said.result
             if isinstance(said.what, Exception):
                 raise said.what
@@ -148,7 +148,7 @@ class Upstream:
 
     @staticmethod
     def _end(model: BreakerModel, call: Admitted, result: Result, *, failed: bool) -> None:
-        """Count the result of an attempt; a failure only once it is known that the request is not retried."""
+        """Count the result of an attempt. A failure counts only once it is known that the request is not retried."""
         earlier = _FAILED.get()
         _FAILED.set(None)
         if earlier is not None and earlier.is_retried and failed and result == "nothing":

@@ -32,9 +32,9 @@ ACCOUNTS = {"rich": 400, "poor": 12, "unlimited": 0}
 BUDGET = 25
 START_AGAIN_S = 1.0
 STEPS_MAX = 20_000
-"""The order of all tasks at one instant."""
+"""Records the order of all tasks that run at the same time."""
 REST_S = 60.0
-"""Longer than any request, settlement or retry of a close takes in calm weather."""
+"""Longer than any request, settlement or retry of a closing takes in calm weather."""
 ANSWERED = "every request is answered or hung up"
 AT_REST = "at rest nothing is open, held, under way or unfinished"
 GOES_ON = "time goes on"
@@ -42,7 +42,7 @@ PROVED = "the ledger proves itself"
 
 
 class World(trio.abc.Instrument):
-    """Everything that one seed generates. As an instrument it checks after each step of each task."""
+    """A whole world, generated from one seed. As a Trio instrument, it checks invariants after each task step."""
 
     def __init__(self, seed: int, plant: Callable[[Node], None], schema: tuple[str, ...]) -> None:
         self.trace = Trace()
@@ -168,7 +168,7 @@ class World(trio.abc.Instrument):
             sent.first_balance = self._shadow.told.get(sent.holder.account, 0)
             sent.key_was_revoked = sent.holder.key_id in self._revoked
         self.trace.note(f"{sent.name} {sent.path}?{sent.query} {sent.headers}")
-        # A server may cancel a request whose client disconnects, or let it find out when it sends.
+        # A server may cancel a request whose client disconnects, or let it detect that when it sends.
         cancels = self._hang_ups.random() < 0.5
         sent.patience_ends_at = sent.began_at + patience_s
         try:
@@ -198,7 +198,7 @@ class World(trio.abc.Instrument):
     async def _rest(self, life: Life) -> None:
         life.store.may_stand_still = False
         await trio.sleep(REST_S + self._plan.stands_still * store.STANDSTILL_S[1])
-        left = {**life.left_over(), "charges": len(self._shadow.rows.charges)}
+        left = {**life.leftover_counts(), "charges": len(self._shadow.rows.charges)}
         left["claims"] = sum(status is None for _, status, _ in self._shadow.rows.claims.values())
         self.trace.hold(not any(left.values()), AT_REST, str(left))
         violations = self._database.look(verify)

@@ -1,4 +1,4 @@
-"""The commit thread: when it lets callers gather, and how the process ends if it fails."""
+"""The commit thread: when it lets callers gather, and how the process ends if the thread fails."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ trio.run(main)
 
 
 def test_process_ends_when_the_commit_thread_fails() -> None:
-    """Goal: callers are cut off, like by a kill, instead of waiting forever. Method: a batch that raises."""
+    """Goal: callers are cut off, as by a kill, instead of waiting forever. Method: a batch that raises."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == FAILED_STATUS
     assert "the commit thread has failed" in ended.stderr
@@ -44,7 +44,7 @@ def test_process_ends_when_the_commit_thread_fails() -> None:
 def test_thread_gathers_only_while_callers_arrive_together(
     per_s: int, commit_s: float, gathers: bool, is_random: bool
 ) -> None:
-    """Goal: finding several calls is no reason to keep gathering. Method: a model of the thread, after a burst."""
+    """Goal: a batch of several calls does not make the thread keep gathering. Method: a model of it, after a burst."""
     pace, rng, now = CommitPace(), Random(1), 0.0
     for _ in range(100):
         now += commit_s
@@ -52,7 +52,7 @@ def test_thread_gathers_only_while_callers_arrive_together(
     arrivals = accumulate(rng.expovariate(per_s) if is_random else 1 / per_s for _ in range(4_000))
     waiting, gathered = deque(now + at for at in arrivals), list[bool]()
     while waiting:
-        now = max(now, waiting[0])  # the thread rests
+        now = max(now, waiting[0])  # the thread sleeps
         taken = 0
         while waiting and waiting[0] <= now:
             waiting.popleft()

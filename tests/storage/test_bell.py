@@ -1,4 +1,4 @@
-"""A bell wakes a task from a thread, and a wait ends early only if no ring will come."""
+"""A bell wakes a task from a thread. A wait can end early only if no ring follows."""
 
 import random
 from collections.abc import Iterator
@@ -32,10 +32,10 @@ async def test_each_ring_ends_one_wait_in_either_order(bell: Bell) -> None:
                 await bell.wait(never)
     with trio.move_on_after(0.01) as scope:
         await bell.wait(lambda: True)
-    assert scope.cancelled_caught, "none is left over"
+    assert scope.cancelled_caught, "no ring is left over"
 
 
-async def test_wait_that_cannot_be_given_up_continues_until_the_ring(bell: Bell) -> None:
+async def test_wait_that_cannot_be_abandoned_continues_until_the_ring(bell: Bell) -> None:
     has_heard = False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ring_later, bell)

@@ -82,7 +82,7 @@ def test_rates_per_day_and_per_thousand_calls() -> None:
     assert Growth(DAY_S, -600, 0).bytes_a_day == -600
 
 
-async def test_node_knows_its_growth_after_an_hour(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_node_reports_its_growth_after_an_hour(store: GrowingStore, autojump_clock: MockClock) -> None:
     node = GrowingNode(store)
     await node.run(HOUR_S)
     assert (await node.growth.report())["growth_bytes_a_day"] is None

@@ -68,7 +68,7 @@ async def test_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     assert "Is a directory" in str(await refusal(url(tmp_path)))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
 async def test_read_only_folder_is_refused(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o500)
     assert "Permission denied" in str(await refusal(url(tmp_path)))
@@ -154,7 +154,7 @@ async def reopen(address: str) -> None:
 
 async def test_foreign_write_lock_fails_calls_instead_of_hanging(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]) as store:
-        await store.write(lambda tx: tx.run("PRAGMA busy_timeout = 50"))  # seconds by default
+        await store.write(lambda tx: tx.run("PRAGMA busy_timeout = 50"))  # it takes seconds by default
         other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="locked"):

@@ -98,7 +98,7 @@ async def test_repeated_failure_is_a_fault_until_the_loop_ran_for_a_while(superv
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervision.keep, "sweep", loop.run)
         await trio.sleep(0.6)
-        assert supervision.fault is None, "one failure is none yet"
+        assert supervision.fault is None, "a single failure is not yet a fault"
         await trio.sleep(10)
         assert len(loop.starts) == FAULT_AFTER + 1
         assert supervision.fault == "sweep (failed 3 times in a row, last with KeyError)"
@@ -123,7 +123,7 @@ async def test_unavailable_store_is_not_a_failure_of_the_loop(away, supervision,
     with trio.move_on_after(60):
         await supervision.keep("sweep", loop.run)
     assert len(loop.starts) == 11
-    assert loop.starts[-1] - loop.starts[0] <= 10, "the next pass is not delayed by those before"
+    assert loop.starts[-1] - loop.starts[0] <= 10, "earlier passes do not delay the next one"
     assert supervision.failures() == {"sweep": 0}
     assert supervision.fault is None
     assert [line["level"] for line in log.named("loop_waits")] == ["warning"] * 10
@@ -151,7 +151,7 @@ async def test_group_of_one_failure_is_logged_as_that_failure(supervision, log, 
 
 
 async def test_failure_of_a_cancelled_loop_is_logged_and_the_loop_ends(supervision, log, autojump_clock):
-    """The nursery of the work sees a failure and the cancellation at once."""
+    """The nursery of the work receives a failure and the cancellation at the same time."""
     scope = trio.CancelScope()
 
     async def fail() -> None:

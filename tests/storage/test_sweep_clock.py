@@ -35,7 +35,7 @@ class Machine:
         self.events.append((level, name, fields))
 
     async def trusted(self) -> SweepClock:
-        """Return a process that has looked twice."""
+        """Return a process that has checked the clock twice."""
         clock = self.process()
         assert await clock.look() is None
         await trio.sleep(SECOND_LOOK_S)
@@ -50,7 +50,7 @@ def machine() -> Iterator[Machine]:
     opened.store.close()
 
 
-async def test_never_swept_store_is_swept_at_the_second_look_without_warning(
+async def test_never_swept_store_is_swept_at_the_second_check_without_warning(
     machine: Machine, autojump_clock: MockClock
 ) -> None:
     clock = machine.process()
@@ -63,7 +63,7 @@ async def test_never_swept_store_is_swept_at_the_second_look_without_warning(
 
 
 @pytest.mark.parametrize("passes_s", [0.0, 600.0, 10 * DAY_S])
-async def test_evenly_running_clock_is_trusted_at_every_look(
+async def test_evenly_running_clock_is_trusted_at_every_check(
     machine: Machine, autojump_clock: MockClock, passes_s: float
 ) -> None:
     clock = await machine.trusted()
@@ -88,7 +88,7 @@ async def test_jump_of_more_than_a_day_is_reported_and_trusted_after_an_hour(
     assert await clock.look() == machine.now()
 
 
-async def test_corrected_clock_is_trusted_at_once(machine: Machine, autojump_clock: MockClock) -> None:
+async def test_corrected_clock_is_trusted_immediately(machine: Machine, autojump_clock: MockClock) -> None:
     clock = await machine.trusted()
     machine.wrong_s += 40 * DAY_S
     assert await clock.look() is None
@@ -96,7 +96,7 @@ async def test_corrected_clock_is_trusted_at_once(machine: Machine, autojump_clo
     await trio.sleep(10)
     assert await clock.look() == machine.now()
     machine.wrong_s += 40 * DAY_S
-    assert await clock.look() is None, "the first doubt has ended, and its hour with it"
+    assert await clock.look() is None, "the first doubt and its hour have ended"
 
 
 async def test_second_jump_restarts_the_hour(machine: Machine, autojump_clock: MockClock) -> None:
@@ -146,7 +146,7 @@ async def test_backward_jump_is_trusted_and_its_reversal_is_a_jump(machine: Mach
     assert await clock.look() == machine.now()
 
 
-async def test_second_look_of_one_node_is_trusted_by_others(machine: Machine, autojump_clock: MockClock) -> None:
+async def test_second_check_of_one_node_is_trusted_by_others(machine: Machine, autojump_clock: MockClock) -> None:
     one, other = await machine.trusted(), machine.process()
     machine.wrong_s += 40 * DAY_S
     assert [await clock.look() for clock in (one, other)] == [None, None]
@@ -154,7 +154,7 @@ async def test_second_look_of_one_node_is_trusted_by_others(machine: Machine, au
     assert [await clock.look() for clock in (one, machine.process())] == [machine.now()] * 2
 
 
-async def test_failed_look_raises_and_changes_nothing(machine: Machine, autojump_clock: MockClock) -> None:
+async def test_failed_check_raises_and_changes_nothing(machine: Machine, autojump_clock: MockClock) -> None:
     clock = await machine.trusted()
     machine.store.failing = StoreUnavailable("away")
     with pytest.raises(StoreUnavailable):

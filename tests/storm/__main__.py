@@ -14,10 +14,10 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--accounts", type=int, default=8)
     parser.add_argument("--consumers", type=int, default=8)
-    run(parser, _blow)
+    run(parser, _run_storm)
 
 
-async def _blow(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
+async def _run_storm(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
     with open_commands() as commands:
         return await storm(folder, Size(**size), commands, **urls)
 

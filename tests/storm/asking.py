@@ -1,4 +1,4 @@
-"""The nodes as readers see them: requests go to any live node, and are repeated until one answers."""
+"""The nodes as readers use them: requests go to any live node, and are repeated until one answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGAIN_S = 0.02
 
 @dataclass(slots=True)
 class Living:
-    """A serving node. Set this before killing it."""
+    """A serving node. Set this event before killing it."""
 
     process: Process
     public: Origin
@@ -32,7 +32,7 @@ class Living:
 
 @dataclass(slots=True)
 class Figures:
-    """Counts of events that readers met."""
+    """Counts of the exceptional events that readers met."""
 
     pages: int = 0
     lost_connections: int = 0
@@ -48,7 +48,7 @@ class Figures:
 
 @dataclass
 class Nodes:
-    """The nodes that serve now, by their place."""
+    """The nodes that serve now, by their number."""
 
     exchange: Exchange
     rng: Random
@@ -67,7 +67,7 @@ class Nodes:
         return await self._ask("POST", target, key, orjson.dumps(body))
 
     async def wait(self, target: str, key: str, *, wait_s: int) -> Any:
-        """Return the envelope of a long-poll, or None if this side disconnected, as it does at times and at the end."""
+        """Return the envelope of a long-poll, or None if this side disconnected (sometimes, and at the end)."""
         is_hasty = self.rng.random() < 0.05
         with self._open_wait(self.rng.random() if is_hasty else PATIENCE_S) as scope:
             return await self.read(f"{target}&wait_s={wait_s}", key)
@@ -100,7 +100,7 @@ class Nodes:
             await trio.sleep(AGAIN_S)
 
     async def _ask_once(self, method: str, target: str, key: str, body: bytes) -> HttpAnswer | None:
-        """Return an answer, or None if the node was killed before it arrived, or no node lives."""
+        """Return an answer, or None if the node was killed before it arrived, or if no node is alive."""
         if not self.living:
             return None
         node = self.rng.choice(list(self.living.values()))
@@ -116,7 +116,7 @@ class Nodes:
             return None
 
     async def _taken(self, answer: HttpAnswer) -> Any:
-        """Return the envelope. If all polls of the key are in use, the answer comes at once, with a time to wait."""
+        """Return the envelope. If all polls of the key are in use, it comes immediately, with a time to wait."""
         told = answer.headers.get("x-poll-interval")
         if told is not None:
             self.figures.polls_full += 1

@@ -1,4 +1,4 @@
-"""The common part of the storm commands: the store's address, and printed figures."""
+"""The shared part of the storm commands: the store's address, and the printed figures."""
 
 import shutil
 import tempfile
@@ -14,7 +14,7 @@ import trio
 from tests.servers.postgres import open_postgres
 from tests.servers.redis import open_redis
 
-Blow = Callable[[Path, dict[str, Any], dict[str, str]], Awaitable[dict[str, Any]]]
+RunStorm = Callable[[Path, dict[str, Any], dict[str, str]], Awaitable[dict[str, Any]]]
 """Runs a storm of the chosen size with files in a folder, at `store_url` and `state_url`. Returns its figures."""
 
 
@@ -27,7 +27,7 @@ def parser_of(name: str, told: str | None) -> ArgumentParser:
     return parser
 
 
-def run(parser: ArgumentParser, blow: Blow) -> None:
+def run(parser: ArgumentParser, run_storm: RunStorm) -> None:
     """Run it according to the command line, and print its figures. A failed storm leaves its files in its folder."""
     chosen = vars(parser.parse_args())
     folder = Path(tempfile.mkdtemp(prefix="storm-"))
@@ -37,6 +37,6 @@ def run(parser: ArgumentParser, blow: Blow) -> None:
             redis = servers.enter_context(open_redis(folder / "redis"))
             urls = {"store_url": servers.enter_context(open_postgres()).url(), "state_url": redis.url}
         print(f"seed {chosen['seed']}, files in {folder}", flush=True)
-        figures = trio.run(blow, folder, chosen, urls)
+        figures = trio.run(run_storm, folder, chosen, urls)
     print(orjson.dumps(figures, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Checks that written and read events match: pure functions that yield a sentence per fault."""
+"""Checks that written and read events match. The pure functions yield one sentence per fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A reader's selection: types or families, and parents; none means all."""
+    """A reader's selection of types or families and of parents; an empty one selects everything."""
 
     types: tuple[str, ...] = ()
     parents: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class LogJudge:
 
     plan: Plan
     found: dict[int, int] = field(default_factory=dict)
-    """The facts of each batch found in the logs, as bits."""
+    """The facts of each batch that were found in the logs, as bits."""
 
     def log(self, account_id: str, rows: Iterable[Row], *, ends: tuple[int, int]) -> Iterator[str]:
         """Yield the faults of an account's log. `ends` are the first and last position according to its feed."""
@@ -81,7 +81,7 @@ class LogJudge:
             yield f"{account_id}: {row.subject_id} is not what was told"
 
     def batches(self, reported: Collection[int]) -> Iterator[str]:
-        """Check that every reported batch is there, no undone one, and none in part."""
+        """Check that every reported batch is complete, and that no undone or partial batch exists."""
         for batch in self.found.keys() | set(reported):
             found = self.found.get(batch, 0)
             whole = (1 << len(facts_of(self.plan, batch))) - 1
@@ -117,9 +117,10 @@ class Given:
 
 
 def judge_consumer(expected: Numbers, given: Sequence[Given], acked: Sequence[Given]) -> Iterator[str]:
-    """Check that each page begins where an acknowledgement ended, and that the acknowledged ones are the whole log.
+    """Check that each page begins where an acknowledgement ended, and that the acknowledged pages are the whole log.
 
-    Readers of one consumer request pages of one size, so two pages that begin at one event are the same page.
+    All readers of a consumer request pages of the same size, so two pages that begin at the same event are the same
+    page.
     """
     index = {fact: number for number, fact in enumerate(expected)}
     ends = [_end(index, page) for page in acked]
@@ -154,7 +155,7 @@ def _end(index: Mapping[int, int], page: Given) -> int:
 
 
 def _floors(ends: Sequence[int]) -> list[int]:
-    """Return the furthest end after zero, one, two... acknowledgements."""
+    """Return the furthest end after zero, one, two, ... acknowledgements."""
     floors = [0]
     for end in ends:
         floors.append(max(floors[-1], end))

@@ -1,4 +1,4 @@
-"""The processes of the nodes: started, killed at any moment and restarted, with the reports of their writers."""
+"""The processes of the nodes. They are killed at any moment and restarted, and their writers report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from upstreams.transport.http import origin_of
 DURING_START = 0.2
 START_S_MAX = 0.4
 BOTH = 0.15
-"""How often two nodes die at once."""
+"""The share of kills that hit two nodes at the same time."""
 
 
 @dataclass
@@ -32,11 +32,11 @@ class Reported:
     facts: int = 0
     failed: Counter[str] = field(default_factory=Counter)
     stopped: set[int] = field(default_factory=set)
-    """The lives whose writers have all stopped."""
+    """The processes whose writers have all stopped."""
     _read_bytes: dict[int, int] = field(default_factory=dict)
 
     def read(self, life: int) -> None:
-        """Read a life's new reports."""
+        """Read the new reports of a process."""
         file = Path(self.plan.folder) / f"reports-{life}"
         if not file.exists():
             return
@@ -60,7 +60,7 @@ class Reported:
 
 @dataclass
 class Lives:
-    """Nodes by their place, each one process after another."""
+    """The nodes by their number, each of them one process after another."""
 
     fleet: Fleet
     config: Path
@@ -73,7 +73,7 @@ class Lives:
     kills_in_start: int = 0
     _life: int = 0
     _now: dict[int, int] = field(default_factory=dict)
-    """The number of the life at each place."""
+    """The number of the current process of each node."""
 
     async def start_all(self) -> None:
         """Start every node."""
@@ -81,7 +81,7 @@ class Lives:
             for place in range(self.count):
                 nursery.start_soon(self._start, place)
 
-    async def kill_some(self) -> None:
+    async def kill_nodes(self) -> None:
         """Kill one or two nodes and restart them; they may be killed again while starting."""
         places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
         for place in places:

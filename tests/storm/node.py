@@ -1,7 +1,7 @@
 """A whole node for the storm: it serves like `sluice serve`, and its writers append until a stop is requested.
 
-`STORM` in its environment is the plan's file, `STORM_LIFE` the number of this process. Commits are reported to
-`reports-N`, one line per batch with its number and time. A last line says that all writers have stopped.
+`STORM` in its environment is the plan's file, and `STORM_LIFE` is the number of this process. Commits are reported to
+`reports-N`, one line per batch with its number and time. The last line reports that all writers have stopped.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Undone(Exception):
 
 
 class Reports:
-    """Lines for the driver, which survive the process."""
+    """Reports for the driver, which survive the process."""
 
     def __init__(self, file: Path) -> None:
         self._file = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def tell(self, *parts: object) -> None:
-        """Write a line at once."""
+        """Write a line without buffering."""
         os.write(self._file, (" ".join(map(str, parts)) + "\n").encode())
 
 
@@ -90,7 +90,7 @@ class Writers:
 
 
 async def run(start: Start, plan: Plan, life: int) -> None:
-    """Serve, and write until the end."""
+    """Serve, and write until a stop is requested."""
     async with open_served_node(start) as (node, line):
         print_line(line)
         writers = Writers(node, plan, life)

@@ -1,7 +1,7 @@
-"""The content that writers append, derived from numbers alone, so that the plan determines every fact of every batch.
+"""The content that writers append. It is derived from numbers alone, so the plan determines every fact of every batch.
 
-A fact's number contains the life of its node, the writer, the batch and its place in the batch. It is the subject's id,
-so that each fact is recognized wherever it is read.
+A fact's number contains the number of its process, the writer, the batch, and the position in the batch. It is also the
+subject's id, so each fact is recognized wherever it is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The readers: walkers with their own cursor, and named consumers with one or two readers each."""
+"""The readers: walkers with their own cursor, and named consumers with one or two concurrent readers each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reader:
 
 
 async def read_page(nodes: Nodes, reader: Reader, place: str, rng: Random) -> Any:
-    """Return the envelope of a read at `place`, perhaps a waiting one; None if it was given up."""
+    """Return the envelope of a read at `place`, which may be a long-poll; None if it was abandoned."""
     target = f"{FEED}?{place}&limit={reader.limit}{reader.chosen.query}"
     wait_s = 0 if nodes.is_written else rng.choice(WAITS_S)
     envelope = await (nodes.wait(target, reader.key, wait_s=wait_s) if wait_s else nodes.read(target, reader.key))
@@ -62,10 +62,10 @@ class Walker:
     rng: Random
     seen: array[int] = field(default_factory=lambda: array("Q"))
     seen_at: list[tuple[int, float]] = field(default_factory=list)
-    """When how many events were seen."""
+    """The times at which it had seen a number of events."""
 
     async def walk(self, nodes: Nodes) -> None:
-        """Read until nothing more can arrive."""
+        """Read until no more events can arrive."""
         place = "oldest"
         while True:
             is_end = nodes.is_written
@@ -103,7 +103,7 @@ class Consumer:
     acked: list[Given] = field(default_factory=list)
 
     async def read(self, nodes: Nodes) -> None:
-        """Act as one of its readers: read, sometimes repeatedly, and acknowledge, until nothing more can arrive."""
+        """Act as one reader: read, sometimes repeatedly, and acknowledge, until no more events can arrive."""
         while True:
             is_end, acked_before = nodes.is_written, len(self.acked)
             envelope = await read_page(nodes, self.reader, f"consumer={self.name}", self.rng)
@@ -130,7 +130,7 @@ class Consumer:
             self.acked.append(given)
 
     async def _forgets(self, nodes: Nodes) -> bool:
-        """Return whether it reads again instead: at random, or because it crashed before acknowledging."""
+        """Return whether to read again instead: at random, or because the reader crashed before acknowledging."""
         dice = self.rng.random()
         if dice < MISHAP:
             nodes.figures.rereads += 1

@@ -1,4 +1,4 @@
-"""The storm: writers inside of nodes that are killed every few seconds, readers outside, and the checks of both."""
+"""The storm: writers inside nodes that are killed every few seconds, readers outside, and the checks of both."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SETTINGS: dict[str, Setting] = {
     "log.access": False,
 }
 TO_MEET = ("lost_connections", "long_polls", "rereads", "restarts", "acknowledged")
-"""The events that readers of killed nodes must have met; the storm continues until then."""
+"""The events that the readers of killed nodes must have met; the storm continues until then."""
 WALKERS = 2
 """Walkers of each account: one sees everything visible to its key, the other has filters."""
 LOOK_S = 0.05
 POLL_S, POLL_LEAST_S = 1, 0.9
 POLLS_FREE_S = 90.0
-"""A dead node's polls count until their leases have expired."""
+"""The polls of a dead node count until their leases have expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Storm:
     walkers: list[Walker]
     consumers: list[Consumer]
 
-    async def blow(self) -> dict[str, Any]:
+    async def run(self) -> dict[str, Any]:
         """Run everything and return the figures. Raises Broken."""
         began = trio.current_time()
         await self.lives.start_all()
@@ -95,7 +95,7 @@ class Storm:
         return self._figures(written_s, read_s)
 
     async def _write(self) -> None:
-        """Kill nodes until enough is written."""
+        """Kill nodes until enough events are written."""
         async with trio.open_nursery() as killing:
             killing.start_soon(self._kill)
             while not self._is_enough:
@@ -111,7 +111,7 @@ class Storm:
             await trio.sleep(self.size.kill_every_s * self.lives.rng.uniform(0.5, 1.5))
             if self._is_enough:
                 return
-            await self.lives.kill_some()
+            await self.lives.kill_nodes()
 
     @property
     def _is_enough(self) -> bool:
@@ -119,7 +119,7 @@ class Storm:
         return self.lives.reported.facts >= self.size.events and self.lives.kills >= self.size.kills and has_met_all
 
     async def _check_ends(self) -> None:
-        """Check that nothing is unread, and every poll of every key is free again."""
+        """Check that no events are unread, and that every poll of every key is free again."""
         for consumer in self.consumers:
             told = await self.nodes.read(f"{FEED}/consumers/{consumer.name}", consumer.reader.key)
             shown = told["data"]["consumer"]
@@ -148,7 +148,7 @@ class Storm:
                 return
 
     def judge(self) -> None:
-        """Compare the read events with the written ones, and those with the reports. Raises Broken."""
+        """Compare the read events with the written ones, and the written ones with the reports. Raises Broken."""
         log, found = LogJudge(self.plan), list[str]()
         with open_database(self.url) as database:
             for account in self.plan.accounts:
@@ -207,7 +207,7 @@ async def storm(
         async with open_transport(max_connections=1000) as transport:
             nodes = Nodes(transport.exchange, Random(size.seed))
             prepared = await _prepare(folder, size, fleet, nodes, url=store_url, count=count)
-            return await prepared.blow()
+            return await prepared.run()
 
 
 async def _prepare(folder: Path, size: Size, fleet: Fleet, nodes: Nodes, *, url: str, count: int) -> Storm:
@@ -231,7 +231,7 @@ async def _prepare(folder: Path, size: Size, fleet: Fleet, nodes: Nodes, *, url:
 async def _make_keys(
     size: Size, fleet: Fleet, config: Path, environ: dict[str, str], *, exchange: Exchange
 ) -> tuple[tuple[Account, ...], list[Reader]]:
-    """Create accounts and readers with a key each, on a node that is then killed."""
+    """Create accounts, and readers with a key each, on a node that is killed afterwards."""
     rng = Random(size.seed)
     process = fleet.start(config, environ, name="first")
     line = await process.listening()
@@ -252,7 +252,7 @@ async def _make_keys(
 
 
 def _filter(rng: Random) -> Filter:
-    """Return a selection: all, some families and types, or some parents."""
+    """Return a selection: everything, some families and types, or some parents."""
     families = sorted({f"{kind.partition('.')[0]}.*" for kind in TYPES})
     match rng.randrange(4):
         case 0:

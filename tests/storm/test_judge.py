@@ -1,4 +1,4 @@
-"""The judges of the storm find planted faults: a loss, a repeat, a wrong order, a half batch."""
+"""The judges of the storm find planted faults: a loss, a repetition, a wrong order, a partial batch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_missing_reported_batch_is_found() -> None:
     assert verdicts(rows_of(BATCHES[:-1]), BATCHES) == [f"batch {BATCHES[-1]:x} was reported and is lost"]
 
 
-def test_half_a_batch_is_found() -> None:
+def test_partial_batch_is_found() -> None:
     rows = renumbered([row for row in rows_of(BATCHES) if fact_of(row.subject_id) != BATCHES[5] << 8])
     for reported in (BATCHES, BATCHES[:5]):
         (verdict,) = verdicts(rows, reported)
@@ -72,12 +72,12 @@ def test_wrong_row_is_found(spoil: Spoil, verdict: str) -> None:
     assert any(verdict in one for one in verdicts(spoil(rows_of(BATCHES)), BATCHES))
 
 
-def test_feed_with_another_end_is_found() -> None:
+def test_feed_with_a_different_end_is_found() -> None:
     rows = rows_of(BATCHES)
     assert verdicts(rows, BATCHES, last=len(rows) + 1)
 
 
-def test_key_sees_its_own_and_the_accounts_events_that_match_its_filter() -> None:
+def test_key_sees_its_own_and_account_events_that_match_its_filter() -> None:
     rows = rows_of(BATCHES)
     seen = visible(rows, "key_1", Filter(("discover.*", "key.revoked"), ("parent_1", "parent_2")))
     assert seen

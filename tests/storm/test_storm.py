@@ -1,6 +1,6 @@
-"""The feed while nodes are killed about every second: nothing is lost, repeated or reordered, and no poll stays taken.
+"""The feed while nodes are killed about every second: no event is lost, repeated or reordered, and polls become free.
 
-`python -m tests.storm` is the same for a million events.
+`python -m tests.storm` runs the same with a million events.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ EVENTS, KILLS = 5_000, 4
 SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8)
 
 
-def assert_it_blew(figures: dict[str, Any]) -> None:
-    """Return whether everything to be proved has happened."""
+def assert_covered(figures: dict[str, Any]) -> None:
+    """Return whether all events that the test must cover have happened."""
     assert figures["kills"] >= KILLS
     assert figures["events"] >= EVENTS
     for happened in ("walked", "consumed", "lost_connections", "long_polls", "rereads", "restarts", "acknowledged"):
         assert figures[happened], (happened, figures)
 
 
-async def test_repeatedly_killed_node_keeps_every_feed_whole(tmp_path: Path, commands: Commands) -> None:
+async def test_repeatedly_killed_node_keeps_every_feed_complete(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
+        assert_covered(await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}"))
 
 
-async def test_three_nodes_under_kills_keep_every_feed_whole(
+async def test_three_nodes_under_kills_keep_every_feed_complete(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     """One poll per key must be free again; the other polls of a dead node may count for another half minute."""
     size = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8, polls_free=1)
     with trio.fail_after(PATIENCE_S):
-        assert_it_blew(await storm(tmp_path, size, commands, store_url=postgres.fresh(), state_url=empty_redis.url))
+        assert_covered(await storm(tmp_path, size, commands, store_url=postgres.fresh(), state_url=empty_redis.url))

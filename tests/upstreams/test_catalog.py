@@ -79,7 +79,7 @@ def test_endpoints_are_listed_in_declaration_order() -> None:
 def test_endpoint_is_available_with_all_its_credentials(credentials: dict[str, str], available: bool) -> None:
     catalog = Catalog([site(FISH, **credentials)])
     listing = catalog.by_id("fish/search")
-    assert listing is not None, "it is known, if only to answer that it is not available"
+    assert listing is not None, "it is listed, so that the API can say that it is unavailable"
     assert listing.available is available
     assert listing in catalog.all()
     assert (listing in catalog.available()) is available

@@ -18,7 +18,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz/_"
 
 
 def misspelled(text: str, rng: Random) -> str:
-    """The text with one to four letters changed, dropped or added."""
+    """Return the text with one to four letters changed, removed or added."""
     letters = list(text)
     for _ in range(rng.randint(1, 4)):
         place = rng.randrange(4, len(letters))
@@ -32,8 +32,8 @@ def test_suggestion_equals_full_comparison() -> None:
     expected = [next(iter(get_close_matches(text, PATHS, n=1, cutoff=0.6)), None) for text in texts]
     found = [names.nearest(text) for text in texts]
     different = [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]]
-    assert len(different) <= 4, "one in a hundred may have several names that are about as similar"
-    assert None not in (meant for meant in found), "none of these is beyond recognition"
+    assert len(different) <= 4, "in one of a hundred, several names may be equally similar"
+    assert None not in (meant for meant in found), "every one of these has a suggestion"
 
 
 @pytest.mark.parametrize("text", ["", "x", "/", "zzzzzzzzzzzzzzzzzzzz", "\ud83d\ude00" * 50, "qx" * 5_000])

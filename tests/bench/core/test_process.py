@@ -1,4 +1,4 @@
-"""The bench stops every process that it starts, whatever happens in between."""
+"""The benchmark stops every process that it starts, whatever happens in between."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ async def test_server_ending_before_it_is_ready_reports_the_reason(tmp_path: Pat
     command = (PYTHON, "-c", "raise SystemExit('no such platform')")
     with trio.fail_after(90), pytest.raises(ChildFailed, match="no such platform"):
         async with open_server(command, log=tmp_path / "log"):
-            pytest.fail("the block was entered")
+            pytest.fail("the block must not be entered")
 
 
 async def test_server_ending_under_load_is_named_with_the_end_of_its_log(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ async def test_server_ending_under_load_is_named_with_the_end_of_its_log(tmp_pat
             os.kill(child.pid, signal.SIGKILL)
             await over(child.pid)
             assert has_ended(child.pid)
-            raise ChildFailed("the load found nobody")
+            raise ChildFailed("the load found no server")
     assert has_ended(child.pid)
 
 

@@ -53,7 +53,7 @@ async def test_works_return_results_in_order_and_a_failure_cancels_the_others() 
 
     async def fail() -> int:
         await trio.lowlevel.checkpoint()
-        raise ValueError("this one")
+        raise ValueError("this work failed")
 
     async def wait() -> int:
         await trio.sleep_forever()

@@ -39,7 +39,7 @@ async def test_every_response_is_counted_once() -> None:
         result = await measured(asked, requests=50)
     assert result.requests == 50
     assert result.unexpected == {}
-    assert len(asked.heads) == 1 + 50 + 1  # the priming request, the counted ones, the one in progress at the end
+    assert len(asked.heads) == 1 + 50 + 1  # priming, counted, and in progress at the end
 
 
 async def test_many_connections_are_counted_together() -> None:
@@ -61,7 +61,7 @@ async def test_warm_up_responses_are_not_counted() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=20, warmup_s=0.1)
     assert result.requests == 20
-    assert len(asked.heads) > 1 + 20 + 1  # the priming request, the counted ones, the one in progress, and the warm-up
+    assert len(asked.heads) > 1 + 20 + 1  # priming, counted, in progress, and warm-up
 
 
 async def test_each_request_carries_its_own_number_and_every_header() -> None:

@@ -1,4 +1,4 @@
-"""Requests use the keys of their scenario: the same, new ones, or a mix."""
+"""Requests use the keys of their scenario: one key, new keys, or a mix."""
 
 from collections import Counter
 from itertools import islice

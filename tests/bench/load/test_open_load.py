@@ -40,9 +40,9 @@ async def counts_of(url: str, *, rate: float, count: int, **rest: object) -> Ope
 
 
 async def test_stall_is_counted_for_every_request_scheduled_in_it() -> None:
-    """Goal: no coordinated omission. Method: 200 requests a second for 2 s; after 100 the server stalls for 1 s.
+    """Goal: no coordinated omission. Method: 200 requests per second for 2 s; after 100, the server stalls for 1 s.
 
-    The half of them that falls into the stall waits for its end: a second for the first, evenly less for later ones.
+    The half of them that falls into the stall waits for its end: the first for a second, later ones evenly less.
     """
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400)
@@ -55,7 +55,7 @@ async def test_stall_is_counted_for_every_request_scheduled_in_it() -> None:
 
 
 async def test_stall_is_counted_without_free_connections() -> None:
-    """Method: as above, but with one connection: one request waits for a response, the others for the connection."""
+    """Method: as above, but with one connection: one request waits for its response, the others for the connection."""
     async with open_stalling(after=100, stall_s=1.0) as url:
         result = await counts_of(url, rate=200, count=400, connections=1)
     assert result.connections == 1
@@ -135,7 +135,7 @@ async def test_missing_server_ends_the_run() -> None:
     assert result.unexpected == {"ConnectionRefusedError": 10}
 
 
-async def test_timer_counts_instants_without_a_waiting_task() -> None:
+async def test_timer_counts_times_without_a_waiting_task() -> None:
     first_ns, interval_ns = time.monotonic_ns() - 100_000_000, 10_000_000
     with trio.fail_after(90), Ticker(first_ns=first_ns, interval_ns=interval_ns) as ticker:
         before = (time.monotonic_ns() - first_ns) // interval_ns + 1

@@ -77,11 +77,11 @@ def test_runnable_scenarios_of_one_stage_share_a_server() -> None:
     assert all(can_run(row.stage) and row.stage == rows[0].stage for rows in groups for row in rows)
 
 
-def test_the_options_have_defaults() -> None:
+def test_options_have_defaults() -> None:
     options = options_from([])
     assert (options.connections, options.seconds, options.json) == (64, 5.0, False)
 
 
-def test_the_options_are_read() -> None:
+def test_options_are_read() -> None:
     options = options_from(["--connections", "8", "--seconds", "0.5", "--json"])
     assert (options.connections, options.seconds, options.json) == (8, 0.5, True)

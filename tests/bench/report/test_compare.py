@@ -83,7 +83,7 @@ def test_one_more_of_few_requests_is_not_a_change() -> None:
         results.points[0].steps[:] = [
             replace(step, rate=40.0, requests=40, served_per_s=served) for step in results.points[0].steps
         ]
-    assert verdicts(before, after, "served %") == {"unknown": 1}, "one of 40 is more than 2 %"
+    assert verdicts(before, after, "served %") == {"unknown": 1}, "one of 40 requests is more than 2 %"
 
 
 def test_no_verdict_without_repeats() -> None:

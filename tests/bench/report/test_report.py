@@ -182,7 +182,7 @@ def test_setting_has_a_column_and_is_not_markup(wide: bool) -> None:
     assert row_of(points_table([point], wide=wide), "hit")[1] == 'webhooks.x=["a"][b]'
 
 
-def test_words_of_a_setting_stay_whole_on_a_narrow_terminal() -> None:
+def test_words_of_a_setting_are_not_split_on_a_narrow_terminal() -> None:
     point = Point("discover-walks", "100%", "upstreams.max_connections=100 limits.long_polls=5", [STEP])
     console = Console(width=80, no_color=True)
     with console.capture() as capture:

@@ -90,7 +90,7 @@ def one_poll_a_key() -> Iterator[ServerTarget]:
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("", "too early"), ("sl_nobody", "answered with 401")], ids=["one too many", "a stranger"]
+    ("key", "said"), [("", "too early"), ("sl_nobody", "answered with 401")], ids=["one poll too many", "unknown key"]
 )
 def test_unexpected_poll_response_ends_the_run(key: str, said: str, one_poll_a_key: ServerTarget) -> None:
     """Method: a key may hold one poll here, so its second gets a response immediately; an unknown key is rejected."""
@@ -142,7 +142,7 @@ def test_lossy_drain_and_interrupted_idle_time_have_no_figure() -> None:
     assert extrapolated(replace(SEEN, idle_cpu_share=None))[1].value is None
 
 
-def test_cost_of_the_goal_is_extrapolated_and_labelled() -> None:
+def test_cost_of_the_goal_is_extrapolated_and_labeled() -> None:
     figures = extrapolated(SEEN)
     assert all(figure.name.startswith(f"{GOAL} polls by arithmetic from 10000") for figure in figures)
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)

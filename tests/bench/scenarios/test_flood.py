@@ -20,7 +20,7 @@ async def test_flood_measures_a_quiet_key_and_the_time_after_it() -> None:
         (step,) = point.steps
         assert step.unexpected == {}
         assert step.served_per_s > 0
-    assert found.marks == [], "what is no overload is held to nothing"
+    assert found.marks == [], "without an overload, no mark applies"
     before, after, offered = (figure.value or 0.0 for figure in found.figures[:3])
     assert min(before, after) > 1
     assert offered > 1

@@ -20,7 +20,7 @@ RUNNING = 100
 
 
 async def look_up(desk: Desk, key: str) -> str:
-    """Return the result of a look-up, which must be the same from the store and from memory."""
+    """Return the result of a lookup, which must be the same from the store and from memory."""
     found = [await looked_up(desk, key) for _ in range(2)]
     assert found[0] == found[1]
     return found[0]
@@ -67,7 +67,7 @@ async def test_suspension_affects_only_its_account_and_keeps_revoked_keys_revoke
 
 
 async def test_lookup_during_suspension_leaves_no_stale_key(desk: Desk) -> None:
-    """Goal: no key stays usable from memory. Method: the account is suspended after a look-up has read its row."""
+    """Goal: no key stays usable from memory. Method: the account is suspended after a lookup has read its row."""
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
     slow = SlowReads(desk.store)
@@ -83,7 +83,7 @@ async def test_lookup_during_suspension_leaves_no_stale_key(desk: Desk) -> None:
 
 @pytest.mark.parametrize("end", ["suspend", "delete"])
 async def test_suspension_closes_open_charges_and_refuses_new_ones(desk: Desk, end: str) -> None:
-    """Goal: no credit is lost, and none is taken too late. Method: charges race with the change, round after round."""
+    """Goal: no credit is lost, and no charge is taken too late. Method: charges run concurrently with the change."""
     for _ in range(ROUNDS):
         account = (await desk.accounts.create("Ada", credits=1_000)).id
         key = await desk.keys.create(account)
@@ -98,7 +98,7 @@ async def test_suspension_closes_open_charges_and_refuses_new_ones(desk: Desk, e
             except BillingError as exc:
                 refused.append(exc)  # noqa: B023
             else:
-                assert not was_over, "a charge was taken that began after the change"
+                assert not was_over, "a charge that began after the change was taken"
 
         async with trio.open_nursery() as nursery:
             for number in range(RUNNING):
@@ -125,7 +125,7 @@ async def test_deletion_keeps_the_ledger_and_erases_names(desk: Desk) -> None:
         deleted = await desk.lifecycle.delete(account)
         assert (deleted.name, deleted.state, deleted.balance) == ("", "deleting", 90)
     assert [await look_up(desk, key.key) for key in keys] == ["revoked", "unknown"]
-    assert [key.id for key in desk.published.keys] == [key.id for key in keys], "each is revoked once"
+    assert [key.id for key in desk.published.keys] == [key.id for key in keys], "each key is revoked once"
     assert await desk.keys.list(account) == await desk.keys.list() == []
     assert await desk.store.read(list_deleting) == [account]
     assert not await desk.store.write(partial(end_deletion, account_id=account)), "a charge is open"

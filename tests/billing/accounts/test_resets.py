@@ -45,15 +45,15 @@ async def close_unremembered(desk: Desk, charge: Charge) -> None:
     together(desk, [CloseRequest(charge.request_id, charge.account_id, charge.key_id, 0)])
 
 
-async def close_beside_others(desk: Desk, charge: Charge) -> None:
-    """Settle and refund in one batch with a charge that the counter of the same key includes."""
+async def close_with_others(desk: Desk, charge: Charge) -> None:
+    """Settle and refund, in one batch with a charge of the same key that the counter includes."""
     newer = [await desk.charges.take(desk.request(charge.account_id, charge.key_id, credits=4)) for _ in range(2)]
     closing: list[Request] = [close_request(newer[0], used=0), close_request(charge, used=1), newer[1]]
     together(desk, closing)
 
 
 async def die(desk: Desk, _charge: Charge) -> None:
-    """The process dies; its open charges are refunded, including the newer one."""
+    """Simulate the death of the process: its open charges are refunded, including the newer one."""
     await recover(desk.store, now=desk.now)
 
 
@@ -69,7 +69,7 @@ ENDS = {
     close_whole: 2,
     close_partly: 2,
     close_unremembered: 2,
-    close_beside_others: 6,
+    close_with_others: 6,
     die: 0,
     lose_the_store: 2,
 }
@@ -79,7 +79,7 @@ ENDS = {
 async def test_refund_of_a_charge_from_before_a_reset_keeps_the_counter(
     end: Callable[[Desk, Charge], Awaitable[None]], left: int
 ) -> None:
-    """Method: 5 credits are open when the counter is reset, 2 are taken after it, and then the first charge ends."""
+    """Method: 5 credits are held when the counter is reset, 2 are taken after it, and then the first charge ends."""
     store = open_inline([MIGRATIONS])
     desk = Desk(store)
     account = await desk.accounts.create("Ada")
@@ -119,7 +119,10 @@ async def test_uncounted_charges_of_an_older_version_are_refunded_without_the_co
 
 
 def _leave_open(tx: Tx) -> None:
-    """Two open charges: 5 credits on a key whose counter was reset and is at 2, 7 on one whose counter includes it."""
+    """Two open charges of different keys: 5 credits on a key with a reset counter at 2, and 7 credits on another key.
+
+    The counter of the other key includes its charge.
+    """
     ledger = OldLedger()
     account = ledger.account(100)
     for request_id, credits in (("req_a", 5), ("req_b", 7)):  # noqa: A001

@@ -1,6 +1,6 @@
-"""Ends the process that archives at each of its steps, on either engine, and proves what is left.
+"""Ends the process that archives at each of its steps, on either engine, and verifies the resulting state.
 
-A step is a read or a write of the store, or a change of its partitions: the process ends before it, within its
+A step is a read or a write of the store, or a change of its partitions. The process ends before the step, within its
 transaction, or after its commit. `python -m tests.billing.archive.crashing` does so at every step of more days, and
 then kills processes with SIGKILL, one after the other (`docs/testing.md`).
 """
@@ -135,7 +135,7 @@ async def faults(store: Store, folder: Path) -> list[Violation]:
 
 
 async def fill(store: Store, *, days: int, calls: int) -> float:
-    """Add days with rows, on PostgreSQL around the end of a month. Return an instant when all must be archived."""
+    """Add days with rows, on PostgreSQL around the end of a month. Return a time at which all must be archived."""
     desk = PastDesk(store)
     if store.partitions is not None:
         desk.time = last_days_of_a_month(days // 2)
@@ -146,7 +146,7 @@ async def fill(store: Store, *, days: int, calls: int) -> float:
 
 @asynccontextmanager
 async def sqlite_copies(*, days: int, calls: int) -> AsyncIterator[tuple[Copies, float]]:
-    """Return copies of a filled store on SQLite, and an instant when all of it must be archived."""
+    """Return copies of a filled store on SQLite, and a time at which all of it must be archived."""
     filled = InlineStore([MIGRATIONS])
     now = await fill(filled, days=days, calls=calls)
     image = filled.connection.serialize()
@@ -199,7 +199,7 @@ def define(url: str, *statements: str) -> None:
 
 
 async def end_at_each_point(copies: Copies, now: float, *, every: int) -> int:
-    """End an archiver at each of these points, prove the state, and let another continue. Return the last point."""
+    """End an archiver at each of these points, verify the state, and let another continue. Return the last point."""
     point, ended = 0, True
     while ended:
         point += every
@@ -240,9 +240,9 @@ trio.run(main)
 
 
 async def kill_one_after_another(url: str, folder: Path, points: Sequence[int], *, days: int, calls: int) -> int:
-    """Kill archiving processes, each some points after its start, prove the state each time, and let one finish.
+    """Kill archiving processes, each some points after its start. Verify the state each time, and let one finish.
 
-    In the end a fault is planted in each file in turn, and must be found. Return how many were killed.
+    At the end a fault is planted in each file in turn, and must be found. Return how many processes were killed.
     """
     async with open_store(url, [MIGRATIONS]) as store:
         now = await fill(store, days=days, calls=calls)
@@ -281,11 +281,11 @@ def flip(path: Path) -> None:
 @click.command()
 @click.option("--store", type=click.Choice(["sqlite", "postgresql"]), default="sqlite")
 @click.option("--days", type=click.IntRange(2, 28), default=6)
-@click.option("--calls", type=click.IntRange(1, 1_000), default=20, help="Of each of two accounts, a day.")
+@click.option("--calls", type=click.IntRange(1, 1_000), default=20, help="Charges per day of each of two accounts.")
 @click.option("--kills", type=click.IntRange(1, 1_000), default=100)
 @click.option("--seed", type=int, default=1)
 def main(store: str, days: int, calls: int, kills: int, seed: int) -> None:
-    """End an archiver at every step, then kill one process after another. Fails if rows are lost or duplicated."""
+    """End an archiver at every step, then kill one process after another. Fail if rows are lost or duplicated."""
     archiver.ROWS_A_MEMBER, archiver.PAUSE_S, archiver.REST_RATIO = 7, 0.0, 0.0
     rng, size = Random(seed), {"days": days, "calls": calls}
 

@@ -22,7 +22,7 @@ class PastDesk(Desk):
 
 
 async def play(desk: PastDesk, *, days: int, calls: int = 5) -> None:
-    """Add days with charges that are settled, partly refunded, covered and bought for; the last charge stays open."""
+    """Add days with charges: settled, partly refunded, of an unlimited account, and bought; the last one stays open."""
     ada = await desk.accounts.create("Ada", credits=1_000_000)
     bob = await desk.accounts.create("Bob", credits=2, unlimited=True)
     key = await desk.keys.create(ada.id)
@@ -42,5 +42,5 @@ async def play(desk: PastDesk, *, days: int, calls: int = 5) -> None:
 
 
 def last_days_of_a_month(days: int) -> float:
-    """Return an instant some days before the end of a future month that has a partition."""
+    """Return a time some days before the end of a future month that has a partition."""
     return (following_month(following_month(month_of(time.time()))) - days) * DAY_S + 100.0

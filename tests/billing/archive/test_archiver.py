@@ -1,4 +1,4 @@
-"""Whole days move from the journal into files, without rows that are lost, duplicated or unproved in between."""
+"""Whole days move from the journal into files. No row is lost, duplicated, or unverified in between."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_late_row_of_an_archived_day_goes_into_another_file(desk: PastDesk
     desk.time += 30 * DAY_S
     await archive(desk, tmp_path)
     (ada, _bob) = await desk.accounts.list()
-    later, desk.time = desk.time, began - DAY_S  # a node whose clock is behind
+    later, desk.time = desk.time, began - DAY_S  # from a node whose clock is slow
     request = desk.request(ada.id, None, credits=5)
     request.request_id = desk.id_now()
     await desk.charges.close(await desk.charges.take(request), used=1)
@@ -133,7 +133,7 @@ async def test_archiver_runs_in_one_process_at_a_time(desk: PastDesk, tmp_path: 
 async def test_rows_of_a_missing_or_changed_file_stay_in_the_journal(
     desk: PastDesk, tmp_path: Path, harm: Callable[[Path], object]
 ) -> None:
-    """Method: the run ends after the first file was entered, and the file is damaged."""
+    """Method: the run ends after the first file was registered, and then the file is damaged."""
     await play(desk, days=1, calls=300)
     desk.time += 30 * DAY_S
     one = archiver_of(desk, tmp_path)
@@ -150,7 +150,7 @@ async def test_rows_of_a_missing_or_changed_file_stay_in_the_journal(
 
 
 async def test_archiver_creates_missing_indexes_and_skips_damaged_files(desk: PastDesk, tmp_path: Path) -> None:
-    """Like files from a version that wrote no indexes."""
+    """Files without an index come from a version that wrote none."""
     await play(desk, days=4)
     desk.time += 30 * DAY_S
     await archive(desk, tmp_path)
@@ -186,7 +186,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.sqlite
 @pytest.mark.usefixtures("few")
 async def test_crash_at_any_step_loses_and_duplicates_nothing() -> None:
-    """Method: end it at each point in turn, prove the ledger and the archive, and let another process continue."""
+    """Method: end it at each point in turn, verify the ledger and the archive, and let another process continue."""
     async with sqlite_copies(days=2, calls=4) as (copies, now):
         assert await end_at_each_point(copies, now, every=1) > 50
 
@@ -200,6 +200,6 @@ async def test_crash_at_any_step_with_months_on_postgresql(postgres: PostgresSer
 
 
 async def test_killed_archivers_produce_the_same_archive(store_url: str, tmp_path: Path) -> None:
-    """Killed by SIGKILL, each some points further from its start than the previous one; then faults are added."""
+    """Each process is killed by SIGKILL some points later than the previous one; then faults are added."""
     with trio.fail_after(120):
         assert await kill_one_after_another(store_url, tmp_path, [9, 18, 27, 36, 45], days=6, calls=4) == 5

@@ -29,7 +29,7 @@ async def archived(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: 
     return tmp_path
 
 
-async def test_index_lists_members_and_places_of_an_account(archived: Path) -> None:
+async def test_index_lists_members_and_positions_of_an_account(archived: Path) -> None:
     for file in read_manifest(archived):
         due: dict[int, list[Span]] = {}
         for member in members_of(archived, file.name):

@@ -78,12 +78,12 @@ async def test_months_are_created_ahead_and_receive_their_rows(desk: PastDesk) -
 
 
 async def test_old_month_is_dropped_as_a_whole(desk: PastDesk, tmp_path: Path) -> None:
-    """Its days are in files and proved before that, while their rows are still in the journal."""
+    """Its days are in verified files before that, while their rows are still in the journal."""
     await play(desk, days=6)
     first = month_of(desk.time - 6 * DAY_S)
     before, began = await desk.store.read(ids), following_month(first)
     archiver = Archiver(desk.store, tmp_path, detail_days=10)
-    assert (await archiver.run((began + 8) * DAY_S)).is_done, "its last days are not old enough"
+    assert (await archiver.run((began + 8) * DAY_S)).is_done, "the last days of the month are not old enough"
     assert len(read_manifest(tmp_path)) == 1
     assert await desk.store.read(ids) == before
     assert await desk.store.read(verify) == []
@@ -105,14 +105,14 @@ async def test_days_of_a_month_are_archived_after_its_end(desk: PastDesk, tmp_pa
 
 
 async def test_late_rows_of_a_month_go_into_other_files(desk: PastDesk, tmp_path: Path) -> None:
-    """While its days are being archived, when all are archived, and when the month was dropped."""
+    """The rows arrive while the days are archived, when all are archived, and when the month was dropped."""
     began = desk.time
     await play(desk, days=2)
     later = began + 30 * DAY_S
     archiver = Archiver(desk.store, tmp_path, detail_days=1)
     (ada, _bob) = await desk.accounts.list()
 
-    async def come_late() -> None:
+    async def add_late_rows() -> None:
         desk.time = began
         request = desk.request(ada.id, None, credits=5)
         request.request_id = desk.id_now()
@@ -121,14 +121,14 @@ async def test_late_rows_of_a_month_go_into_other_files(desk: PastDesk, tmp_path
     (month,) = [one for one in await desk.store.read(read_months) if one.first == month_of(began)]
     assert desk.store.partitions is not None
     await desk.store.partitions.change(partial(begin_to_copy, month))
-    await come_late()
+    await add_late_rows()
     assert (await desk.store.read(partial(find_late, month=month))) is not None
-    assert not await leave(desk.store.partitions, month), "it holds a row that no file has"
+    assert not await leave(desk.store.partitions, month), "the month has a row that is in no file"
     before = await desk.store.read(ids)
     assert (await archiver.run(later)).files == 3
     assert await desk.store.read(ids) == []
     assert sorted(row.id for row in rows_of(tmp_path)) == before
-    await come_late()
+    await add_late_rows()
     assert (await archiver.run(later)).files == 1
     assert len(rows_of(tmp_path)) == len(before) + 1
     await prove(desk.store, tmp_path)
@@ -141,7 +141,7 @@ async def test_empty_month_is_dropped(desk: PastDesk, tmp_path: Path) -> None:
 
 
 async def test_reader_delays_dropping_a_month(desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Meanwhile charges do not wait behind the month to be dropped."""
+    """Meanwhile charges do not wait for the month to be dropped."""
     monkeypatch.setattr("storage.postgres.partitions.TRIES", 3)
     await play(desk, days=1)
     archiver = Archiver(desk.store, tmp_path, detail_days=1)
@@ -156,7 +156,7 @@ async def test_reader_delays_dropping_a_month(desk: PastDesk, tmp_path: Path, mo
 
 
 async def test_month_is_created_once_the_journal_is_free(desk: PastDesk) -> None:
-    """For example after the database's own maintenance."""
+    """The journal may be busy, for example because of the database's own maintenance."""
     async with reading_the_journal(desk.store, rows=0) as done, trio.open_nursery() as nursery:
 
         @nursery.start_soon
@@ -187,7 +187,7 @@ async def reading_the_journal(store: Store, *, rows: int) -> AsyncIterator[trio.
 
 
 async def test_earlier_rows_move_into_their_new_month(desk: PastDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But not too many at once: then they stay, and the month gets no partition."""
+    """If there are too many of them, they stay, and the month gets no partition."""
     desk.time += 100 * DAY_S
     await play(desk, days=1)
     assert set(await desk.store.read(rows_by_partition)) == {"journal_others"}
@@ -254,7 +254,7 @@ async def test_interrupted_migration_continues_at_the_next_start(postgres: Postg
 
 
 def migrate_until(url: str, point: int) -> bool:
-    """Migrate on a connection that ends before its nth statement. Return whether it got there."""
+    """Migrate on a connection that ends before its nth statement. Return whether the migration got that far."""
     link = open_link(url, name="ending")
     left, queue = point, link.queue
 
@@ -276,5 +276,5 @@ def migrate_until(url: str, point: int) -> bool:
 
 
 async def prove(store: Store, folder: Path) -> None:
-    """Prove the ledger, the archive and the sums in the store."""
+    """Verify the ledger, the archive and the sums in the store."""
     assert await faults(store, folder) == []

@@ -69,7 +69,7 @@ async def hold_one_open(desk: PastDesk) -> None:
 
 
 async def test_statement_is_the_same_from_the_archive(desk: PastDesk, tmp_path: Path) -> None:
-    """Whole pages, and each request's lines, with some days archived, one in part, and with all archived."""
+    """Compare whole pages and each request's lines: some days archived, one of them in part, or all archived."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)
     began = desk.time
@@ -91,14 +91,14 @@ async def test_statement_is_the_same_from_the_archive(desk: PastDesk, tmp_path: 
                         one for one in before[account] if one.request_id == line.request_id
                     ]
     sources = [line.source for line in await statement(ledger, accounts[0], limit=7)]
-    assert sources.count("journal") == 1, "of the charge that is open, among those that are archived"
+    assert sources.count("journal") == 1, "the lines of an open charge are not archived"
     assert sources.count("archive") == len(before[accounts[0]]) - 1
     other = next(line.request_id for line in before[accounts[1]] if line.request_id)
     assert (await ledger.transactions(accounts[0], limit=9, request_id=other)).lines == []
 
 
 async def archive(store: Store, folder: Path, now: float, *, whole: bool) -> None:
-    """Archive all old days, or if not `whole`, until part of a file has left the journal."""
+    """Archive all old days, or if not `whole`, stop when part of a file has left the journal."""
     one = Archiver(store, folder, detail_days=10)
     if whole:
         assert (await one.run(now)).is_done
@@ -124,7 +124,7 @@ async def test_statement_is_the_same_with_and_without_a_month(store_url: str, tm
 
 @pytest.mark.parametrize("limit", [2, 3, 100])
 async def test_missing_archive_shows_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
-    """By endpoint, unless a charge of the day was closed on another day, on which usage counts it."""
+    """Sums are shown by endpoint, unless a charge of the day was closed on another day, which then includes it."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)
     now = desk.time + 30 * DAY_S

@@ -1,4 +1,4 @@
-"""The proof of the archive finds all changes, swaps and deletions in its files or in the store."""
+"""The verification of the archive finds all changes, swaps and deletions in its files or in the store."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def index(folder: Path) -> Path:
 
 
 def spoil_index(folder: Path) -> None:
-    """Raise the highest place of the last account by one."""
+    """Raise the highest position of the last account by one."""
     content = bytearray(index(folder).read_bytes())
     content[-1] += 1
     index(folder).write_bytes(content)
@@ -99,7 +99,7 @@ def lengthen_index(folder: Path) -> None:
     index(folder).write_bytes(index(folder).read_bytes() * 2)
 
 
-async def test_sound_archive_is_proved(store: InlineCalls, tmp_path: Path) -> None:
+async def test_sound_archive_passes_verification(store: InlineCalls, tmp_path: Path) -> None:
     assert violations(store, tmp_path) == []
 
 
@@ -133,7 +133,7 @@ async def test_missing_index_is_not_a_fault(store: InlineCalls, tmp_path: Path) 
     assert violations(store, tmp_path) == []
 
 
-async def test_proof_of_a_day_reports_progress(store: InlineCalls, tmp_path: Path) -> None:
+async def test_verification_of_a_day_reports_progress(store: InlineCalls, tmp_path: Path) -> None:
     day, told = read_manifest(tmp_path)[0].day, list[int]()
     assert store.look(partial(verify_day, folder=tmp_path, day=day, progress=told.append)) == []
     assert told == [11 + 2]

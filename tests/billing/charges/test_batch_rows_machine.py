@@ -79,7 +79,7 @@ class Model:
         return None
 
     def give_back(self, credits: int, *, resets: int) -> None:  # noqa: A002
-        """Return the age of a charge taken after so many resets of the counter."""
+        """Return how many resets of the counter a charge is older than, given the number of resets at its time."""
         self.balance += credits
         self.used -= credits if resets == self.resets else 0
 
@@ -96,7 +96,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.desk = Desk(self.store)
         self.charges: dict[str, tuple[Model, Charge]] = {}
         self.resets: dict[str, int] = {}
-        """Return the instants at which the charges of keys were taken."""
+        """Return the times at which the charges of keys were taken."""
         self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
         self.all: list[Model] = []
         return multiple(self._account(credits, unlimited=False), self._account(more, unlimited=True))
@@ -169,8 +169,8 @@ class BooksMachine(RuleBasedStateMachine):
         self.closed[charge.request_id] = (again, closed)
 
     @rule(data=st.data())
-    def settle_what_was_closed_or_never_taken(self, data: st.DataObject) -> None:
-        """A charge that is not open settles nothing, nor does one settled twice in a batch."""
+    def settle_closed_or_untaken(self, data: st.DataObject) -> None:
+        """A charge that is not open settles nothing, and a charge settled twice in one batch settles once."""
         if self.charges:
             request_id = data.draw(st.sampled_from(sorted(self.charges)))
             charge = self.charges[request_id][1]
@@ -220,7 +220,7 @@ class BooksMachine(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """The process dies with its memory; open charges are refunded."""
+        """The process dies and loses its memory; open charges are refunded."""
         self.desk = self.desk.restarted()
         recovered = wait(recover(self.store, now=self.desk.now))
         assert recovered.charges == len(self.charges)

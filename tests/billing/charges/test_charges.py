@@ -329,7 +329,7 @@ async def test_closings_refused_by_the_store_are_finished_later() -> None:
 
 
 def lose(tx: Tx, charge: Charge) -> None:
-    """Restore the store's state from before the charge, like a standby that lagged behind."""
+    """Restore the store's state from before the charge, like a standby without the latest writes."""
     tx.run("DELETE FROM charges WHERE id = ?", (charge.row[0],))
     back = "SET balance = balance + ?, held = held - ?, place = place - 1, version = version + 1"
     tx.run(f"UPDATE accounts {back} WHERE id = ?", (charge.credits, charge.credits, charge.account_id))

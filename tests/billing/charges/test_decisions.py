@@ -1,4 +1,4 @@
-"""The pure decision, without a database."""
+"""The pure decisions about charges, without a database."""
 
 import math
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def opened_rows(decision: Decision) -> list[tuple[OpenRow, Extra]]:
 
 
 def postings_of(decision: Decision) -> list[tuple[int, int, int]]:
-    """Return every change of the balance: its place, its amount, and the balance after it."""
+    """Return every change of the balance: its position, its amount, and the balance after it."""
     found = [(row.refund_place, row.refunded, row.balance_closed) for row in rows_of(decision) if row.refund_place]
     taken = [(row.place, row.taken, row.balance_after, row.issued_place, row.issued) for row in rows_of(decision)]
     open_ = [(row[6], row[4], row[5], extra[2], extra[1]) for row, extra in opened_rows(decision)]
@@ -101,9 +101,9 @@ def postings_of(decision: Decision) -> list[tuple[int, int, int]]:
 def test_decisions_conserve_credits(
     balance: int, limit: int | None, unlimited: bool, prices: list[tuple[int, int | None, int | None]]
 ) -> None:
-    """Each price is taken, or with a second number as much as possible, but at least that number.
+    """Each price is taken. With a second number, as much as possible is taken, but at least that number.
 
-    A third number closes the charge in the same batch with up to that use.
+    A third number closes the charge in the same batch, with up to that use.
     """
     requests: list[ChargeRequest | CloseRequest] = []
     for number, (price, least, used) in enumerate(prices):
@@ -163,14 +163,14 @@ def test_charge_takes_required_and_spare_optional_credits(
     else:
         assert isinstance(outcome, Charge)
         assert outcome.credits == least + (more if means == math.inf else min(more, spare_credits(int(means) - least)))
-        assert not more or means <= least or outcome.credits < means, "optional credits exhaust nothing"
+        assert not more or means <= least or outcome.credits < means, "optional credits do not exhaust the balance"
         assert least <= outcome.credits <= least + more
         assert state.accounts["acc"].held == outcome.credits
         assert state.keys["key"].used == used + outcome.credits
         assert decision.opened["req_1"].credits == outcome.credits, "what recovery would refund"
         assert unlimited or state.accounts["acc"].balance == balance - outcome.credits
         return
-    assert (rows_of(decision), decision.opened) == ([], {}), "a refusal moves nothing"
+    assert (rows_of(decision), decision.opened) == ([], {}), "a refusal changes no balance"
 
 
 @given(balance=st.integers(0, 40), prices=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12))
@@ -209,7 +209,7 @@ def test_batch_of_refusals_writes_nothing() -> None:
     assert not decision.keys
 
 
-def test_key_expires_at_its_exact_instant() -> None:
+def test_key_expires_exactly_at_its_expiry() -> None:
     state = books()
     state.keys["key"].expires_at = NOW
     assert isinstance(decide(state, [take(1, 1)], NOW).outcomes[0], KeyUnusable)

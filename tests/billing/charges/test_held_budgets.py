@@ -27,7 +27,7 @@ async def test_held_budget_may_return_but_spent_budget_does_not(desk: Desk) -> N
     desk.charges.settle_nowait(held)
     with pytest.raises(KeyBudgetReached) as refused:
         await take(desk, account, key.id, 2)
-    assert not refused.value.is_held, "another key's charge holds nothing of this budget"
+    assert not refused.value.is_held, "another key's charge does not hold credits of this budget"
     await desk.charges.close(await take(desk, account, key.id), used=1)
     await desk.charges.close(others, used=0)
 
@@ -78,6 +78,6 @@ async def test_twenty_concurrent_calls_stay_within_the_budget(desk: Desk) -> Non
             nursery.start_soon(one, number)
     assert sum(charge.credits for charge in won) <= 5
     assert len(won) >= 2
-    assert all(held), "nothing is spent yet"
+    assert all(held), "no credits are spent yet"
     for charge in won:
         await desk.charges.close(charge, used=1)

@@ -57,7 +57,7 @@ async def test_purchase_becomes_the_pack_and_allows_another_fall(desk: Desk) -> 
     await spend(desk, account.id, 9)
     await desk.accounts.grant(account.id, 5)
     await spend(desk, account.id, 4)
-    assert desk.published.steps(account.id) == [LOW], "2 of the 6 are left, and 1 would be low"
+    assert desk.published.steps(account.id) == [LOW], "2 of 6 credits are left, and the threshold is 1"
     await spend(desk, account.id, 1)
     await desk.accounts.grant(account.id, 1000)
     await spend(desk, account.id, 1001)
@@ -67,13 +67,13 @@ async def test_purchase_becomes_the_pack_and_allows_another_fall(desk: Desk) -> 
     assert [fall.threshold for fall in desk.published.low_balances] == [2, 1, 200, 200, 0]
 
 
-async def test_held_credits_are_not_gone(desk: Desk) -> None:
+async def test_held_credits_are_not_spent(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charges = [await desk.charges.take(desk.request(account.id, credits=50)) for _ in range(2)]
     assert (await desk.accounts.get(account.id)).balance == 0
     assert desk.published.low_balances == []
     await desk.charges.close(charges[0], used=0)
-    assert desk.published.low_balances == [], "what is refunded was never gone"
+    assert desk.published.low_balances == [], "refunded credits were never spent"
     await desk.charges.close(charges[1], used=50)
     assert desk.published.low_balances == []
     walk = await desk.charges.take(desk.request(account.id, credits=50))
@@ -90,7 +90,7 @@ async def test_recovery_of_open_charges_publishes_nothing(desk: Desk) -> None:
     assert await recover(desk.store, now=desk.now) == Recovered(21, 21)
     assert desk.published.low_balances == []
     await spend(after, account.id, 1)
-    assert after.published.steps(account.id) == [LOW], "the next real use does"
+    assert after.published.steps(account.id) == [LOW], "the next settled charge publishes the event"
 
 
 async def test_unlimited_account_and_account_without_pack_are_never_low(desk: Desk) -> None:
@@ -103,7 +103,7 @@ async def test_unlimited_account_and_account_without_pack_are_never_low(desk: De
     await desk.accounts.grant(bare.id, 4)
     await spend(desk, bare.id, 3)
     await spend(desk, bare.id, 1)
-    assert desk.published.steps(bare.id) == [EXHAUSTED], "a fifth of 4 is less than a credit"
+    assert desk.published.steps(bare.id) == [EXHAUSTED], "a fifth of 4 credits is less than one credit"
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_batch_of_many_settlements_publishes_each_step_once(inline: InlineCalls)
     assert [(fall.account_id, fall.to) for fall in desk.published.low_balances] == [(ids[1], LOW)]
     together(desk, [*charges[10:20], *charges[37:]])
     assert [desk.published.steps(id_) for id_ in ids] == [[LOW, EXHAUSTED]] * 2, (
-        "past both at once is past each of them"
+        "one fall below both levels publishes both"
     )
 
 
@@ -166,7 +166,7 @@ STEPS = st.lists(
 
 
 class History:
-    """Return the entries of some accounts in the order of the steps that wrote them."""
+    """Return the entries of some accounts in the order in which the steps wrote them."""
 
     def __init__(self, desk: Desk, ids: Sequence[str]) -> None:
         self._desk = desk
@@ -181,7 +181,7 @@ class History:
                 self.entries.setdefault(entry)
 
     def steps(self, account_id: str) -> list[str]:
-        """The brute-force model: it walks from entry to entry, regardless of batches."""
+        """The brute-force model goes from entry to entry, regardless of batches."""
         whole = pack = 0
         steps: list[str] = []
         for _id, account, kind, amount, *_rest in self.entries:
@@ -210,7 +210,7 @@ def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step], history: History
             wait(recover(desk.store, now=desk.now))
             open_.clear()
         else:
-            closing = [close_in_some_way(open_.pop(at % len(open_)), used, way) for at, used, way in step[2] if open_]
+            closing = [close_randomly(open_.pop(at % len(open_)), used, way) for at, used, way in step[2] if open_]
             taking = [desk.request(ids[which], credits=price) for which, price in step[1]]
             store = desk.store
             assert isinstance(store, InlineCalls)
@@ -219,7 +219,7 @@ def play(desk: Desk, ids: Sequence[str], steps: Sequence[Step], history: History
     history.look()
 
 
-def close_in_some_way(charge: Charge, used: int, way: int) -> Request:
+def close_randomly(charge: Charge, used: int, way: int) -> Request:
     if way == 0:
         return charge
     used = min(used, charge.credits)
@@ -303,4 +303,4 @@ async def test_revocation_is_published_once(desk: Desk, times: int) -> None:
         "laptop",
         key.last4,
     )
-    assert published.revoked_at == desk.time - times, "the record as it is now"
+    assert published.revoked_at == desk.time - times, "the current state of the key"

@@ -37,7 +37,7 @@ class Load:
         try:
             self.closed[charge.request_id] = await self._desk.charges.close(charge, used=rng.randint(0, charge.credits))
         except StoreUnavailable:
-            self.failed += 1  # `finish` closes it
+            self.failed += 1  # `finish` closes this charge
 
 
 async def finish(desk: Desk) -> None:

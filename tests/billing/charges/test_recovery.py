@@ -44,7 +44,7 @@ async def test_recovery_on_a_shared_store_only_affects_the_dead_node(desk: Desk)
 
 
 def test_killed_node_loses_nothing_it_confirmed(store_url: str) -> None:
-    """Method: kill -9 a busy process several times, until a kill has hit an open charge.
+    """Method: kill -9 a busy process several times, until a kill has interrupted an open charge.
 
     Each closing that it printed must be in the ledger as printed.
     """
@@ -55,7 +55,7 @@ def test_killed_node_loses_nothing_it_confirmed(store_url: str) -> None:
         recovered += run_and_kill(store_url, account_id, key_id, confirmed)
         rounds += 1
     recovered += trio.run(examine, store_url, account_id, key_id, confirmed)
-    assert recovered > 0, "some kill at least has hit an open charge"
+    assert recovered > 0, "at least one kill interrupted an open charge"
     assert len(confirmed) >= ROUNDS * CLOSINGS_PER_ROUND
 
 
@@ -73,7 +73,7 @@ def run_and_kill(url: str, account_id: str, key_id: str, confirmed: dict[str, in
         recovered = int(node.stdout.readline().removeprefix("recovered "))
         for _ in range(CLOSINGS_PER_ROUND):
             note(node.stdout.readline(), confirmed)
-        time.sleep(random.random() * 0.02)  # its tasks run in step, and so does their output
+        time.sleep(random.random() * 0.02)  # the tasks run at the same rate, and so does their output
         node.kill()
         for line in node.stdout:
             note(line, confirmed)

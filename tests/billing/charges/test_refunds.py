@@ -18,7 +18,7 @@ LEGS = st.integers(1, 40).flatmap(lambda legs: st.tuples(st.integers(0, legs), s
 """The number of successful legs, and of all legs."""
 
 
-def test_failure_uses_nothing() -> None:
+def test_failure_uses_no_credits() -> None:
     assert NOTHING_USED == 0
 
 
@@ -32,14 +32,14 @@ def test_failure_uses_one_page_only_if_the_page_is_too_costly(held: int, page: i
 @pytest.mark.parametrize(
     ("held", "cost", "pages", "used"),
     [
-        pytest.param(1, 1, 1, 1, id="a plain read"),
-        pytest.param(10, 10, 1, 10, id="a dear plain read"),
-        pytest.param(0, 0, 1, 0, id="a free read"),
-        pytest.param(6, 1, 2, 2, id="a walk that was shorter than its reservation"),
-        pytest.param(6, 1, 6, 6, id="a walk as long as its reservation"),
-        pytest.param(15, 5, 2, 10, id="a walk of dear pages"),
-        pytest.param(4, 5, 1, 4, id="never more than is held"),
-        pytest.param(0, 0, 7, 0, id="a free walk"),
+        pytest.param(1, 1, 1, 1, id="plain read"),
+        pytest.param(10, 10, 1, 10, id="expensive plain read"),
+        pytest.param(0, 0, 1, 0, id="free read"),
+        pytest.param(6, 1, 2, 2, id="walk shorter than its reservation"),
+        pytest.param(6, 1, 6, 6, id="walk as long as its reservation"),
+        pytest.param(15, 5, 2, 10, id="walk with expensive pages"),
+        pytest.param(4, 5, 1, 4, id="at most the held credits"),
+        pytest.param(0, 0, 7, 0, id="free walk"),
     ],
 )
 def test_answer_uses_the_price_of_its_pages(held: int, cost: int, pages: int, used: int) -> None:
@@ -59,11 +59,11 @@ def test_credits_are_held_for_whole_pages(held: int, cost: int, pages_max: int, 
     [
         pytest.param(5, 4, 4, 5, id="all"),
         pytest.param(5, 3, 4, 5, id="most"),
-        pytest.param(5, 1, 2, 5, id="just half is not below half"),
-        pytest.param(5, 1, 3, 2, id="below half: the odd credit is refunded"),
+        pytest.param(5, 1, 2, 5, id="exactly half"),
+        pytest.param(5, 1, 3, 2, id="below half: rounded down"),
         pytest.param(10, 1, 4, 5, id="below half"),
-        pytest.param(1, 1, 4, 0, id="below half: a single credit is refunded"),
-        pytest.param(5, 0, 4, 0, id="nothing came"),
+        pytest.param(1, 1, 4, 0, id="below half of a single credit"),
+        pytest.param(5, 0, 4, 0, id="no legs"),
         pytest.param(0, 1, 4, 0, id="free"),
     ],
 )
@@ -77,10 +77,10 @@ def test_composite_with_missing_legs_uses_all_half_or_nothing(
     ("credits_used", "came", "legs", "used"),
     [
         pytest.param(3, 3, 3, 3, id="all"),
-        pytest.param(3, 2, 3, 2, id="two thirds of three are two, not a hair more"),
+        pytest.param(3, 2, 3, 2, id="exact share of two thirds"),
         pytest.param(5, 1, 2, 3, id="rounded up"),
-        pytest.param(5, 1, 40, 1, id="any leg uses a credit"),
-        pytest.param(5, 0, 3, 0, id="nothing came"),
+        pytest.param(5, 1, 40, 1, id="at least one credit"),
+        pytest.param(5, 0, 3, 0, id="no legs"),
         pytest.param(0, 1, 2, 0, id="free"),
     ],
 )
@@ -89,9 +89,7 @@ def test_run_with_missing_legs_uses_the_successful_share(credits_used: int, came
 
 
 @given(CREDITS, st.integers(0, 50), st.integers(0, 50), LEGS)
-def test_rules_use_between_nothing_and_the_held_credits(
-    held: int, cost: int, pages: int, legs: tuple[int, int]
-) -> None:
+def test_rules_use_between_zero_and_the_held_credits(held: int, cost: int, pages: int, legs: tuple[int, int]) -> None:
     used, coverage = used_by_pages(held, cost, pages), legs[0] / legs[1]
     assert 0 <= used <= held
     for rule in (used_by_composite, used_by_run):

@@ -92,7 +92,7 @@ async def test_recovery_by_two_nodes_during_closings_closes_once(desks: list[Des
 
 
 async def test_any_mix_of_work_on_two_nodes_is_sound_without_deadlocks(desks: list[Desk]) -> None:
-    """Method: groups of several kinds in one transaction touch many accounts in any order, on both nodes at once."""
+    """Method: groups of several kinds in a transaction touch many accounts in any order, on both nodes concurrently."""
     ids = [(await desks[0].accounts.create("A", credits=50_000)).id for _ in range(8)]
     keys = [(await desks[0].keys.create(id_)).id for id_ in ids]
     refused: list[str] = []
@@ -175,8 +175,8 @@ async def test_charge_with_an_unknown_commit_is_refunded_if_it_happened(
             await witness.assert_sound()
 
 
-async def test_key_claimed_on_two_nodes_at_once_has_one_owner(postgres: PostgresServer) -> None:
-    """Goal: without an existing row to lock, still only one of the two claims it."""
+async def test_key_claimed_on_two_nodes_concurrently_has_one_owner(postgres: PostgresServer) -> None:
+    """Goal: only one of the two claims succeeds, although there is no row to lock yet."""
     url = postgres.fresh()
     now = 1_750_000_000.0
 

@@ -91,7 +91,7 @@ async def test_revocation_takes_effect_on_the_next_lookup(desk: Desk) -> None:
 
 
 async def test_lookup_during_revocation_leaves_no_stale_key(desk: Desk) -> None:
-    """Goal: no key stays usable from memory. Method: the key is revoked after a look-up has read its row."""
+    """Goal: no key stays usable from memory. Method: the key is revoked after a lookup has read its row."""
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id)
     slow = SlowReads(desk.store)
@@ -133,7 +133,7 @@ async def test_account_has_at_most_five_active_keys(desk: Desk) -> None:
     assert (len(made), refused) == (5, [5] * 3)
     await desk.keys.revoke(made[0])
     await desk.keys.create(account.id)
-    desk.time += 60  # the other four are expired
+    desk.time += 60  # the other four have expired
     for _ in range(4):
         await desk.keys.create(account.id)
 

@@ -1,4 +1,4 @@
-"""The chain of balances reveals a wrong balance at every place, on both engines."""
+"""The chain of balances reveals a wrong balance at every position, on both engines."""
 
 import sqlite3
 from contextlib import closing
@@ -11,9 +11,9 @@ from storage.store import Tx
 from tests.fakes.inline_store import open_inline
 
 PLACES = 2_048
-"""The factors of weights repeat after this many places."""
+"""The number of positions after which the factors of weights repeat."""
 FIRST, LAST = 3, 2 * PLACES + 3
-# Rows with a taking and a refund each, at every place of two rounds of factors; then each with one wrong balance.
+# Rows with a charge and a refund each, at every position of two rounds of factors; then each with one wrong balance.
 ROWS = f"""
 WITH RECURSIVE places (place) AS (SELECT {FIRST} UNION ALL SELECT place + 1 FROM places WHERE place < {LAST}),
 numbers (place, refund_place, issued_place, taken, credits, refunded, issued, after, closed) AS (
@@ -39,8 +39,8 @@ WHERE sums.wrong = 0 AND faulty.wrong = 1
 """
 
 
-def test_fault_at_any_place_changes_the_sum() -> None:
-    """Method: the sum of each row never equals that of the same row with a balance that is 1 too high."""
+def test_fault_at_any_position_changes_the_sum() -> None:
+    """Method: no row has the same sum as the row with a balance that is 1 too high."""
     store = open_inline([])
     rows = store.look(lambda tx: tx.all(ROWS))
     store.close()
@@ -64,7 +64,7 @@ def test_weight_is_the_same_in_sql_and_python() -> None:
     store.close()
 
 
-def test_nearby_places_have_different_factors() -> None:
+def test_nearby_positions_have_different_factors() -> None:
     factors = [weight(place, 1) for place in range(PLACES)]
     assert len(set(factors)) == PLACES
     assert all(factor % 2 for factor in factors)

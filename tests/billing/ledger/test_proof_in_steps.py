@@ -1,4 +1,4 @@
-"""The proof reads the journal in pieces while it grows: it misses no fault, and traffic raises no alarm."""
+"""The proof reads the journal in steps while it grows: no fault is missed, and concurrent traffic raises no alarm."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -88,8 +88,8 @@ def store() -> Iterator[InlineCalls]:
     store.close()
 
 
-async def prove_beside(store: InlineCalls, traffic: Traffic) -> list[Violation]:
-    """Return everything that the steps find, with traffic between them."""
+async def prove_during_traffic(store: InlineCalls, traffic: Traffic) -> list[Violation]:
+    """Run the steps with traffic in between, and return every violation that they find."""
     proof, steps = Proof(piece=PIECE), 0
     goes_on = await store.read(proof.begin)
     while goes_on:
@@ -105,13 +105,13 @@ async def prove_beside(store: InlineCalls, traffic: Traffic) -> list[Violation]:
 async def test_traffic_between_steps_raises_no_alarm(store: InlineCalls, seed: int) -> None:
     traffic = Traffic(Desk(store), seed)
     await traffic.begin()
-    assert await prove_beside(store, traffic) == []
+    assert await prove_during_traffic(store, traffic) == []
 
 
 @pytest.mark.sqlite
 @pytest.mark.parametrize(("rule", "sql"), TAMPERING)
 async def test_stepwise_proof_finds_tampering_during_traffic(store: InlineStore, rule: str, sql: str) -> None:
-    """Goal: many transactions find what one finds. Method: only accounts without tampering have traffic."""
+    """Goal: many transactions find the same as a single one. Method: accounts with tampering have no traffic."""
     await fill(store)
     desk = Desk(store)
     for _ in range(100):
@@ -124,12 +124,12 @@ async def test_stepwise_proof_finds_tampering_during_traffic(store: InlineStore,
         store.connection.execute(f"DROP TRIGGER journal_refuses_{trigger}")
     assert store.connection.execute(sql).rowcount > 0
     await traffic.renew()
-    assert rule in {one.rule for one in await prove_beside(store, traffic)}
+    assert rule in {one.rule for one in await prove_during_traffic(store, traffic)}
 
 
 @pytest.mark.sqlite
 async def test_fault_before_its_piece_is_read_is_found(store: InlineStore) -> None:
-    """Method: delete a row of the account with the most traffic during the proof, which must report it."""
+    """Method: during the proof, delete a row of the account with the most traffic; the proof must report it."""
     traffic = Traffic(Desk(store), 2)
     await traffic.begin()
     store.connection.execute("DROP TRIGGER journal_refuses_delete")
@@ -149,7 +149,7 @@ async def test_fault_before_its_piece_is_read_is_found(store: InlineStore) -> No
 
 @pytest.mark.sqlite
 async def test_days_archived_during_the_proof_raise_no_alarm(store: InlineStore, tmp_path: Path) -> None:
-    """Method: all old rows leave after the first piece, so the steps miss them, and one transaction decides."""
+    """Method: all old rows are archived after the first step, so the steps miss them. A final transaction decides."""
     desk = Desk(store)
     account = await desk.accounts.create("Ada", credits=1_000)
     for day in range(3):

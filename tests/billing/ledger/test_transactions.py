@@ -100,7 +100,7 @@ def test_prices_of_tiers_and_overrides() -> None:
 
 
 async def test_recent_spending_is_counted_in_whole_hours(desk: Desk) -> None:
-    """The hour in which the day began counts in full, the hour before it does not."""
+    """The hour in which the last day began counts in full, and the hour before it does not count."""
     account = await desk.accounts.create("Ada", credits=1000)
     desk.time = EPOCH - EPOCH % 3600 + 1800
     began = desk.time - DAY_S
@@ -123,7 +123,7 @@ async def test_recent_spending_is_counted_in_whole_hours(desk: Desk) -> None:
     ],
 )
 async def test_page_uses_one_index_without_sorting(sql: str, index: str) -> None:
-    """On SQLite, which plans without looking at the number of rows."""
+    """Checked on SQLite, whose query plan does not depend on the number of rows."""
     store = InlineStore([MIGRATIONS])
     params = ("acc", 0, NEWEST, 9) if sql in PAGES else ("acc", b"req")[: sql.count("?")]
     plan = [str(row[3]) for row in await store.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {sql}", params))]

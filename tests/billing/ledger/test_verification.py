@@ -82,7 +82,7 @@ TAMPERING = [
     (COUNTED, "DELETE FROM usage"),
 ]
 
-# Checks, references and triggers are removed; only the tables remain.
+# All checks, references and triggers are removed; only the tables remain.
 UNLOCK = """
 DO $$ DECLARE one record; BEGIN
     FOR one IN SELECT conrelid::regclass AS place, conname FROM pg_constraint
@@ -114,7 +114,7 @@ async def fill(store: Store) -> None:
     await desk.charges.close(await desk.charges.take(desk.request(bob.id, credits=5)), used=5)
 
 
-def test_sound_ledger_is_proved(store: InlineCalls) -> None:
+def test_sound_ledger_passes_verification(store: InlineCalls) -> None:
     assert store.look(verify) == []
 
 
@@ -148,7 +148,7 @@ def sound_url(postgres: PostgresServer) -> str:
     return url
 
 
-def test_sound_ledger_is_proved_on_postgresql(sound_url: str) -> None:
+def test_sound_ledger_passes_verification_on_postgresql(sound_url: str) -> None:
     with closing(open_link(sound_url, name="test")) as link:
         link.queue("BEGIN")
         assert verify(PostgresTx(link)) == []
@@ -167,11 +167,11 @@ def test_tampering_is_found_on_postgresql(sound_url: str, rule: str, sql: str) -
     assert all(violation.subject and "{}" not in violation.detail for violation in found)
 
 
-def test_every_rule_has_a_tampering_that_it_finds() -> None:
+def test_every_rule_detects_a_tampering() -> None:
     assert set(NAMES) == {rule for rule, _sql in TAMPERING}
 
 
-# A refund above the taking; a refund without its place; a place without a refund; a taking without an endpoint.
+# A refund above the charge; a refund without a position; a position without a refund; a charge without an endpoint.
 WRONG_ROWS = (
     "1, 2, 0, 0, 0, 0, 0, 91, 92, 1, 1, 0",
     "1, 1, 0, 0, 0, 0, 0, 91, NULL, 1, 1, 0",

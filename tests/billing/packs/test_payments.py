@@ -94,7 +94,7 @@ async def test_smaller_pack_keeps_the_plan_of_a_larger_one(counter: Counter) -> 
         assert (await counter.account(account.id)).plan == plan
 
 
-async def test_unknown_pack_or_account_suggests_the_nearest_and_adds_nothing(counter: Counter) -> None:
+async def test_unknown_pack_or_account_suggests_the_nearest_and_adds_no_credits(counter: Counter) -> None:
     account = await counter.desk.accounts.create("Ada", credits=0)
     with pytest.raises(PackUnknown, match="the packs are starter, pro; did you mean starter"):
         await counter.packs.grant(account.id, "startr")
@@ -107,11 +107,11 @@ async def test_event_and_purchase_are_counted_once(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     outcomes = [(await counter.payments.count("evt_same", "t", paid(purchase))).outcome for _ in range(3)]
     assert outcomes == ["counted", "repeated", "repeated"]
-    assert await counter.told(paid(purchase)) == ["repeated"], "the session's other event"
+    assert await counter.told(paid(purchase)) == ["repeated"], "the other event of the same session"
     assert (await counter.account(account)).balance == 1_000
 
 
-async def test_event_sent_many_times_at_once_is_counted_once(counter: Counter) -> None:
+async def test_event_sent_many_times_concurrently_is_counted_once(counter: Counter) -> None:
     account, purchase = await buyer(counter)
     outcomes: list[str] = []
 
@@ -135,7 +135,7 @@ async def test_refund_takes_back_its_share_and_marks_the_account(counter: Counte
     assert ((await counter.account(account)).balance, (await counter.account(account)).mark) == (200, "refund")
     await counter.told(refunded(900))
     one = await counter.only(account)
-    assert (one.status, one.reversed, one.taken_back) == ("reversed", 1_000, 700), "200 were all that was left"
+    assert (one.status, one.reversed, one.taken_back) == ("reversed", 1_000, 700), "only 200 credits were left"
     assert (await counter.account(account)).balance == 0
     told = counter.desk.published.reversals
     assert [(each.reason, each.purchase.taken_back, each.balance) for each in told] == [
@@ -154,7 +154,7 @@ async def test_removed_mark_returns_with_the_next_reversal_only(
     await counter.payments.count("evt_refund", "t", refunded(450))
     assert await counter.packs.unmark(account) == (account, "refund", None)
     assert (await counter.payments.count("evt_refund", "t", refunded(450))).outcome == "repeated"
-    assert await counter.told(refunded(450)) == ["counted"], "another event that tells of the same"
+    assert await counter.told(refunded(450)) == ["counted"], "another event about the same refund"
     assert (await counter.account(account)).mark is None
     await counter.told(disputed("open", 450))
     assert await counter.packs.unmark(account) == (account, "dispute", None)
@@ -179,7 +179,7 @@ async def test_dispute_takes_back_credits_and_a_won_dispute_returns_them(counter
     one = await counter.only(account)
     assert (one.status, one.taken_back) == ("paid", 0)
     await counter.told(disputed("open"), disputed("lost"))
-    assert (await counter.account(account)).balance == 600, "they are of before it was won"
+    assert (await counter.account(account)).balance == 600, "these events are older than the won dispute"
 
 
 ORDERS = list(itertools.permutations(range(4)))
@@ -187,7 +187,7 @@ ORDERS = list(itertools.permutations(range(4)))
 
 @pytest.mark.parametrize("last", ["lost", "won"])
 async def test_order_and_repetition_of_events_do_not_matter(desk: Desk, last: str) -> None:
-    """Goal: the final state of an account depends on the events, not on their order. Method: all 24 orders, twice."""
+    """Goal: an account's final state depends on the events, not on their order. Method: all 24 orders, each twice."""
     ends = set()
     for order in ORDERS:
         counter = Counter(desk)

@@ -128,7 +128,7 @@ async def test_first_read_binds_the_filters(desk: Desk) -> None:
 
 
 async def test_family_filter_includes_types_of_later_releases(desk: Desk) -> None:
-    """Otherwise its consumer would miss new types, and repeating the family would be refused."""
+    """Otherwise its consumer would miss new types, and repeating the family filter would be refused."""
     text = "monitor.*,key.revoked"
     bound = Filters(select(text), None, frozenset(named_in(text)))
     await read(desk, filters=bound)
@@ -249,7 +249,7 @@ async def test_idle_consumer_lapses_once_and_restarts_at_the_oldest(desk: Desk) 
     assert (await read(desk)).committed == stood
     desk.time += LAPSE_S + SEEN_S + 1
     await drop_before(desk, 4)
-    for _ in range(2):  # neither of them ends it
+    for _ in range(2):  # neither of these ends the lapse
         assert (await desk.consumers.get(KEY, "c")).status == "lapsed"
         with pytest.raises(Lapsed):
             await desk.consumers.ack(KEY, "c", Position(4, desk.time))

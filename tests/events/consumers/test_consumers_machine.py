@@ -190,7 +190,7 @@ class ConsumersMachine(RuleBasedStateMachine):
             wait(call)
 
     @invariant()
-    def every_consumer_stands_as_in_the_model(self) -> None:
+    def every_consumer_matches_the_model(self) -> None:
         now = self.desk.time
         for key_id in KEYS:
             listed = wait(self.desk.consumers.list(key_id))
@@ -216,8 +216,8 @@ ConsumersMachine.TestCase.settings = settings(
 TestConsumersMachine = ConsumersMachine.TestCase
 
 
-def test_half_days_decide_alike_with_and_without_a_stored_use() -> None:
-    """The model knows the instant of each use; the row may lag behind by `SEEN_S`, which is less than its steps."""
+def test_half_days_have_the_same_result_with_and_without_a_stored_use() -> None:
+    """The model has the exact time of each use. The row may be up to `SEEN_S` older, which is less than a step."""
     assert SEEN_S < DAY_S / 2
 
 

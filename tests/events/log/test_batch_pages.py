@@ -1,4 +1,4 @@
-"""Pages of many readers at once equal the pages that each would get alone, on each real engine."""
+"""Pages of many readers read in one batch equal the pages that each would get alone, on each real engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def alone(tx: Tx, ask: PageQuery) -> EventPage | tuple[type, str]:
 
 
 async def test_batch_read_returns_the_same_pages_as_single_reads(desk: Desk) -> None:
-    """Method: two logs longer than the near range, one with its beginning removed; many random reads at once."""
+    """Method: two logs longer than the near range, one with its beginning removed; many random reads in one batch."""
     for _ in range(NEAR + 20):
         await desk.append(low(), alert(), revoked("key_9"), low("acc_2"))
     await drop_before(desk, 30)

@@ -58,7 +58,7 @@ async def test_positions_are_dense_per_account_in_order(desk: Desk) -> None:
     assert await desk.head("acc_9") == EMPTY
 
 
-async def test_instants_never_decrease_along_a_log(desk: Desk) -> None:
+async def test_timestamps_never_decrease_along_a_log(desk: Desk) -> None:
     for time in (EPOCH + 5, EPOCH + 3, EPOCH + 7, EPOCH):
         desk.time = time
         await desk.append(low())
@@ -124,7 +124,7 @@ async def test_events_of_an_ended_key_belong_to_the_account(desk: Desk) -> None:
     facts = [alert("run_1", key_id="key_gone"), alert("run_2"), low(), alert("run_3", key_id="key_gone")]
     await desk.store.write(lambda tx: log.append(tx, facts))
     await desk.store.write(lambda tx: log.append(tx, [low()]))
-    assert asked == [[KEY, "key_gone"]], "nobody asks where no key is named"
+    assert asked == [[KEY, "key_gone"]], "no key is looked up if no event names one"
     assert [moved.key_id for moved in desk.told] == [None, KEY, None, None, None]
     assert places(await desk.page(key_id=KEY)) == [1, 2, 3, 4, 5]
     assert places(await desk.page(key_id="key_other")) == [1, 3, 4, 5]

@@ -39,7 +39,7 @@ def ask(after: int = 0, key_id: str = KEY) -> PageQuery:
     return PageQuery(ACCOUNT, key_id, after, 10, ALL)
 
 
-async def test_concurrent_queries_are_read_at_once(quick: Desk) -> None:
+async def test_concurrent_queries_are_read_together(quick: Desk) -> None:
     await quick.append(low(), low())
     store = Counted(quick.store)
     reader, found = PageReader(store), dict[int, Any]()  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ async def sweep(desk: Desk, now: float, days: int) -> int:
 
 
 async def fill(desk: Desk, days: int, *, a_day: int = 4, account_id: str = ACCOUNT) -> None:
-    """Add events spread over days, the first at midnight, the last an instant before the next midnight."""
+    """Add events spread over days. The first is at midnight, and the last just before the next midnight."""
     for day in range(days):
         for number in range(a_day):
             desk.time = MIDNIGHT + day * DAY_S + number * (DAY_S - 1) / max(1, a_day - 1)

@@ -1,4 +1,4 @@
-"""The hub: which waiters are woken by which events, across nodes and by looking, with a simulated state and store."""
+"""The hub: which waiters are woken by which events, across nodes and by polling, with a simulated state and store."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
 
 class Wire:
-    """Carries messages to every node except, if set so, the publisher."""
+    """Carries messages to every node, or to every node except the publisher."""
 
     def __init__(self) -> None:
         self.published: list[bytes] = []
@@ -48,7 +48,7 @@ async def wait(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     return await waiter.wait(trio.current_time() + patience_s, trio.sleep_forever)
 
 
-async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
+async def wait_notified(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(waiter._deadlines.run)
         ended = await waiter.wait(trio.current_time() + patience_s)
@@ -56,7 +56,7 @@ async def wait_told(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
     return ended
 
 
-WAYS = pytest.mark.parametrize("wait", [wait, wait_told], ids=["hears its client", "is told of its client"])
+WAYS = pytest.mark.parametrize("wait", [wait, wait_notified], ids=["reads_its_client", "is_notified_of_its_client"])
 Wait = Callable[..., Awaitable[WaitEnd]]
 
 
@@ -99,11 +99,11 @@ async def test_event_that_does_not_match_sets_is_behind(wait: Wait, autojump_clo
 async def test_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) -> None:
     waiter = Hub().listen(ACCOUNT, KEY)
     assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is WaitEnd.GONE
-    assert await wait(waiter) is WaitEnd.TIME_UP, "what was heard of it may have been a word"
+    assert await wait(waiter) is WaitEnd.TIME_UP, "the received data may have been a message"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(call_later, waiter.disconnect)
-        assert await wait_told(waiter, 9) is WaitEnd.GONE
-    assert await wait_told(waiter, 9) is WaitEnd.GONE, "it does not come back"
+        assert await wait_notified(waiter, 9) is WaitEnd.GONE
+    assert await wait_notified(waiter, 9) is WaitEnd.GONE, "the waiter does not return"
 
 
 async def call_later(tell: Callable[[], None]) -> None:
@@ -112,7 +112,7 @@ async def call_later(tell: Callable[[], None]) -> None:
 
 
 @WAYS
-async def test_wait_ended_in_several_ways_at_once_ends_once(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
+async def test_wait_ended_in_several_ways_simultaneously_ends_once(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     for first in (Waiter.wake, Waiter.close, Waiter.disconnect):
         waiter = hub.listen(ACCOUNT, KEY)
@@ -162,7 +162,7 @@ async def test_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.ab
         nursery.start_soon(stop)
         assert await wait(waiter, 9) is WaitEnd.CLOSING
     assert hub.parked() == 0
-    assert await wait(hub.listen(ACCOUNT, KEY), 9) is WaitEnd.CLOSING, "nobody waits any more"
+    assert await wait(hub.listen(ACCOUNT, KEY), 9) is WaitEnd.CLOSING, "no waiter is left"
     assert len(hub) == 2
 
 
@@ -224,11 +224,11 @@ async def test_message_of_another_node_wakes_waiters(autojump_clock: trio.abc.Cl
         assert await wait(waiter) is WaitEnd.MOVED
         nursery.cancel_scope.cancel()
     assert here.appended == {"monitor.alert_fired": 2}
-    assert not there.appended, "what another node has written it counts itself"
+    assert not there.appended, "each node counts only the events that it wrote"
 
 
 @pytest.mark.parametrize("message", [LOOK_AGAIN, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
-async def test_unreadable_message_triggers_a_look(message: bytes, quick: Desk) -> None:
+async def test_unreadable_message_triggers_a_read(message: bytes, quick: Desk) -> None:
     wire = Wire()
     hub = Hub(wire)  # type: ignore[arg-type]
     waiter = hub.listen(ACCOUNT, KEY)
@@ -244,7 +244,7 @@ async def test_unreadable_message_triggers_a_look(message: bytes, quick: Desk) -
 
 
 @WAYS
-async def test_hub_looks_periodically_without_messages(wait: Wait, quick: Desk, autojump_clock: trio.abc.Clock) -> None:
+async def test_hub_polls_periodically_without_messages(wait: Wait, quick: Desk, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter, reader, other = hub.listen(ACCOUNT, KEY), hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
     waiter.expect(Filters(), behind=1)
@@ -256,7 +256,7 @@ async def test_hub_looks_periodically_without_messages(wait: Wait, quick: Desk, 
         nursery.start_soon(hub.keep_looking, quick.store)
         assert await wait(waiter, 60) is WaitEnd.MOVED
         assert trio.current_time() - began <= LOOK_EVERY_S + 0.1
-        assert await wait(reader, 60) is WaitEnd.TIME_UP, "it has read all that there is"
+        assert await wait(reader, 60) is WaitEnd.TIME_UP, "the hub has read the whole log"
         assert await wait(other, 1) is WaitEnd.TIME_UP
         nursery.cancel_scope.cancel()
 
@@ -273,12 +273,12 @@ class Reads:
 
 @asynccontextmanager
 async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterator[tuple[Waiter, list[WaitEnd]]]:
-    """A waiter that has its reads started for it, parked in a task, and how its wait has ended."""
+    """A parked waiter whose reads are started by the hub, and how its wait has ended."""
     waiter, ends = hub.listen(ACCOUNT, KEY), list[WaitEnd]()
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1, begin_read=reads.begin)
 
     async def park() -> None:
-        ends.append(await wait_told(waiter, patience_s))
+        ends.append(await wait_notified(waiter, patience_s))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(park)
@@ -291,7 +291,7 @@ async def test_event_starts_a_read_whose_result_ends_the_wait(autojump_clock: tr
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([moved(2)])
-        assert not reads.begun, "it is not for it"
+        assert not reads.begun, "the event does not match the waiter"
         hub.publish([moved(3, type="credits.low")])
         await trio.testing.wait_all_tasks_blocked()
         assert (reads.begun, ends, waiter.is_behind) == ([waiter], [], False)
@@ -311,7 +311,7 @@ async def test_event_during_a_read_ends_the_next_wait(autojump_clock: trio.abc.C
         waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
-        assert (await wait_told(waiter), waiter.found) == (WaitEnd.MOVED, None)
+        assert (await wait_notified(waiter), waiter.found) == (WaitEnd.MOVED, None)
 
 
 @pytest.mark.parametrize("end", ["time up", "close", "nothing"])
@@ -328,7 +328,7 @@ async def test_read_in_progress_is_awaited(end: str, autojump_clock: trio.abc.Cl
         waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
-        assert await wait_told(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
+        assert await wait_notified(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
 
 
 async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
@@ -343,7 +343,7 @@ async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
         waiter.deliver("a page that nobody takes any more")
 
 
-async def test_wait_cancelled_during_a_read_takes_nothing(
+async def test_wait_cancelled_during_a_read_returns_no_result(
     autojump_clock: trio.abc.Clock,
 ) -> None:
     hub, reads = Hub(), Reads()

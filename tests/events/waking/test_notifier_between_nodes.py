@@ -37,12 +37,12 @@ async def _ended(hub: Hub, filters: Filters, wait_s: float, *, tell: Callable[[]
     waiter.expect(filters, behind=6)
     async with trio.open_nursery() as nursery:
 
-        async def keep_telling() -> None:
+        async def keep_publishing() -> None:
             while True:  # the first one may be published before the other node listens
                 tell()
                 await trio.sleep(0.05)
 
-        nursery.start_soon(keep_telling)
+        nursery.start_soon(keep_publishing)
         ended = await waiter.wait(trio.current_time() + wait_s, trio.sleep_forever)
         nursery.cancel_scope.cancel()
     hub.leave(waiter)

@@ -1,4 +1,4 @@
-"""`python -m tests.hostile.neighbours`: each scenario at full size, and what the neighbour noticed.
+"""`python -m tests.hostile.neighbours`: each scenario at full size, and what the neighbor noticed.
 
 Exits with 1 if a bound does not hold, and with 2 for a name that no scenario has.
 """

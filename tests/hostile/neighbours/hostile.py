@@ -1,4 +1,4 @@
-"""The hostile account: a program that attacks a node with a bounded number of calls in flight, and counts what it got.
+"""The hostile account: a program that attacks a node with a limited number of calls in flight, and counts the results.
 
 It prepares (`Attack.prepare`), prints `{"ready": true}`, begins on SIGUSR1, ends on SIGTERM, and prints its `Tally`.
 """
@@ -18,13 +18,13 @@ import httpx
 import orjson
 import trio
 
-from tests.processes.children import give_way
+from tests.processes.children import lower_priority
 
 NICENESS = 5
 """A real attacker runs on another machine, so this one takes less of the node's CPU time."""
 PATIENCE_S = 90.0
 BACK_OFF_S = 0.05
-"""The pause after a refusal, so that this program does not measure its own speed."""
+"""The pause after a refusal. Without it, the number of refusals would only measure this program's speed."""
 _CREDITS = re.compile(rb'"credits_used":(\d+),"credits_remaining"')
 _READ = 65_536
 
@@ -37,17 +37,17 @@ class Tally:
     charged_calls: int = 0
     credits_used: int = 0
     refunded_calls: int = 0
-    """Calls that failed after the node had worked for them: 404, and 5xx except 503."""
+    """Calls that failed after the node had done work for them: 404, and 5xx except 503."""
     refused_calls: int = 0
     """Calls that were refused for free before any work: other 4xx, and 503."""
     free_calls: int = 0
     """Calls that were answered for free, such as cache hits and free reads."""
     left_calls: int = 0
-    """Calls that this account disconnected from."""
+    """Calls that this account aborted by disconnecting."""
     cut_calls: int = 0
     """Calls in progress at the end."""
     in_flight_s: dict[str, float] = field(default_factory=dict)
-    """Seconds of calls in flight, by the same kinds: the share of the node's work for each kind."""
+    """Seconds of calls in flight, by the same kinds: they divide the node's work between the kinds."""
 
     def add(self, status: int, credits_used: int, took_s: float) -> None:
         """Count an answered call."""
@@ -104,7 +104,7 @@ class Hostile:
         return None
 
     async def _answer(self, target: str, method: str, body: Any) -> httpx.Response:
-        """Receive a complete answer. A long body is kept without its middle."""
+        """Receive a complete answer. The middle of a long body is discarded."""
         async with self.client.stream(method, f"/v1/{target}", json=body) as answer:
             head, tail = b"", b""
             async for piece in answer.aiter_raw():
@@ -161,7 +161,7 @@ async def _lane(hostile: Hostile, step: Any, lane: int) -> None:
 
 def main() -> None:
     """Run the program. Its arguments are the scenario's name, the node's address and a key."""
-    give_way(os.getpid(), NICENESS)
+    lower_priority(os.getpid(), NICENESS)
     name, url, key = sys.argv[1:4]
     tally = trio.run(attack, name, url, key)
     print(orjson.dumps(tally).decode(), flush=True)

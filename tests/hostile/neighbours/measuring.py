@@ -16,7 +16,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that this share of the values does not exceed; 0.0 if there is none."""
+    """Return the smallest value that this share of the values does not exceed, or 0.0 if there are none."""
     ordered = sorted(values)
     return ordered[max(0, -int(-len(ordered) * share // 1) - 1)] if ordered else 0.0
 
@@ -28,11 +28,11 @@ class Usage:
     own_mb: float = 0.0
     children_mb: float = 0.0
     cpu_s: float = 0.0
-    """Includes processes that have ended and were waited for."""
+    """Includes ended processes whose exit was collected."""
 
 
 def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
-    """Return the usage of each process by its id; a process that has ended uses nothing."""
+    """Return the usage of each process by its id. The usage of an ended process is zero."""
     stats = dict(filter(None, map(_stat_of, _all_pids())))
     children = defaultdict(list)
     for pid, (parent, _) in stats.items():
@@ -49,7 +49,7 @@ def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
 
 
 def memory_mb(pid: int) -> float:
-    """Return the current memory that a process uses alone or shares without a file; 0.0 if it has ended."""
+    """Return the memory that a process uses alone, or shares without a file; 0.0 if it has ended."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) / 1024
@@ -89,7 +89,7 @@ class Watch:
         return self._cpu_s - self._began_cpu_s
 
     def sample(self) -> None:
-        """Sample once. A process named `node` is counted apart from its workers."""
+        """Take one sample. A process named `node` is counted separately from its workers."""
         found = usage_of(list(self.pids.values()))
         for name, pid in self.pids.items():
             usage = found[pid]

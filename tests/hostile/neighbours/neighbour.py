@@ -1,6 +1,6 @@
-"""The other account: calls of several kinds at a steady pace, and how long each took.
+"""The other account: calls of several kinds at a steady rate, and how long each took.
 
-The pace is open: a call begins at its time whether or not earlier ones have ended, like with many users. A node that
+The load is open: a call begins at its time whether or not earlier ones have ended, as with many users. A node that
 stalls for a while therefore delays all calls of that time. At most `IN_FLIGHT_MAX` calls of a kind are in progress;
 further ones are not made and count as skipped.
 """
@@ -28,9 +28,9 @@ class Kind:
     target: str
     every_s: float
     floor_s: float
-    """A p95 alone below this counts as this value, because smaller ones are noise."""
+    """The p95 without an attack counts as at least this much, because smaller values are noise."""
     most_s: float
-    """The p95 may not exceed this, whatever it is alone."""
+    """The p95 must not exceed this, whatever it is without an attack."""
     small_s: float
     """In the gate, where runs are short and the machine is busy, a median up to this value always passes."""
 
@@ -98,7 +98,7 @@ class Neighbour:
                     nursery.start_soon(one, kind)
 
     async def work(self, seconds: float, grace_s: float) -> dict[str, Record]:
-        """Make calls for this time, wait for the last of them for up to `grace_s`, and return the records by kind.
+        """Make calls for this time, and wait up to `grace_s` for the last of them. Return the records by kind.
 
         A call that has not ended then counts as `unanswered`, with the time that it has waited.
         """
@@ -107,7 +107,7 @@ class Neighbour:
             scope.deadline = trio.current_time() + seconds + grace_s
             async with trio.open_nursery() as nursery:
                 for at, kind in enumerate(self.kinds):
-                    first_s = kind.every_s * at / len(self.kinds)  # so that they do not all start together
+                    first_s = kind.every_s * at / len(self.kinds)  # staggered, so that they do not all start together
                     nursery.start_soon(self._pace, kind, records[kind.name], first_s, seconds)
         return records
 
@@ -134,7 +134,7 @@ class Neighbour:
                     record.statuses["skipped"] += 1
 
     async def _call(self, kind: Kind) -> str:
-        """Make a call. Return the status of its answer, or why it has none."""
+        """Make a call. Return the status of its answer, or the reason why there is none."""
         self._number += 1
         try:
             answer = await self.client.get(f"/v1/{kind.target.format(n=self._number)}")

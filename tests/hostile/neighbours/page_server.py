@@ -1,8 +1,8 @@
-"""The sites that both accounts read, in a program of its own, so that it delays no measurement.
+"""The sites that both accounts read, in a separate program, so that they do not delay the measurement.
 
 A node sends each request for `https://HOST/PATH` to `/HOST/PATH` here (`upstreams.egress`). On hosts below
-`example.com` the first segment of PATH selects a page of `pages.PAGES`; the rest only makes the address new. `HOSTS`
-has the hosts of real platforms. Everything else is a 404, such as a robots file.
+`example.com`, the first segment of PATH selects a page of `pages.PAGES`, and the rest only makes the URL new. `HOSTS`
+has the hosts of real platforms. Everything else, such as a robots file, is a 404.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import orjson
 MB = 1024 * 1024
 HTML = "text/html; charset=utf-8"
 NUMBER = b"0000000000000000"
-"""A placeholder in the pages named in `NUMBERED`, replaced by the end of the address so that links differ by page."""
+"""A placeholder in the pages of `NUMBERED`. It is replaced by the end of the URL, so that each page has other links."""
 WORDS = "Some words of a page that has many of them, and a link to another one, as every page of the web has. "
 
 
@@ -25,18 +25,18 @@ def small() -> bytes:
 
 
 def siblings() -> bytes:
-    """A harmless page of 2,000 paragraphs, like a long discussion: sibling selectors compare each with all others."""
+    """A harmless page of 2,000 paragraphs, like a long discussion. Sibling selectors compare each with all others."""
     return html("".join(f'<p class="a{at % 7}">Line {at} of a long discussion.</p>' for at in range(2_000)))
 
 
 def heavy(mb: int = 2) -> bytes:
-    """Return an honest page of this many MB, like the text of a book or the log of a build."""
+    """Return a legitimate page of this many MB, like the text of a book or the log of a build."""
     part = f"<p>{WORDS}<a href='/x'>A link</a></p>"
     return html(part * (mb * MB // len(part)))
 
 
 def huge() -> bytes:
-    """An honest page of 9 MB: nearly the maximum length."""
+    """A legitimate page of 9 MB: nearly the maximum length."""
     return heavy(9)
 
 
@@ -61,7 +61,7 @@ def links() -> bytes:
 
 
 def dense() -> bytes:
-    """8,300 table rows in 33 KB, with a far higher cost per byte than other pages: they mislead a forecast by size."""
+    """8,300 table rows in 33 KB. They cost far more per byte than other pages, and so mislead a forecast by size."""
     return html(f"<table>{'<tr>' * 8_300}<td>Text</table>")
 
 
@@ -133,7 +133,7 @@ def few_repositories() -> bytes:
 
 
 def stories() -> bytes:
-    """A page of a search with 50 long posts, 6 MB: each row of a discover run on it is 120 KB."""
+    """A page of a search with 50 long posts, 6 MB; each of its rows in a discover run has 120 KB."""
     text = WORDS * (120_000 // len(WORDS))
     hits = [{"objectID": f"{NUMBER.decode()}{at:02}", "title": f"A story {at}", "story_text": text} for at in range(50)]
     return orjson.dumps({"hits": hits, "nbPages": 20, "nbHits": 1_000})

@@ -1,4 +1,4 @@
-"""Small runs of the scenarios, one per point; at full size with `python -m tests.hostile.neighbours`."""
+"""Small runs of the scenarios, one per item; `python -m tests.hostile.neighbours` runs them at full size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ A starved neighbour gets 503 after 24 s, so the grace is longer and the bound (`
 
 
 @pytest.mark.parametrize("name", GATE)
-async def test_neighbour_is_served_during_an_attack(name: str, tmp_path: Path, commands: Commands) -> None:
+async def test_neighbor_is_served_during_an_attack(name: str, tmp_path: Path, commands: Commands) -> None:
     scenario = SCENARIOS[name]
     with trio.fail_after(240):
         length = RENDERINGS if scenario.has_browser else SHORT

@@ -62,7 +62,7 @@ def test_absolute_bound_applies_to_a_slow_baseline() -> None:
     assert len(flaws(SCENARIO, slow, FULL)) == 1
 
 
-def test_refusal_of_the_neighbour_fails_at_any_speed() -> None:
+def test_refusal_of_the_neighbor_fails_at_any_speed() -> None:
     beside = phase()
     beside.records["web read"].add("503", 0.001)
     (flaw,) = flaws(SCENARIO, figures(beside), SMALL)

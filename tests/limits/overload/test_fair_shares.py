@@ -37,7 +37,7 @@ def test_admitted_requests_are_forgotten_as_the_window_slides() -> None:
     admit(two, b"a", 10)
     two.turn(WINDOW_S)
     admit(two, b"b", 8)
-    assert not two.is_below(two.of(b"a")), "the window before counts whole as the next one begins"
+    assert not two.is_below(two.of(b"a")), "the previous window counts fully when the next one begins"
     two.turn(1.5 * WINDOW_S)
     assert two.is_below(two.of(b"a"))
     two.turn(2 * WINDOW_S)

@@ -44,9 +44,9 @@ def test_flooded_node_does_most_of_its_work_without_long_waits(times: float, sha
     assert len(steady_state.served) > share * CAPACITY * (FLOOD_S - 1.0)
     assert percentile(steady_state.served, 0.99) < 0.25
     assert percentile(steady_state.refused, 0.99) < 0.1
-    assert loop.busy_max < CAPACITY  # only the queue from before shedding began
+    assert loop.busy_max < CAPACITY  # only the queue from before shedding started
     seconds = [ended.between(n / 4, (n + 1) / 4) for n in range(4, int(FLOOD_S * 4) - 1)]
-    assert min(len(each.served) for each in seconds) > share * CAPACITY / 8, "it must not swing to nothing"
+    assert min(len(each.served) for each in seconds) > share * CAPACITY / 8, "throughput must not drop to zero"
 
 
 def test_requests_waiting_upstream_are_not_a_queue() -> None:
@@ -89,9 +89,9 @@ def test_quiet_key_is_served_without_delay_during_a_flood(times: float) -> None:
 def test_flooding_keys_get_equal_shares() -> None:
     _, ended = served_by(flood(2.0), flood(0.7, key=b"busy"), flood(0.25, key=b"late"))
     steady_state = ended.between(1.0, FLOOD_S)
-    assert steady_state.of(b"late").served_share > 0.9, "it asks for no more than a third, and gets it"
+    assert steady_state.of(b"late").served_share > 0.9, "a key that requests less than a third gets all of it"
     part = len(steady_state.of(b"busy").served) / len(steady_state.served)
-    assert part > 0.28, "about a third, though another asks for three times as much"
+    assert part > 0.28, "about a third, although another key requests three times as much"
 
 
 def test_invented_key_names_are_one_stranger() -> None:
@@ -105,7 +105,7 @@ def test_invented_key_names_are_one_stranger() -> None:
 
 
 def test_burst_and_stall_are_not_overload() -> None:
-    """Method: 300 requests at once every second, which take 75 ms; and a loop that stalls without work."""
+    """Method: bursts of 300 requests every second, which take 75 ms, and a loop that stalls without work."""
     _, ended = served_by(lambda _rng: [Arrival(float(n // 300), b"flood") for n in range(900)])
     assert ended.refused == []
     shedder = LoadShedder(KEYS.__contains__)

@@ -1,4 +1,4 @@
-"""The App Store's recordings as cases, and bodies by hand of what none of them has: search, lookup and charts."""
+"""The App Store's recordings as cases, with handmade bodies for search, lookup and charts, which have no recording."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _FEED = f"{_HOST}/us/rss/customerreviews"
 
 
 def number(path: str) -> Any:
-    """A number that may be written as text; one below zero stands for nothing."""
+    """Parse a number that may be written as text; a negative number means null."""
     return lambda row: None if at(row, path) is None or float(at(row, path)) < 0 else float(at(row, path))
 
 
 def is_free(path: str) -> Any:
-    """Whether a price is nought."""
+    """Return whether a price is zero."""
     return lambda row: None if number(path)(row) is None else number(path)(row) == 0
 
 
@@ -81,7 +81,7 @@ REVIEWER = table(
 
 
 def reviews(app_id: str) -> Any:
-    """The table of an app's reviews."""
+    """The field table of an app's reviews."""
     read = table(
         review,
         id=ident("id.label"),
@@ -157,7 +157,7 @@ REVIEW: Json = {
     "im:voteCount": {"label": "4"},
 }
 LAST: Json = {"attributes": {"rel": "last", "href": f"https://{_FEED}/page=3/id=4711/sortby=mostrecent/xml"}}
-"""Bodies made by hand."""
+"""Handmade bodies."""
 
 
 def feed(*entries: Json) -> Json:

@@ -1,1 +1,1 @@
-"""Bluesky over its recorded answers, over bodies made by hand, and over its stand-in."""
+"""Bluesky over its recorded answers, over handmade bodies, and over its stand-in."""

@@ -1,8 +1,8 @@
-"""Bluesky's recordings as cases; what is expected is written from the table of fields, not with the platform's code.
+"""Bluesky's recordings as cases. The expected records come from a table of fields, not from the platform's code.
 
-These belong to no endpoint: `lexicons/*` (what the interface may say), `_errors_reference.json`, `did_doc.json`,
+These belong to no endpoint: `lexicons/*` (the interface's schemas), `_errors_reference.json`, `did_doc.json`,
 `getRecord_post.json` (a post without its author and counts) and `getRepostedBy.json`. The rows of
-`getProfiles__six.json` and `getQuotes.json` are read in the tests beside this file.
+`getProfiles__six.json` and `getQuotes.json` are read in the tests in this folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RESOLVED = {f"{_APPVIEW}/com.atproto.identity.resolveHandle": "resolveHandle.js
 
 
 def at(value: Any, path: str) -> Any:
-    """The value at a dotted path, or None."""
+    """Return the value at a dotted path, or None."""
     for step in path.split("."):
         if isinstance(value, list):
             value = value[int(step)] if int(step) < len(value) else None
@@ -30,7 +30,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def utc(told: str | None) -> str | None:
-    """A recorded time as we write it: Z, and milliseconds only where there are some."""
+    """Return a recorded time in our format: with Z, and with milliseconds only if there are any."""
     if told is None:
         return None
     seconds, fraction = re.fullmatch(r"([^.]+?)(?:\.(\d+))?(?:Z|\+00:00)", told).groups()
@@ -38,7 +38,7 @@ def utc(told: str | None) -> str | None:
 
 
 def key_of(uri: str | None) -> str | None:
-    """The last part of a URI."""
+    """Return the last part of a URI."""
     return None if uri is None else uri.split("/")[-1]
 
 
@@ -55,7 +55,7 @@ def _account(actor: Json) -> Json:
 
 
 def author(actor: Json) -> Json:
-    """The table's Author."""
+    """Return the Author that the table defines."""
     return _account(actor) | {
         "bio": at(actor, "description"),
         "followers": at(actor, "followersCount"),
@@ -84,7 +84,7 @@ def _is_pinned(reason: Json | None) -> bool | None:
 
 
 def post(view: Json, reason: Json | None = None) -> Json:
-    """The table's Post."""
+    """Return the Post that the table defines."""
     address = f"https://bsky.app/profile/{view['author']['handle']}/post/{key_of(view['uri'])}"
     langs = at(view, "record.langs")
     counts = [view[name] for name in ("repostCount", "quoteCount") if name in view]
@@ -120,7 +120,7 @@ def post(view: Json, reason: Json | None = None) -> Json:
 
 
 def comment(node: Json, parent_id: str, post_id: str) -> Json:
-    """The table's Comment, with the nodes below it; of one that is gone only the URI is left."""
+    """Return the Comment that the table defines, with its replies. A deleted comment has only its URI."""
     if "post" not in node:
         return {
             "id": key_of(node["uri"]),
@@ -151,7 +151,7 @@ def comment(node: Json, parent_id: str, post_id: str) -> Json:
 
 
 def comments(thread: Json) -> list[Json]:
-    """The rows of a thread."""
+    """Return the rows of a thread."""
     root = key_of(thread["post"]["uri"])
     return [comment(reply, root, root) for reply in thread["replies"]]
 
@@ -197,7 +197,7 @@ _ACTOR: Json = {
 }
 _COUNTS = ("followersCount", "followsCount", "postsCount", "website")
 _LISTED_ACTOR = {name: value for name, value in _ACTOR.items() if name not in _COUNTS}
-"""An account as lists tell it."""
+"""Return an account as lists contain it."""
 _IMAGES = {"images": [{"thumb": "https://cdn.example.com/1-small", "fullsize": "https://cdn.example.com/1"}]}
 _VIDEO = {"playlist": "https://cdn.example.com/1.m3u8", "thumbnail": "https://cdn.example.com/1.jpg"}
 _CARD = {"external": {"uri": "https://example.com/1", "thumb": "https://cdn.example.com/1-card"}}

@@ -49,7 +49,7 @@ def _post(view: Json) -> Json:
 
 
 def _calls_of(resource: str, *answers: Answer, **params: str | int) -> list[Call]:
-    """The calls that a read makes, answered in turn."""
+    """Return the calls that a read makes, given these answers in order."""
     calls: list[Call] = []
     waiting = iter(answers)
 
@@ -94,7 +94,7 @@ def test_recorded_quote_with_images_has_the_images() -> None:
 
 
 def test_recorded_link_card_has_link_and_image() -> None:
-    """The recording wraps a thread node in a supplier's format; the content is Bluesky's."""
+    """The recording contains the thread node in a supplier's format; the content is Bluesky's."""
     node = recorded("bluesky", "public_post_thread__2025.json").body
     found = _post(node["post"])
     assert found == cases.post(node["post"])
@@ -104,7 +104,7 @@ def test_recorded_link_card_has_link_and_image() -> None:
 
 
 def test_recorded_quotes_are_read_like_search_results() -> None:
-    """Search needs an account, so it is not recorded; its rows are the same as in getQuotes."""
+    """Search needs an account, so it is not recorded. Its rows have the same format as those of getQuotes."""
     body = recorded("bluesky", "getQuotes.json").body
 
     def answer(host_and_path: str, _call: Call) -> Answer:
@@ -233,7 +233,7 @@ def test_deleted_or_blocked_replies_are_tombstones() -> None:
 
 
 def test_unnamed_reply_is_not_a_tombstone() -> None:
-    """A post that is not even named cannot be reported as deleted."""
+    """A post without even an id cannot be reported as deleted."""
     kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
     replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
@@ -479,7 +479,7 @@ def test_throttling_waits_for_the_reset(headers: dict[str, str], wait_s: float |
         ({"ratelimit_remaining": "0", "ratelimit_reset": "soon", "date": _NEW_YEAR}, None),
     ],
 )
-def test_exhausted_quota_in_a_good_answer_pauses_the_source(headers: dict[str, str], backoff: Backoff | None) -> None:
+def test_exhausted_quota_in_a_success_pauses_the_source(headers: dict[str, str], backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told({"did": "did:plc:ada"}, **headers)) == backoff
 
 

@@ -1,10 +1,10 @@
-"""Discourse's recordings as cases, against a table of the fields.
+"""Discourse's recordings as cases, compared with a table of the fields.
 
-These belong to no endpoint: `api_gem_groups.json`, `api_gem_user_badges.json` (no archetype holds groups and badges),
-`api_gem_search.json` (a form that forums no longer answer in), `post.json` (a post by itself, read as a row in
+These belong to no endpoint: `api_gem_groups.json`, `api_gem_user_badges.json` (no archetype contains groups and
+badges), `api_gem_search.json` (a format that forums no longer use), `post.json` (a single post, read as a row in
 `test_traps.py`) and `topic_rss__2144.json` (a feed). The portions of posts, `topic_posts__*.json`, are answers to the
-second call of `post/comments` and come in `test_traps.py` with topics made of their numbers; so do the posts of
-`topic__1148.json`, whose own list of numbers was made up by its source.
+second call of `post/comments`. `test_traps.py` uses them with topics that are built from their numbers. The same
+applies to the posts of `topic__1148.json`, whose list of numbers was invented by its source.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SITE = f"https://{HOST}"
 
 
 def text(*paths: str) -> Any:
-    """The text of HTML, of the first member that has some."""
+    """Return the text of HTML, from the first of these members that has any."""
     return lambda row: plain(next((found for path in paths if (found := at(row, path))), None))
 
 
 def absolute(path: str) -> Any:
-    """An address that may be a path of the forum."""
+    """Return a URL that may be given as a path on the forum."""
 
     def read(row: Json) -> str | None:
         found = at(row, path)
@@ -81,7 +81,7 @@ ONE_TOPIC = table(
 
 
 def topics(body: Json) -> list[Json]:
-    """The topics of a list, with their authors from beside it."""
+    """Return the topics of a list. Their authors are in a separate list."""
     users = {user["id"]: BYLINE(user) for user in body.get("users", ())}
 
     def began(row: Json) -> Json:
@@ -154,7 +154,7 @@ CATEGORY = table(
 
 
 def replies(limit: int) -> Any:
-    """The posts of a topic behind the first one."""
+    """Return the posts of a topic after the first one."""
 
     def read(topic: Json, *portions: Json) -> list[Json]:
         posts = {one["id"]: one for body in (topic, *portions) for one in body["post_stream"]["posts"]}
@@ -228,7 +228,7 @@ _USER: Json = {
 
 
 def found_posts(body: Json) -> list[Json]:
-    """The posts of a search, whose topics stand beside them."""
+    """Return the posts of a search. Their topics are in a separate list."""
     slugs = {one["id"]: one["slug"] for one in body["topics"]}
     read = table(
         comment,
@@ -264,7 +264,7 @@ def _case(resource: str, path: str, body: Any, read: Any, *, has_more: bool | No
 
 
 def rows(path: str, read: Any) -> Any:
-    """The rows of a list."""
+    """Return the rows of a list."""
     return lambda body: [read(row) for row in at(body, path)]
 
 

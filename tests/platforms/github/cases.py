@@ -1,7 +1,8 @@
-"""GitHub's recordings that belong to an endpoint, and what the field tables say that must come out of them.
+"""GitHub's recordings that belong to an endpoint, and the records that the field tables expect from them.
 
-These belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*` (who and what an
-account names), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`, `repo_tags__*` and `rate_limit.json`.
+These belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*` (accounts and
+repositories that an account lists), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`, `repo_tags__*` and
+`rate_limit.json`.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ RELEASE = {
 
 
 def at(body: Any, path: str) -> Any:
-    """The value at a dotted path; None where the path ends early or leads to an empty text."""
+    """Return the value at a dotted path; None if the path ends early or leads to an empty text."""
     found = reduce(lambda inner, name: inner.get(name) if isinstance(inner, dict) else None, path.split("."), body)
     return None if found == "" else found
 
 
 def by(table: dict[str, str], body: Any) -> Record:
-    """A record as its table says."""
+    """Return a record as its table defines it."""
     return {field: at(body, path) for field, path in table.items()}
 
 

@@ -27,7 +27,7 @@ def test_recorded_exchange_matches_its_field_table(case: Case) -> None:
     check(PLATFORM, case)
 
 
-# What is asked
+# Requests
 
 
 def test_list_uses_githubs_page_and_size_parameters() -> None:
@@ -52,7 +52,7 @@ def test_github_cursor_replaces_the_page_number() -> None:
         "https://github.com/example/project/issues/7",
     ],
 )
-def test_repository_is_known_by_any_of_its_urls(url: str) -> None:
+def test_repository_is_identified_by_any_of_its_urls(url: str) -> None:
     [(address, _)] = calls_of("repo", {"url": url}, {"id": 1})
     assert address == "api.github.com/repos/example/project"
 
@@ -113,7 +113,7 @@ def test_searches_use_the_source_with_their_own_quota() -> None:
     assert call.query["q"] == "repo:example/project is:issue is:open"
 
 
-# What comes back
+# Answers
 
 
 def test_next_page_is_found_after_a_comma_in_the_link_header() -> None:
@@ -261,7 +261,7 @@ def test_unexpected_body_is_an_upstream_failure(resource: str, params: Mapping[s
         drive(PLATFORM, resource, params, always(body))
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_throttling_is_detected_by_headers_or_words(
         ({"x_ratelimit_remaining": "0", **RESET, "x_ratelimit_reset": "soon"}, None),
     ],
 )
-def test_exhausted_quota_in_a_good_answer_pauses_the_source(headers: dict[str, str], backoff: Backoff | None) -> None:
+def test_exhausted_quota_in_a_success_pauses_the_source(headers: dict[str, str], backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told({"login": "ada"}, **headers)) == backoff
 
 

@@ -73,7 +73,7 @@ def test_readme_preference_matches_github() -> None:
         (files(README_md=told({"a": 1})), "documented structure"),
         (always("slow down", 429), "throttled"),
     ],
-    ids=["none", "perhaps another", "a link", "a document", "throttled"],
+    ids=["none", "maybe_other_name", "link", "document", "throttled"],
 )
 def test_missing_readme_file_is_a_failure(upstream: Upstream, problem: str) -> None:
     with pytest.raises(UpstreamFailed, match=problem):

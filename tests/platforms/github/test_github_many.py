@@ -1,4 +1,4 @@
-"""GitHub's GraphQL for many accounts or issues at once, which batches use if the operator has a token."""
+"""GitHub's GraphQL for many accounts or issues in one call; batches use it if the operator has a token."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_many_accounts_use_one_query_and_missing_ones_are_not_found(tmp_pa
 
 
 async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
-    """Goal: GraphQL reports a moved issue as missing; only REST leads to its new place."""
+    """Goal: GraphQL reports a moved issue as missing; only REST leads to its new location."""
 
     def script(asked: str) -> Told | None:
         if asked.endswith("/graphql"):

@@ -15,7 +15,7 @@ from upstreams.platforms.github import PLATFORM
 
 
 def partly(*working: str) -> Upstream:
-    """The stand-in, in which only calls whose path ends like one of `working` succeed."""
+    """The stand-in, except that only calls whose path ends like one of `working` succeed."""
     sandbox = from_sandbox()
 
     def upstream(host_and_path: str, call: Call) -> Answer:

@@ -1,4 +1,4 @@
-"""GitLab's recordings as cases, and bodies by hand of what none of them has.
+"""GitLab's recordings as cases, and handmade bodies for what no recording contains.
 
 These belong to no endpoint: `branches.json`, `tree.json`, `group.json`, `release.json` and `recorded_award_emoji.json`.
 """
@@ -16,7 +16,7 @@ _API = "gitlab.com/api/v4"
 
 
 def words(row: Json) -> str:
-    """The title and the text of an issue."""
+    """Return the title and the text of an issue."""
     return "\n\n".join(filter(None, (row["title"], row["description"])))
 
 
@@ -111,7 +111,7 @@ RELEASE = table(
 
 
 def people(*bodies: Any) -> list[Json]:
-    """The notes that no system wrote."""
+    """Return the notes that were not written by the system."""
     return [NOTE(row) for row in bodies[-1] if not row.get("system")]
 
 
@@ -187,7 +187,7 @@ MADE: Json = {
     "created_at": "2025-01-30T12:00:00Z",
     "upcoming_release": False,
 }
-"""Bodies made by hand."""
+"""Handmade bodies."""
 _LOGIN = {"handle": "ada", "host": "gitlab.com"}
 _PROJECT = {"repo": "ada/tools", "host": "gitlab.com"}
 _TICKET = {"issue": "ada/tools#7", "host": "gitlab.com"}
@@ -196,12 +196,12 @@ _DIASPORA = {"repo": "diaspora/diaspora"}
 
 
 def case(name: str, resource: str, params: Json, path: str, answer: Any, expected: Any, **more: Any) -> Case:
-    """A case of one call."""
+    """Return a case with one call."""
     return Case(name, resource, params, {f"{_API}/{path}": answer}, expected, **more)
 
 
 def by_hand(resource: str, body: Json, read: Any) -> Case:
-    """A list of a project with one row made by hand."""
+    """Return a list of a project with one handmade row."""
     path = f"projects/ada/tools/{resource.partition('/')[2].replace('-', '_')}"
     return case(f"{resource} by hand", resource, _PROJECT, path, [body], rows("", read))
 

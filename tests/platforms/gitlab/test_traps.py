@@ -1,4 +1,4 @@
-"""Peculiarities of GitLab: URLs that name the host, two ways of paging, system notes, restricted accounts."""
+"""Peculiarities of GitLab: URLs that name the host, two kinds of paging, system notes, restricted accounts."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_next_page_header_is_empty_on_the_last_page(header: str, following: Any)
     [(499, 100, {"p": 500}), (500, 100, None), (1665, 30, {"p": 1666}), (1666, 30, None)],
 )
 def test_list_ends_at_the_maximum_offset(number: int, limit: int, following: Any) -> None:
-    """GitLab still names a next page, and refuses it with a 405."""
+    """GitLab still returns a link to the next page, but refuses that page with a 405."""
     projects = told([TOOLS], x_next_page=str(number + 1))
     found = page("search", {"query": "x", "limit": limit}, by_path([], projects=projects), cursor={"p": number})
     assert found.next == following

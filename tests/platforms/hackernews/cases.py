@@ -1,6 +1,6 @@
-"""Hacker News' recordings as cases; what is expected is written from the table of fields, not the platform's code.
+"""Hacker News' recordings as cases. The expected records come from a table of fields, not from the platform's code.
 
-Firebase's recordings are single items and users: no list of them is recorded, so the tests beside this file list them.
+Firebase's recordings are single items and users, and no list is recorded, so the tests in this folder build the lists.
 `firebase_maxitem.json`, the last item's number, belongs to no endpoint.
 """
 
@@ -20,17 +20,17 @@ _API = "hn.algolia.com/api/v1"
 
 
 def first(item: Json, *names: str) -> Any:
-    """The value under the first of the names that holds more than nothing."""
+    """Return the value of the first of these members that is not empty."""
     return next((item[name] for name in names if item.get(name) not in (None, "")), None)
 
 
 def seconds(told: str | int | None) -> str | None:
-    """A recorded time to the second, as all of these are."""
+    """Return a recorded time, to the second, like all times here."""
     return told[:19] + "Z" if isinstance(told, str) else None
 
 
 def byline(name: str | None) -> Json | None:
-    """The author of something: names are all there is."""
+    """Return the author of an item, of whom only the name is known."""
     if name is None:
         return None
     return {
@@ -44,7 +44,7 @@ def byline(name: str | None) -> Json | None:
 
 
 def post(item: Json) -> Json:
-    """The table's Post, from a hit or an item."""
+    """Return the Post that the table defines, from a hit or an item."""
     item_id = str(first(item, "objectID", "id"))
     title, words = first(item, "title"), plain(first(item, "story_text", "comment_text", "text"))
     parent, story = first(item, "parent_id", "parent"), first(item, "story_id")
@@ -79,7 +79,7 @@ def post(item: Json) -> Json:
 
 
 def author(user: Json) -> Json:
-    """The table's Author."""
+    """Return the Author that the table defines."""
     name = user.get("username") or user["id"]
     return {
         "id": name,
@@ -102,7 +102,7 @@ def author(user: Json) -> Json:
 
 
 def comment(item: Json) -> Json:
-    """The table's Comment, from an item that has its author and words."""
+    """Return the Comment that the table defines, from an item with an author and a text."""
     item_id, story = str(item["id"]), first(item, "story_id")
     made = first(item, "created_at")
     return {

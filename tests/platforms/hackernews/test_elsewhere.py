@@ -1,4 +1,4 @@
-"""Hacker News from its other sources: items and threads of Firebase, newest stories of Algolia."""
+"""Hacker News from its other sources: items and threads from Firebase, newest stories from Algolia."""
 
 from __future__ import annotations
 

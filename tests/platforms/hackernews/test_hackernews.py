@@ -56,7 +56,7 @@ def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page
 
 
 def by_path(bodies: Mapping[str, Any]) -> Upstream:
-    """An upstream that answers a call by the end of its path; other paths are a server error."""
+    """An upstream that answers a call according to the end of its path; other paths are server errors."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         found = next((end for end in bodies if host_and_path.endswith(end)), None)
@@ -66,7 +66,7 @@ def by_path(bodies: Mapping[str, Any]) -> Upstream:
 
 
 def calls_of(resource: str, params: Params, upstream: Upstream, **more: Any) -> list[tuple[str, Call]]:
-    """The calls that a read makes, by host and path."""
+    """Return the calls that a read makes, by host and path."""
     made: list[tuple[str, Call]] = []
 
     def noting(host_and_path: str, call: Call) -> Answer:
@@ -324,7 +324,7 @@ def test_thread_is_read_to_100_levels_with_a_warning(levels: int, warned: bool) 
         node = _thread(number, node)
     found = page("story/comments", {"id": "7"}, always({"id": 7, "type": "story", "children": [node]}))
     assert found.warnings == (("replies below level 100 are left out",) if warned else ())
-    assert orjson.dumps(found.records).count(b'"id"') // 2 == min(levels, 100)  # each has one, and its author another
+    assert orjson.dumps(found.records).count(b'"id"') // 2 == min(levels, 100)  # an item and an author per level
 
 
 # The front pages
@@ -373,7 +373,7 @@ def test_shortened_list_ends_early() -> None:
     assert page("top", {}, by_path({"/topstories.json": []})) == Page([])
 
 
-# What is not told, and what cannot be read
+# Missing and unreadable values
 
 
 def test_missing_values_are_null_and_not_zero() -> None:
@@ -485,7 +485,7 @@ def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
 def test_sandbox_story_is_the_same_in_every_call() -> None:
     for found in [*page("search", {"query": "x"}, from_sandbox()).records, *page("top", {}, from_sandbox()).records]:
         story = record("story", {"id": found["id"]}, from_sandbox())
-        text = found["content"]["text"].replace("x: ", "", 1)  # what a search finds has the words of the query
+        text = found["content"]["text"].replace("x: ", "", 1)  # a search result contains the words of the query
         assert (story["content"], story["author"], story["published_at"]) == (
             {**found["content"], "text": text},
             found["author"],

@@ -27,7 +27,7 @@ def test_recorded_community_matches_the_table() -> None:
 
 
 def calls_of(resource: str, *answers: Answer, cursor: Any = None, **params: Any) -> tuple[list[str], Any]:
-    """Return the places and queries of a read's calls, answered in turn, and its result."""
+    """Return the hosts, paths and queries of a read's calls, which are answered in order, and its result."""
     calls: list[str] = []
     waiting = iter(answers)
 

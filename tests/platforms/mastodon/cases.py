@@ -1,9 +1,9 @@
-"""Mastodon's recordings as cases, against a table of the fields.
+"""Mastodon's recordings as cases, compared with a table of the fields.
 
 These belong to no endpoint: `doc_accounts_multi.json` (several accounts by number), `directory.json`,
 `account_search__admin.json` and `timeline_public_anonymous.json` (lists that are not offered), `status_history.json`,
 `doc_status_card.json` and `instance_v2__mastodon_social.json` (for which there is no archetype), and
-`home_timeline_401.json`. The accounts and statuses among them are read as rows all the same (`ROWS`).
+`home_timeline_401.json`. The accounts and statuses in them are still read as rows (`ROWS`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TAG = "fgiztsshwiaqqiztpmmjbtvmescsculuvmgjgopwoeidbcrixp"
 
 
 def text(path: str) -> Any:
-    """The text of HTML."""
+    """Return the text of HTML."""
     return lambda row: plain(at(row, path))
 
 
@@ -99,7 +99,7 @@ LINK = table(
 
 
 def hashtags(path: str) -> Any:
-    """The ranking of the tags at a path."""
+    """Return the ranked tags at a path."""
 
     def read(body: Any) -> Json:
         uses = [[int(day["uses"]) for day in tag["history"]] for tag in at(body, path)]
@@ -303,4 +303,4 @@ ROWS = (
     ("account_search__admin.json", ACCOUNT),
     ("timeline_public_anonymous.json", STATUS),
 )
-"""Recordings of other lists, whose rows are the same."""
+"""Recordings of other lists with the same kind of rows."""

@@ -1,6 +1,6 @@
-"""PeerTube's recordings as cases, against a table of the fields.
+"""PeerTube's recordings as cases, compared with a table of the fields.
 
-`storyboards.json` belongs to no endpoint: it tells nothing of a video's words.
+`storyboards.json` belongs to no endpoint, because it has no text of a video.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _avatar(row: Json) -> str | None:
 
 
 def image(*names: str) -> Any:
-    """The first address or path of a picture that is told; a path is one of the instance."""
+    """Return the first URL or path of an image; a path belongs to the instance."""
 
     def read(row: Json) -> str | None:
         found = next((row[name] for name in names if row.get(name)), None)
@@ -109,12 +109,12 @@ COMMENT = table(
 
 
 def replies(node: Json) -> list[Json]:
-    """The tree below a comment."""
+    """Return the replies below a comment."""
     return [{**COMMENT(child["comment"]), "replies": replies(child)} for child in node["children"]]
 
 
 def rows(read: Any) -> Any:
-    """The rows of a list."""
+    """Return the rows of a list."""
     return lambda body: [read(row) for row in body["data"]]
 
 
@@ -199,7 +199,7 @@ def _milliseconds(clock: str) -> int:
 
 
 def said(tracks: Json, words: Any) -> Json:
-    """The words of the first track that a person wrote; each cue here has one line."""
+    """Return the text of the first track that a person wrote; each cue here has one line."""
     track = next(one for one in tracks["data"] if not one["automaticallyGenerated"])
     lines = (words if isinstance(words, str) else words.decode()).splitlines()
     timed = [(line.split(" --> "), lines[place + 1]) for place, line in enumerate(lines) if "-->" in line]
@@ -214,7 +214,7 @@ def said(tracks: Json, words: Any) -> Json:
 
 
 def listed(*items: Json) -> Json:
-    """A page that is not the last."""
+    """Return a page that is not the last one."""
     return {"total": 50, "data": list(items)}
 
 
@@ -257,7 +257,7 @@ CASES: tuple[Case, ...] = (
             ("comments_nested.json", True),
             ("comments_deleted.json", False),
             ("comments_deleted_2.json", False),
-            ("comment_threads__p2.json", True),  # as the first page: it is told by its query alone
+            ("comment_threads__p2.json", True),  # same path as the first page; only its query differs
             (listed(_COMMENT), True),
         )
     ),

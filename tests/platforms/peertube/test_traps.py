@@ -28,7 +28,7 @@ def record_of(body: Any, resource: str = "video", **params: Any) -> Any:
 
 
 def place_of(resource: str, **params: Any) -> str:
-    """The place that a request is read from."""
+    """Return the host that a request is sent to."""
     places: list[str] = []
 
     def upstream(place: str, _call: Call) -> Answer:
@@ -89,7 +89,7 @@ def test_image_paths_are_resolved_against_the_instance() -> None:
 
 
 def test_account_image_on_another_instance_is_resolved() -> None:
-    """Goal: rows of a search over many hosts. An older server sends one image, and only its path."""
+    """Goal: rows of a search over many hosts. An older server sends a single image, and only its path."""
     told_of = {"path": "/a/1.png", "url": "https://tube.example.org/a/1.png"}
     body = {"total": 1, "data": [{"uuid": "u", "account": {"name": "ada", "avatars": [told_of]}}]}
     page = drive(PLATFORM, "search", {"query": "x"}, always(body))
@@ -146,7 +146,7 @@ TRACKS = [
 @pytest.mark.parametrize(
     ("params", "place"),
     [
-        ({"id": "7"}, "framatube.org/lazy-static/pt.vtt"),  # a person wrote these
+        ({"id": "7"}, "framatube.org/lazy-static/pt.vtt"),  # written by a person
         ({"id": "7", "language": "EN"}, "files.example.net/en.vtt?a=b/"),
         ({"url": "https://tube.example.org/w/7", "language": "pt"}, "tube.example.org/lazy-static/pt.vtt"),
     ],

@@ -1,7 +1,7 @@
-"""Podcasts' recordings as cases, and bodies by hand of what none of them has: lookups, episodes and today's charts.
+"""Podcasts' recordings as cases, with handmade bodies for lookups, episodes and the current charts.
 
-Of the folder `apple_music`, `rss_legacy_albums.json` and `search_song__15.json` are of music, which is not here. Of
-`feeds` those are here that are of podcasts.
+In the folder `apple_music`, `rss_legacy_albums.json` and `search_song__15.json` are about music, so they are not used.
+Of the folder `feeds`, only the podcast feeds are used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORDS = {**dict.fromkeys(_YES, True), **dict.fromkeys(_NO, False)}
 
 
 def first(*paths: str) -> Any:
-    """The first of these that tells something."""
+    """Return the first of these members that has a value."""
     return lambda row: next((found for path in paths if (found := at(row, path)) is not None), None)
 
 
@@ -37,13 +37,13 @@ def whole(path: str) -> Any:
 
 
 def known_by(name: str, **more: Any) -> Any:
-    """The byline, where there is any."""
+    """Return the byline, if there is one."""
     read = table(byline, **{"id": lambda _row: None, "display_name": name, **more})
     return lambda row: read(row) if at(row, name) is not None else None
 
 
 def texts(*paths: str) -> Any:
-    """Titles and words of HTML as one text."""
+    """Return titles and texts of HTML as one text."""
     return lambda row: joined(at(row, paths[0]), plain(first(*paths[1:])(row)))
 
 
@@ -93,12 +93,12 @@ EPISODE = table(
 
 
 def fed(body: Any) -> Json:
-    """The values of a feed."""
+    """Return the values of a feed."""
     return FEED.read(body.encode() if isinstance(body, str) else body, "")  # type: ignore[no-any-return]
 
 
 def fed_episodes(*bodies: Any) -> list[Json]:
-    """The first page of a feed's episodes; of one without an author's name the show's counts."""
+    """Return the first page of a feed's episodes. The show's author is used if an episode has none."""
     feed = fed(bodies[-1])
     return [EPISODE({**item, "author": item["author"] or feed["author"]}) for item in feed["items"]][:20]
 
@@ -108,7 +108,7 @@ def fed_show(*bodies: Any) -> Json:
 
 
 def show_of_both(lookup: Any, feed: Any) -> Json:
-    """What the directory tells, over what the feed does."""
+    """Return the directory's values, and the feed's for the missing ones."""
     known, more = SHOW(lookup["results"][0]), fed_show(feed)
     return {**known, "description": more["description"], "ext": {**more["ext"], **known["ext"]}}
 

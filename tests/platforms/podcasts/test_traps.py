@@ -1,4 +1,4 @@
-"""Peculiarities of podcasts: URLs count as written, answers lead to further hosts, and only Apple is slow."""
+"""Peculiarities of podcasts: URLs are used as written, answers lead to further hosts, and only Apple is slow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_answer_matches_its_table(case: Any) -> None:
 def places_of(
     resource: str, answers: dict[str, Any], asked: list[str] | None = None, /, cursor: Any = None, **params: Any
 ) -> tuple[list[str], Any]:
-    """The host and target of each call, and the result; an answer is a body, or a status."""
+    """Return the host and target of each call, and the result. An answer is a body or a status."""
     places: list[str] = [] if asked is None else asked
 
     def upstream(place: str, call: Call) -> Answer:
@@ -48,7 +48,7 @@ def places_of(
 
 
 def fed(*items: str, head: str = "") -> str:
-    """A feed of these items."""
+    """Return a feed with these items."""
     rows = "".join(f"<item><title>E</title>{item}</item>" for item in items)
     atom = 'xmlns:atom="http://www.w3.org/2005/Atom"'
     return f'<rss version="2.0" {atom}><channel><title>Ada</title>{head}{rows}</channel></rss>'
@@ -123,7 +123,7 @@ def test_show_without_a_readable_feed_is_returned() -> None:
 
 @pytest.mark.parametrize("feed", [404, 500, 429, "<html>Sorry</html>", LARGE])
 def test_unreadable_feed_has_episodes_from_the_directory(feed: Any) -> None:
-    """A later page belongs to the same list as the first, whatever happens to the feed."""
+    """A later page belongs to the same list as the first one, even if the feed can no longer be read."""
     body = {"results": [SHOW_BY_HAND, EPISODE_BY_HAND]}
     answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
     places, page = places_of("episodes", answers, id="4711")
@@ -255,7 +255,7 @@ def test_apple_403_is_throttling_but_not_for_feed_hosts(status: int) -> None:
     assert [name for name in PLATFORM.sources if PLATFORM.pace.of(name)] == ["directory"]
 
 
-async def test_feed_host_always_passes_the_guard(tmp_path: Path) -> None:
+async def test_feed_url_always_passes_the_guard(tmp_path: Path) -> None:
     """Goal: no caller, answer or redirect leads to private space. Method: a whole node, with a refund each time."""
     inside = "https://printer.local/latest"
 

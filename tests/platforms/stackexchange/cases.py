@@ -1,6 +1,6 @@
-"""Stack Exchange's recordings as cases; what is expected is written from the table of fields.
+"""Stack Exchange's recordings as cases. The expected records come from a table of fields.
 
-These belong to no endpoint: `posts__1163633.json`, which is the call that tells answers from questions, and
+These belong to no endpoint: `posts__1163633.json`, the call that distinguishes answers from questions, and
 `users_associated.json`, an account's other sites.
 """
 
@@ -20,17 +20,17 @@ _API = "api.stackexchange.com/2.3"
 
 
 def utc(told: int | None) -> str | None:
-    """Unix seconds as we write them."""
+    """Return Unix seconds in our format."""
     return None if told is None else datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def identity(told: int | None) -> str | None:
-    """A number as an id."""
+    """Return a number as an id."""
     return None if told is None else str(told)
 
 
 def byline(owner: Json | None) -> Json | None:
-    """The table's author of a row."""
+    """Return the author of a row that the table defines."""
     if not owner:
         return None
     return {
@@ -44,7 +44,7 @@ def byline(owner: Json | None) -> Json | None:
 
 
 def question(item: Json) -> Json:
-    """The table's Post."""
+    """Return the Post that the table defines."""
     words = [unescape(item["title"]), plain(item.get("body"))]
     return {
         "id": str(item["question_id"]),
@@ -76,7 +76,7 @@ def question(item: Json) -> Json:
 
 
 def comment(item: Json) -> Json:
-    """The table's Comment, of an answer or a comment."""
+    """Return the Comment that the table defines, from an answer or a comment."""
     return {
         "id": str(item.get("answer_id") or item["comment_id"]),
         "url": item.get("link") or None,
@@ -92,7 +92,7 @@ def comment(item: Json) -> Json:
 
 
 def account(user: Json) -> Json:
-    """The table's Author."""
+    """Return the Author that the table defines."""
     asked, answered = user.get("question_count"), user.get("answer_count")
     return {
         "id": identity(user["user_id"]),
@@ -161,11 +161,11 @@ ACCOUNT: Json = {
     "website_url": "https://example.com",
     "creation_date": 1_222_430_705,
 }
-"""Bodies made by hand, of the fields that no recording has."""
+"""Handmade bodies with the fields that no recording has."""
 
 
 def listed(*items: Json) -> Json:
-    """A page that is not the last."""
+    """Return a page that is not the last one."""
     return {"items": list(items), "has_more": True, "total": 50, "quota_remaining": 287}
 
 

@@ -50,7 +50,7 @@ def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page
 
 
 def call_of(resource: str, params: Params, **more: Any) -> tuple[str, Call]:
-    """The one call that a read makes, with its host and path."""
+    """Return the single call that a read makes, with its host and path."""
     made: list[tuple[str, Call]] = []
 
     def upstream(host_and_path: str, call: Call) -> Answer:
@@ -93,7 +93,7 @@ def test_missing_owner_has_only_a_name() -> None:
     assert {name for name, value in found["author"].items() if value is not None} == {"display_name"}
 
 
-# What is asked
+# Requests
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_read_makes_one_call_with_bodies_on_one_site(resource: str, params: Para
 
 
 def sent(call: Call) -> set[str]:
-    """The members of a call's query."""
+    """Return the members of a call's query."""
     return set(call.target("").partition("?")[2].split("&"))
 
 
@@ -161,7 +161,7 @@ def test_list_without_a_key_ends_at_the_page_limit(
     assert page("questions", {}, always(body), cursor={"p": number}, credentials=credentials).next == following
 
 
-# What comes out
+# Answers
 
 
 def test_texts_are_unescaped_and_bodies_become_plain() -> None:
@@ -237,7 +237,7 @@ def test_missing_values_are_null_and_not_zero() -> None:
     assert {*comment["engagement"].values(), *comment["flags"].values()} == {None}
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize("resource", SINGLES)
@@ -346,7 +346,7 @@ def test_throttling_reports_its_duration_if_known(upstream: Upstream, wait_s: fl
         ("text", None),
     ],
 )
-def test_good_answer_may_pause_its_method_or_source(body: Any, backoff: Backoff | None) -> None:
+def test_successful_answer_may_pause_its_method_or_source(body: Any, backoff: Backoff | None) -> None:
     assert PLATFORM.rest(told(body)) == backoff
 
 

@@ -1,7 +1,7 @@
-"""Steam's recordings as cases, and bodies by hand of what none of them has: search and reviews.
+"""Steam's recordings as cases, with handmade bodies for search and reviews.
 
-Two recordings belong to no endpoint: `appdetails__price_overview_many.json`, the call for many apps' prices, and
-`b_applist.json`, the list of all apps' names.
+Two recordings belong to no endpoint: `appdetails__price_overview_many.json`, the call for the prices of many apps, and
+`b_applist.json`, the list of the names of all apps.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _STORE = "store.steampowered.com"
 
 
 def cents(path: str) -> Any:
-    """A price in hundredths."""
+    """Return a price given in cents."""
     return lambda row: None if at(row, path) is None else at(row, path) / 100
 
 
 def first(path: str) -> Any:
-    """The first of a list."""
+    """Return the first entry of a list."""
     return lambda row: next(iter(at(row, path) or []), None)
 
 
 def day(row: Json) -> str | None:
-    """The day of a release, as the recordings write it."""
+    """Return the release date, in the format of the recordings."""
     written = at(row, "release_date.date")
     if written is None:
         return None
@@ -38,13 +38,13 @@ def day(row: Json) -> str | None:
 
 
 def systems(row: Json) -> list[str] | None:
-    """The systems that it runs on."""
+    """Return the systems that an app runs on."""
     found = at(row, "platforms")
     return None if found is None else [name for name in ("windows", "mac", "linux") if found[name]]
 
 
 def labels(row: Json) -> list[str]:
-    """The genres, and behind them the categories."""
+    """Return the genres, followed by the categories."""
     return [one["description"] for one in (*row.get("genres", ()), *row.get("categories", ()))]
 
 
@@ -124,7 +124,7 @@ REVIEWS = table(
 
 
 def recorded(number: str) -> Case:
-    """The case of an app's details."""
+    """Return the case of an app's details."""
     return Case(
         f"the app {number}",
         "app",
@@ -178,7 +178,7 @@ REVIEW: Json = {
     "written_during_early_access": False,
     "primarily_steam_deck": False,
 }
-"""Bodies made by hand."""
+"""Handmade bodies."""
 
 CASES: tuple[Case, ...] = (
     *map(recorded, ("892970", "1997660", "322330", "346110")),

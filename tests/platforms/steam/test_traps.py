@@ -45,7 +45,7 @@ def test_reviews_continue_with_an_encoded_cursor() -> None:
     assert first.next == {"c": "AoJ4s+b="}
     again = drive(PLATFORM, *REVIEWS, upstream, cursor=first.next)
     assert isinstance(again, Page)
-    assert again.next is None, "the same cursor leads nowhere else"
+    assert again.next is None, "a repeated cursor ends the list"
     assert ["cursor=%2A" in asked[0], "cursor=AoJ4s%2Bb%3D" in asked[1]] == [True, True]
 
 

@@ -1,7 +1,8 @@
-"""Telegram's recorded pages as cases, read by paths of their own, and pages by hand of what none of them has.
+"""Telegram's recorded pages as cases, read by separate paths, and handmade pages for what no recording contains.
 
-`fragment__channel_info.json` maps to no endpoint: it is the head of a page of posts, with rounded counts, and profiles
-are read of the card, which tells them in full. `supplier_sampleTelegramChannel` is another's interface.
+`fragment__channel_info.json` belongs to no endpoint: it is the head of a page of posts, with rounded counts, while
+profiles are read from the card, which has exact counts. `supplier_sampleTelegramChannel` is from another provider's
+interface.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ def root(body: str) -> Any:
 
 
 def classed(name: str, tag: str = "*") -> str:
-    """The XPath of elements with a class."""
+    """Return the XPath of elements with a class."""
     return f".//{tag}[contains(concat(' ', @class, ' '), ' {name} ')]"
 
 
 def inner(element: Any) -> str | None:
-    """The words in an element, breaks kept."""
+    """Return the text of an element, with its line breaks."""
     raw = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
     return plain(raw[raw.index(">") + 1 : raw.rindex("<")].strip()) or None
 
 
 def words(name: str) -> Any:
-    """The words of the first element of a class."""
+    """Return the text of the first element with a class."""
     return lambda one: next((inner(found) for found in one.xpath(classed(name))), None)
 
 
 def found(path: str) -> Any:
-    """The first thing at an XPath."""
+    """Return the first match of an XPath."""
     return lambda one: next(iter(one.xpath(path)), None)
 
 
 def amount(text: str | None) -> int | None:
-    """A count with a letter behind it."""
+    """Parse a count with a unit letter at its end."""
     told = re.fullmatch(r"([\d.]+)([KM]?)", (text or "").strip())
     return round(float(told[1]) * _TIMES[told[2]]) if told else None
 
 
 def pictures(one: Any, *names: str) -> list[str]:
-    """The addresses in the styles of elements with one of these classes."""
+    """Return the URLs in the styles of elements with one of these classes."""
     styled = [style for name in names for style in one.xpath(f"{classed(name)}/@style")]
     return [style.split("url('")[1].split("')")[0] for style in styled if "url('" in style]
 
@@ -77,7 +78,7 @@ def seconds(one: Any) -> int | None:
 
 
 def reactions(*, paid: bool) -> Any:
-    """The sum of the reactions that are paid for, or are not."""
+    """Return the sum of the paid or of the unpaid reactions."""
 
     def read(one: Any) -> int | None:
         all_of = one.xpath(classed("tgme_reaction"))
@@ -125,12 +126,12 @@ MESSAGE = table(
 
 
 def messages(*bodies: str) -> list[Json]:
-    """The messages of a page, newest first."""
+    """Return the messages of a page, newest first."""
     return [MESSAGE(one) for one in root(bodies[-1]).xpath(".//div[@data-post]")][::-1]
 
 
 def card(handle: str) -> Any:
-    """The table of an account's card."""
+    """Return the field table of an account's card."""
     extra = re.compile(r"([\d ]+) (subscriber|member|monthly user)s?(?:, ([\d ]+) online)?")
 
     def told(place: int, *whats: str) -> Any:
@@ -192,11 +193,11 @@ CARD_BY_HAND = """<div class="tgme_page"><img class="tgme_page_photo_image" src=
 <div class="tgme_page_title"><span dir="auto">Ada</span><i class="verified-icon"> ✔</i></div>
 <div class="tgme_page_extra">12 345 subscribers</div><div class="tgme_page_description">On <b>parsers</b></div>
 <a class="tgme_page_context_link" href="/s/ada_news">Preview channel</a></div>"""
-"""Pages made by hand."""
+"""Handmade pages."""
 
 
 def history(*messages: str, more: str = "") -> bytes:
-    """A page of a channel's preview."""
+    """Return a page of a channel's preview."""
     return f'<section class="tgme_channel_history js-message_history">{more}{"".join(messages)}</section>'.encode()
 
 

@@ -1,4 +1,4 @@
-"""Peculiarities of Telegram: status 200 for everything, pages with the oldest post first, three formats of counts."""
+"""Peculiarities of Telegram: status 200 for everything, pages with the oldest post first, and three count formats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POST = ("post", {"url": "https://t.me/ada_news/41"})
 
 
 def told(body: str) -> dict[str, Any]:
-    """The message that an embedded page holds."""
+    """Return the message in an embedded page."""
     result = drive(PLATFORM, *POST, always(body))
     assert isinstance(result, Single)
     return result.record

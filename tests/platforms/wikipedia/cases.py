@@ -1,4 +1,4 @@
-"""Wikipedia's recordings as cases, and bodies by hand of what none of them has: views of a site, and the most viewed.
+"""Wikipedia's recordings as cases, with handmade bodies for the views of a site and the most viewed pages.
 
 These belong to no endpoint: `extract__*`, `page_info*`, `mediawiki_*` (other properties of pages, of other wikis),
 `opensearch__*` (titles that begin with some letters).
@@ -25,7 +25,7 @@ _OF_FOO = f"{_VIEWS}/per-article/en.wikipedia/all-access/user/Foo/daily/20000101
 
 
 def address(path: str) -> Any:
-    """A page's address: underscores for blanks, and bytes of UTF-8 for what is no plain character."""
+    """Return a page's URL: underscores for spaces, and percent-encoded UTF-8 for other characters."""
 
     def read(row: Json) -> str:
         letters = at(row, path).replace(" ", "_")
@@ -36,7 +36,7 @@ def address(path: str) -> Any:
 
 
 def english(_row: Json) -> str:
-    """The language that was asked for."""
+    """Return the language of the request."""
     return "en"
 
 
@@ -78,7 +78,7 @@ PLACE = table(
 
 
 def hour(row: Json) -> str:
-    """The time that ten digits name."""
+    """Return the time that ten digits represent."""
     told = row["timestamp"]
     return f"{told[:4]}-{told[4:6]}-{told[6:8]}T{told[8:]}:00:00Z"
 
@@ -90,22 +90,22 @@ RANKED = table(
 
 
 def views(subject: str) -> Any:
-    """The table of a series."""
+    """Return the field table of a series."""
     return lambda body: series(subject=subject, unit="views", points=[POINT(row) for row in body["items"]])
 
 
 def of_page(name: str, read: Any) -> Any:
-    """The table of a page's list, which stands below its number."""
+    """Return the table of a page's list, which is below the page's number."""
     return lambda body: [read(row) for page in body["query"]["pages"].values() for row in page[name]]
 
 
 def page_with(**lists: list[Json]) -> Json:
-    """The body of a page with lists."""
+    """Return the body of a page with lists."""
     return {"query": {"pages": {"5134": {"pageid": 5134, "ns": 0, "title": "Chess", **lists}}}}
 
 
 def listed(resource: str, files: str, path: str, read: Any, **params: str | int) -> list[Case]:
-    """A case for each recording of a list."""
+    """Return a case for each recording of a list."""
     return [
         Case(f"{resource}: {file}", resource, params, {_API: f"{file}.json"}, rows(path, read))
         for file in files.split()
@@ -137,7 +137,7 @@ TOP: Json = {
         }
     ]
 }
-"""Bodies made by hand."""
+"""Handmade bodies."""
 
 _RANDOM = """
     random__10 random_default random_filter_redirect_all random_filter_redirect_nonredirects

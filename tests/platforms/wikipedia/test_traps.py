@@ -27,7 +27,7 @@ def single(resource: str, params: dict[str, Any], upstream: Upstream) -> Single:
 
 
 def asked(resource: str, params: dict[str, Any], body: Any) -> str:
-    """The address that a request calls."""
+    """Return the URL that a request calls."""
     made: list[str] = []
 
     def upstream(host_and_path: str, call: Call) -> Answer:

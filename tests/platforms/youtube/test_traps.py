@@ -34,7 +34,7 @@ def test_answer_matches_its_table(case: Any) -> None:
 
 
 def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) -> tuple[list[tuple[str, Any]], Any]:
-    """The last piece of each call's path and its query, and the result."""
+    """Return the last segment of each call's path, its query, and the result."""
     calls: list[tuple[str, Any]] = []
     waiting = iter(answers)
 
@@ -46,12 +46,12 @@ def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) ->
 
 
 def failing(status: int, reason: str, **more: str) -> Answer:
-    """The API's error with this reason."""
+    """Return the API's error with this reason."""
     return told({"error": {"code": status, "message": "No.", "errors": [{"reason": reason, **more}]}}, status)
 
 
 def refused(status: int, reason: str, resource: str = "video", date: str = "", **params: Any) -> UpstreamError:
-    """The refusal that an error with this reason is."""
+    """Return the refusal that an error with this reason leads to."""
     error = failing(status, reason, **{name: params.pop(name, "") for name in ("location", "domain")})
     with pytest.raises(UpstreamError) as refusal:
         drive(
@@ -289,7 +289,7 @@ EMBED = {"title": "Parsers", "author_name": "Ada", "author_url": "https://www.yo
 
 
 def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
-    """The values that are told, by their paths."""
+    """Return the values that are not null, by their paths."""
     if not isinstance(value, dict):
         return {} if value in (None, []) else {at: value}
     return {path: one for name, inner in value.items() for path, one in leaves_of(inner, f"{at}.{name}").items()}
@@ -313,7 +313,7 @@ def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
 def test_keyless_sources_return_the_same_as_the_api(
     resource: str, params: dict[str, str], bodies: tuple[Any, ...], untold: set[str]
 ) -> None:
-    """Method: the same facts in both forms, field by field; oEmbed has no description."""
+    """Method: compare the same facts in both formats, field by field; oEmbed has no description."""
     waiting = iter(bodies)
     own, other = (
         drive(PLATFORM, resource, params, lambda _place, _call: told(next(waiting)), credentials=KEY, rung_index=rung)
@@ -348,6 +348,6 @@ async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("spelling", [CHANNEL_ID, f"@{CHANNEL_ID}"])
 def test_channel_id_is_not_a_handle(spelling: str) -> None:
-    """Goal: code that tries one parameter after the other, such as cohorts, reaches the one for ids."""
+    """Goal: code that tries one parameter after another, such as cohorts, uses the one for ids."""
     with pytest.raises(InvalidArgument, match="channelId"):
         calls_of("channel/videos", handle=spelling)

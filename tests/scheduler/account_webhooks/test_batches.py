@@ -39,7 +39,7 @@ async def test_batches_hold_at_most_100_events_in_feed_order(office: Office) -> 
     assert set(first) == {"id", "api_version", "events"}
     event = first["events"][0]
     assert set(event) == {"id", "type", "api_version", "created_at", "subject", "data", "links", "cursor"}
-    assert FeedTokens(SIGNER, account).open(event["cursor"]).pos == 4, "the feed reads on behind it"
+    assert FeedTokens(SIGNER, account).open(event["cursor"]).pos == 4, "the feed continues after the event"
 
 
 async def test_batch_is_signed_with_both_schemes(office: Office) -> None:
@@ -85,7 +85,7 @@ async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Offic
         await hooked.fed()
     delivered = sorted(receivers.sent, key=lambda one: one.id)
     assert subjects(delivered) == [f"key_{number}" for number in range(40)]
-    assert len(delivered) == rows.QUEUED_MAX + 1, "the others were gathered"
+    assert len(delivered) == rows.QUEUED_MAX + 1, "the later events were gathered into one batch"
 
 
 async def test_ten_failures_pause_and_saving_the_url_resumes_at_the_same_position(
@@ -105,11 +105,11 @@ async def test_ten_failures_pause_and_saving_the_url_resumes_at_the_same_positio
         receivers.sent.clear()
         missed = await hooked.happen(account, 3, first=50)
         await trio.sleep(60)
-        assert receivers.sent == [], "a paused one gets nothing"
+        assert receivers.sent == [], "a paused webhook receives nothing"
         resumed = await hooked.patch(account, id_, url="https://hooks.example.com/in")
         assert (resumed["status"], resumed["failure_count"]) == ("active", 0)
         await hooked.fed()
-    assert subjects(receivers.sent) == missed, "nothing that the feed still has is passed over"
+    assert subjects(receivers.sent) == missed, "no event that is still in the feed is skipped"
 
 
 async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office, autojump_clock: MockClock) -> None:
@@ -127,7 +127,7 @@ async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office
         await hooked.webhooks.redeliver(account, id_, logged.delivery.id)
         await hooked.fed()
     first, second, third = receivers.sent
-    assert second.body == first.body or third.body == first.body, "the same bytes"
+    assert second.body == first.body or third.body == first.body, "the redelivery has the same bytes"
 
 
 async def test_test_event_is_in_no_feed_and_never_counts_as_failure(virtual: Office, autojump_clock: MockClock) -> None:
@@ -138,7 +138,7 @@ async def test_test_event_is_in_no_feed_and_never_counts_as_failure(virtual: Off
         await trio.sleep(2)
     ((event,),) = [body["events"] for body in bodies(receivers.sent)]
     assert (event["type"], event["data"]) == ("webhook.test", {"webhook_id": id_})
-    assert FeedTokens(SIGNER, account).open(event["cursor"]).pos == 0, "it is the end of the feed"
+    assert FeedTokens(SIGNER, account).open(event["cursor"]).pos == 0, "the cursor is the end of the feed"
     assert (await hooked.service.get(account, id_)).target.failures == 0
 
 

@@ -1,4 +1,4 @@
-"""The forms of a cadence, and the slots that follow from it without clock changes."""
+"""The forms of a cadence, and their slots in zones without clock changes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_next_slot(sent, after, expected):
 
 
 @given(st.sampled_from(SENT), INSTANTS, st.floats(0, 400 * DAY_S))
-def test_next_slot_is_the_first_after_the_instant(sent, created_at, waited_s):
+def test_next_slot_is_the_first_after_the_given_time(sent, created_at, waited_s):
     cadence, after = stored_cadence(sent), created_at + waited_s
     slot = next_slot(cadence, after, created_at)
     assert slot > after

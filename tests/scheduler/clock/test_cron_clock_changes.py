@@ -27,7 +27,7 @@ def slots(expression: str, zone: str, begin: float, end: float) -> list[str]:
 
 
 FORWARD = [
-    # the gap in local time, its instant, and the slots in the 26 hours around it
+    # the gap in local time, the timestamp of the change, and the slots in the 26 hours around it
     (BERLIN, "2026-03-29 01:00", "30 2 * * *", ["28 01:30", "29 01:00"]),
     (BERLIN, "2027-03-28 01:00", "30 2 * * *", ["27 01:30", "28 01:00"]),
     (BERLIN, "2028-03-26 01:00", "30 2 * * *", ["25 01:30", "26 01:00"]),
@@ -62,7 +62,7 @@ BACK = [
     ("America/Santiago", "2026-04-05 03:00", "30 23 * * *", ["05 02:30"]),
 ]
 EVERY_HOUR = [
-    # an hourly one has no hour to miss and no extra one
+    # An hourly cadence has no local hour to miss and none to repeat.
     (BERLIN, "2026-03-29 01:00", "0 * * * *", ["28 23:00", "29 00:00", "29 01:00", "29 02:00", "29 03:00"]),
     (BERLIN, "2026-03-29 01:00", "30 */1 * * *", ["28 23:30", "29 00:30", "29 01:30", "29 02:30"]),
     (BERLIN, "2026-10-25 01:00", "0 * * * *", ["24 23:00", "25 00:00", "25 01:00", "25 02:00", "25 03:00"]),
@@ -105,7 +105,7 @@ ZONES = st.sampled_from([BERLIN, NEW_YORK, LORD_HOWE, "Africa/Cairo", "America/S
 
 @given(NAMED_HOURS, ZONES, st.integers(int(unix("2026-01-01")), int(unix("2028-12-31"))))
 def test_each_local_time_of_a_date_runs_exactly_once(expression, zone, begin):
-    """Goal: no slot missed, none twice. Method: count the times of each date by the local clock, minute by minute."""
+    """Goal: no slot is missed or repeated. Method: count each date's times by the local clock, minute by minute."""
     begin, end = begin - begin % 60, begin - begin % 60 + 3 * DAY_S
     minutes, hours = (set(map(int, field.split(","))) for field in expression.split()[:2])
     due: dict[datetime, int] = {}
@@ -124,7 +124,7 @@ def test_each_local_time_of_a_date_runs_exactly_once(expression, zone, begin):
 
 @given(WITH_DATES, ZONES, st.integers(int(unix("2026-01-01")), int(unix("2028-12-31"))))
 def test_slots_match_cronsim_in_local_time_mode(expression, zone, after):
-    """Method: cronsim itself, with fields without stars, which it then handles by the local clock."""
+    """Method: compare with cronsim, on fields without stars, which it also handles in local time."""
     cadence = stored_cadence({"cron": expression, "timezone": zone})
     spelt = expression.replace("*/20 ", "0,20,40 ", 1)
     if spelt.split()[1] == "*" and zone not in ("UTC", "Asia/Kolkata"):

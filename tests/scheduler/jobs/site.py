@@ -58,7 +58,7 @@ class Site:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        assert account_id, "each call is for an account"
+        assert account_id, "each call needs an account"
         url = str(recipe.values["url"])
         host = url.split("/")[2]
         self.under_way[host] += 1
@@ -83,9 +83,9 @@ class Site:
         if url in self.costly:
             raise PageTooCostly
         if url in self.broken:
-            raise UpstreamFailed("web", "it is broken")
+            raise UpstreamFailed("web", "the page is broken")
         if url not in self.links:
-            raise NotFound("there is no such page")
+            raise NotFound("the page does not exist")
         return {"page": {"url": url, "links": list(self.links[url]), "content": {"markdown": f"of {url}"}}}
 
 

@@ -39,7 +39,7 @@ async def inside(_host: str, _port: int) -> list[str]:
 
 
 class HookedDesk(JobDesk):
-    """Jobs with webhooks; `told` holds the deliveries announced by commits."""
+    """Jobs with webhooks. `told` contains the deliveries that commits have announced."""
 
     def __init__(self, desk: Desk, site: Site) -> None:
         self.told: list[DueDelivery] = []

@@ -181,7 +181,7 @@ async def test_job_is_paused_resumed_and_cancelled_only_by_its_owner(desk: Desk)
 
 
 async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(desk: Desk) -> None:
-    """Goal: nothing is lost or charged twice.
+    """Goal: no page is lost or charged twice.
 
     Method: forty times, the workers are cancelled, or forget the job without returning its lease.
     """
@@ -191,7 +191,7 @@ async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(d
     job, deaths = await jobs.crawl(owner, limit=100), 0
     while not (await jobs.service.get(owner.account_id, job.id)).is_over and deaths < 400:
         async with jobs.open():
-            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # longer lives on a slow machine
+            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # each process lasts longer on a slow machine
             deaths += 1
             if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(
@@ -220,7 +220,7 @@ async def test_interrupted_wave_is_planned_again_identically(desk: Desk, monkeyp
         return cut(self, tx, **terms) if left[0] else False
 
     monkeypatch.setattr(job_runs.JobRuns, "_add", cut_short)
-    for attempt in range(20):  # each gets further than the previous one
+    for attempt in range(20):  # each attempt gets further than the previous one
         left[0] = 2 + 2 * attempt
         async with jobs.open():
             with trio.move_on_after(0.2):
@@ -316,7 +316,7 @@ async def test_unexpected_error_of_a_private_kind_is_logged_without_its_text(
 
     async def fail(_job: JobRecord, _step: object) -> Any:
         await trio.lowlevel.checkpoint()
-        raise KeyError("a handle")
+        raise KeyError("the log must not contain a handle")
 
     jobs.pages.perform = fail  # type: ignore[method-assign]
     async with jobs.open():

@@ -1,4 +1,4 @@
-"""The turns of a node's steps."""
+"""How a node spaces the steps of its jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:
-    """Return the start times of this many steps that are ready together, each of another account."""
+    """Return the start times of this many steps that are ready together, each for another account."""
     begun = list[float]()
 
     async def step(account: int) -> None:
@@ -25,13 +25,13 @@ async def begin_steps(turns: Turns, count: int) -> list[float]:
     return begun
 
 
-async def test_steps_start_at_once_without_requests(autojump_clock: MockClock) -> None:
+async def test_steps_start_immediately_without_requests(autojump_clock: MockClock) -> None:
     turns = Turns()
     before = trio.current_time()
     assert await begin_steps(turns, 20) == [before] * 20
 
 
-async def test_steps_start_at_intervals_only_while_requests_arrive(
+async def test_steps_start_at_intervals_only_during_requests(
     autojump_clock: MockClock,
 ) -> None:
     turns, per_s = Turns(), 1.2 * BUSY_PER_S

@@ -231,7 +231,7 @@ async def test_pages_of_runs_and_monitors_follow_the_order_of_their_keys(desk: D
     first = await service.list(account, "all", before=None, limit=2)
     last = first[-1].monitor
     rest = await service.list(account, "all", before=(last.created_at, last.id), limit=10)
-    assert [view.monitor.id for view in (*first, *rest)] == ids[::-1], "all of one instant"
+    assert [view.monitor.id for view in (*first, *rest)] == ids[::-1], "all have the same timestamp"
     monitor = first[0].monitor
     for place in range(3):
         await desk.ran(monitor, desk.time + place)

@@ -140,7 +140,7 @@ async def test_client_disconnect_at_any_step_leaves_closable_sessions(
             await one.assert_conserved()
 
         assert await cancel_everywhere(partial(one.live, holder), check) > 5
-    assert one.lives in (1, 2), "a last write that the store's thread has taken by then is awaited"
+    assert one.lives in (1, 2), "a write that the store's thread has started is awaited"
 
 
 async def test_node_stopped_at_any_step_settles_every_session(desk: Desk) -> None:

@@ -16,7 +16,7 @@ from tests.scheduler.sessions.test_sessions import (
     open_session,
     send,
     site,
-    until_no_page,
+    wait_until_no_page,
 )
 from tests.servers.postgres import PostgresServer
 from tests.servers.redis import RedisServer
@@ -106,7 +106,7 @@ async def test_session_is_used_and_closed_from_another_node(
             assert "Ada" in told["data"]["results"][2]["page"]["content"]["text"]
         assert told["idempotent_replay"]
         assert sum("/hello" in asked for asked in first.upstream.requests) == 1
-        assert not any("/hello" in asked for asked in second.upstream.requests), "who holds a page makes its requests"
+        assert not any("/hello" in asked for asked in second.upstream.requests), "the page's node makes its requests"
         assert (await send(second, "GET", f"{PATH}/{session}", key=first.key))[1]["data"]["status"] == "open"
         status, longer = await send(second, "PATCH", f"{PATH}/{session}", {"ttl_seconds": 600}, key=first.key)
         assert (status, longer["data"]["ttl_seconds"]) == (200, 600)
@@ -114,7 +114,7 @@ async def test_session_is_used_and_closed_from_another_node(
         status, over = await send(second, "DELETE", f"{PATH}/{session}", key=first.key)
         assert (status, over["data"]["closed_because"]) == (200, "owner")
         assert over["data"]["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
-        await until_no_page(chromium)
+        await wait_until_no_page(chromium)
         status, late = await send(first, "POST", path, {"actions": actions}, key=first.key)
         assert (status, late["error"]["details"]["reason"]) == (400, "session_over")
         assert (await first.money())[1] == 0

@@ -85,7 +85,7 @@ async def contexts(browser: Chromium) -> int:
     return sum(one["type"] == "page" and HOST in one["url"] for one in found)
 
 
-async def until_no_page(browser: Chromium) -> None:
+async def wait_until_no_page(browser: Chromium) -> None:
     with trio.fail_after(30):
         while await contexts(browser):  # noqa: ASYNC110 - a browser sets no event
             await trio.sleep(0.1)
@@ -133,7 +133,7 @@ async def test_session_costs_the_price_of_its_time(tmp_path: Path, chromium: Chr
         assert told["data"]["credits"] == {"reserved": 20, "used": 5, "refunded": 15}
         assert await node.money() == (before[0] - 5, 0)
         again = await send(node, "DELETE", f"{PATH}/{session['session_id']}")
-        assert again[1]["data"]["credits"] == told["data"]["credits"], "closed once"
+        assert again[1]["data"]["credits"] == told["data"]["credits"], "the session closes once"
         with trio.fail_after(30):
             held = 1.0
             while held:
@@ -143,7 +143,7 @@ async def test_session_costs_the_price_of_its_time(tmp_path: Path, chromium: Chr
             node, "POST", f"{PATH}/{session['session_id']}/execute", {"actions": [{"type": "scrape"}]}
         )
         assert (status, over["error"]["details"]["reason"]) == (400, "session_over")
-        await until_no_page(chromium)
+        await wait_until_no_page(chromium)
         await node.assert_sound()
 
 
@@ -173,7 +173,7 @@ async def test_invalid_session_requests_are_rejected_for_free(tmp_path: Path, ch
             body = {"actions": [{"type": "click", "selector": "#go"}, action]}
             status, told = await send(node, "POST", f"{PATH}/{session}/execute", body)
             assert (status, told["error"]["details"]["param"]) == (400, param), told
-        assert (await execute(node, session, {"type": "wait", "ms": 1}))["url"].endswith("/form"), "nothing was done"
+        assert (await execute(node, session, {"type": "wait", "ms": 1}))["url"].endswith("/form"), "no action was done"
         other, _ = await node.new_key(await node.new_account())
         for method, path in (("GET", ""), ("DELETE", ""), ("PATCH", ""), ("POST", "/execute")):
             sent = {"PATCH": {"ttl_seconds": 60}, "POST": {"actions": [{"type": "scrape"}]}}.get(method)
@@ -205,7 +205,7 @@ async def test_session_time_idempotency_and_limits(tmp_path: Path, chromium: Chr
         for one in (session, *(one["session_id"] for one in more)):
             closed = (await send(node, "DELETE", f"{PATH}/{one}"))[1]["data"]["credits"]
             assert closed["used"] + closed["refunded"] == closed["reserved"]
-        await until_no_page(chromium)
+        await wait_until_no_page(chromium)
         await node.assert_sound()
 
 
@@ -221,7 +221,7 @@ async def test_session_ends_at_its_time_limit_or_when_idle(tmp_path: Path, chrom
         for one, because in ends.items():
             found = await closed(node, one)
             assert (found["closed_because"], found["credits"]["used"]) == (because, 5)
-        await until_no_page(chromium)
+        await wait_until_no_page(chromium)
         await node.assert_sound()
 
 
@@ -245,7 +245,7 @@ async def test_stopping_node_closes_sessions_and_node_without_browser_rejects_th
         site(node)
         await open_session(node, ttl_seconds=3600)
         key, account = node.key, node.account
-    await until_no_page(chromium)
+    await wait_until_no_page(chromium)
     async with open_test_node(tmp_path, patience_s=240) as node:
         assert await node.money(account) == (100_000, 0)
         status, told = await send(node, "POST", PATH, {"url": f"https://{HOST}/form"}, key=key)

@@ -63,7 +63,7 @@ class Receivers:
     """A replacement for the network: it records attempts, and responds as scripted."""
 
     def __init__(self, *answers: Attempt) -> None:
-        """Take the responses to all attempts, the last one repeated forever; `script` can be replaced later."""
+        """Accepts the responses to all attempts, the last one for all later ones; `script` can be replaced later."""
         self._answers = list(answers) or [OK]
         self.script: Script = self._answer
         self.sent: list[Sent] = []

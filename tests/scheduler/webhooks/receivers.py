@@ -36,7 +36,7 @@ def server_tls(name: str = HOST) -> ssl.SSLContext:
 
 
 class Resolver:
-    """Returns one list of addresses after the other, the last one repeated forever, and records the lookups."""
+    """Returns the given lists of addresses in order, the last one repeatedly, and records the lookups."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)

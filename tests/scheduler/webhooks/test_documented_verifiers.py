@@ -48,7 +48,7 @@ def in_python(folder: Path) -> Verifier:
 def in_javascript(folder: Path) -> Verifier:
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is not here")
+        pytest.skip("Node.js is not installed")
     (folder / "verifier.mjs").write_text(documented("js"))
     (folder / "driver.mjs").write_text(DRIVER)
     return lambda header, body, secret: exits_well([node, str(folder / "driver.mjs"), header, secret], body)

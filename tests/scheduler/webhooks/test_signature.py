@@ -37,7 +37,7 @@ def test_header_matches_the_specification() -> None:
     assert sign(BODY, keys=[SECRET], at=AT + 0.99) == f"t=1800000000,v1={wanted}"
 
 
-def test_both_schemes_sign_the_same_instant() -> None:
+def test_both_schemes_sign_the_same_timestamp() -> None:
     headers = signed_headers(BODY, delivery_id="whd_1", keys=[SECRET], at=AT, header_name=HEADER)
     assert [name for name, _ in headers] == [HEADER, "webhook-id", "webhook-timestamp", "webhook-signature"]
     assert (of(headers, "webhook-id"), of(headers, "webhook-timestamp")) == ("whd_1", "1800000000")
@@ -143,7 +143,7 @@ def test_malformed_header_is_rejected(header: str) -> None:
         (SECRET, BODY, lambda header: re.sub("v1=.*", "v1=é", header)),
     ],
 )
-def test_other_body_secret_instant_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
+def test_other_body_secret_timestamp_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
     assert callable(change)
     with pytest.raises(SignatureRefused, match="no v1"):
         verify(secret, change(sign(BODY, keys=[SECRET], at=AT)), body, now=AT)
@@ -155,7 +155,7 @@ def test_spaces_and_later_versions_in_the_header_are_ignored() -> None:
 
 
 def test_every_signature_is_always_compared() -> None:
-    """Goal: the duration reveals nothing. Method: the right one is first, last, or among many, and each is found."""
+    """Goal: the duration reveals nothing. Method: the valid signature is first, last, or among many."""
     good = sign(BODY, keys=[SECRET], at=AT).partition(",v1=")[2]
     bad = "0" * 64
     for offered in ([good, bad], [bad, good], [bad] * 20 + [good] + [bad] * 20):

@@ -1,4 +1,4 @@
-"""A PostgreSQL server that goes away: calls fail soon and truthfully, and it is used again when it is back."""
+"""A PostgreSQL server that goes away: calls fail soon with correct errors, and it is used again when it returns."""
 
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -31,7 +31,7 @@ async def store(postgres: PostgresServer, cutter: Cutter) -> AsyncIterator[Store
 
 
 async def when_back(call: Callable[[], Awaitable[object]], within_s: float = 30.0) -> None:
-    """Make a call of the store, retrying while it is unavailable, because a refused call has not happened."""
+    """Make a call of the store. Retry while the store is unavailable, because a refused call has not happened."""
     with trio.fail_after(within_s):
         while True:
             try:
@@ -46,7 +46,7 @@ async def wait_back(store: Store) -> None:
 
 
 def at_commit(cutter: Cutter, *, arrives: bool, then: Callable[[], None] = lambda: None) -> threading.Event:
-    """Cut the connection at the commit, before or after the server has received it, then set the event."""
+    """Cut the connection at the commit, before or after the server has received it, and then set the event."""
     done = threading.Event()
 
     def to_server(data: bytes) -> bool:
@@ -160,7 +160,7 @@ async def test_remains_of_a_lost_connection_never_happen_later(
                 "WHERE application_name LIKE 'sluice-writer%' AND state LIKE 'idle in%'"
             ).fetchone() or (0,)
         assert count == 1
-        await trio.sleep(5)  # until the client's patience ends
+        await trio.sleep(5)  # until the client gives up waiting
         cutter.to_server = lambda data: True
     await wait_back(store)
     assert await all_texts(store) in ([], ["late"])
@@ -185,12 +185,12 @@ async def test_idle_store_survives_a_server_restart_without_an_error(store: Stor
         await wait_back(store)
         await store.write(add_note("after"))
     assert not refused or "is unavailable" in refused, (
-        "a presence that looked meanwhile may say so, no broken connection does"
+        "only a concurrent heartbeat may report it, not a broken connection"
     )
     assert await all_texts(store) == ["before", "after"]
 
 
-async def test_calls_fail_at_once_while_the_server_is_away(
+async def test_calls_fail_immediately_while_the_server_is_away(
     store: Store, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Method: kill the server under load, and measure the slowest of many calls while it is known to be away."""
@@ -251,7 +251,7 @@ async def test_waiting_calls_fail_when_the_server_goes_away(store: Store, cutter
     await wait_back(store)
 
 
-async def test_frozen_server_is_given_up(store: Store, postgres: PostgresServer) -> None:
+async def test_frozen_server_is_abandoned(store: Store, postgres: PostgresServer) -> None:
     await store.write(add_note("before"))
     await trio.to_thread.run_sync(postgres.freeze)
     try:

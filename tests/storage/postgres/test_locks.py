@@ -46,7 +46,7 @@ class Meeting:
 
 
 async def test_two_batches_that_need_each_others_locks_both_succeed(stores: list[Store]) -> None:
-    """Method: each commit has two calls; the first ones lock one row each, then the second ones need the other's.
+    """Method: each commit has two calls. The first calls lock one row each, and the second ones need the other's row.
 
     The server needs a second to detect the deadlock, and no call waits for that.
     """
@@ -70,7 +70,7 @@ async def test_two_batches_that_need_each_others_locks_both_succeed(stores: list
     everyone = ["one first", "one second", "other first", "other second"]
     assert sorted(map(str, results)) == everyone
     assert sorted(await all_texts(stores[0])) == ["a", "b", *everyone]
-    assert len(meeting.runs) > 4, "somebody had to try again"
+    assert len(meeting.runs) > 4, "at least one batch had to be retried"
     assert took_s < 5
 
 

@@ -23,7 +23,7 @@ from upstreams.cache.shared_cache import open_shared_cache
 
 ADD = Script(b"return redis.call('INCRBY', KEYS[1], ARGV[1])")
 WAIT_S = 60
-open_state = partial(open_redis, round_trip_s=2)  # patient, because the machine may be busy
+open_state = partial(open_redis, round_trip_s=2)  # long timeouts, because the machine may be busy
 KEYS = [b"key:{%d}" % number for number in range(60)]
 
 
@@ -90,18 +90,18 @@ async def test_moving_slot_is_followed_during_and_after_the_move(cluster: list[R
             assert await add(state, key) == 1
             new.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", old_id)
             old.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", new_id)
-            assert await add(state, key) == 2  # still in its old place
+            assert await add(state, key) == 2  # still on the old server
             old.ask("MIGRATE", "127.0.0.1", new.port, key, 0, 1000)
-            assert await add(state, key) == 3  # redirected
+            assert await add(state, key) == 3  # the call is redirected
             for server in (new, old, *cluster):
                 if server not in cluster[3:]:
                     server.ask("CLUSTER", "SETSLOT", slot, "NODE", new_id)
-            assert await add(state, key) == 4  # moved
+            assert await add(state, key) == 4  # on the new server
             assert await add(state, key) == 5
 
 
 async def test_gate_and_cache_work_on_a_cluster(cluster: list[RedisServer]):
-    """Goal: every script's keys share a slot. Method: accounts and responses on all servers."""
+    """Goal: the keys of every script share a slot. Method: accounts and responses on all servers."""
     with trio.fail_after(WAIT_S):
         async with (
             open_state(url_of(cluster)) as state,
@@ -170,7 +170,7 @@ async def test_demoted_primary_is_replaced_by_the_next(tmp_path: Path):
 
 
 def _role(server: RedisServer) -> object:
-    """Return the role that it reports, or nothing while it cuts its connections, which a demotion does."""
+    """Return the role that the server reports, or an empty text while a demotion cuts its connections."""
     try:
         told = server.ask("ROLE")
     except (OSError, AssertionError):

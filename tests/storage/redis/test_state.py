@@ -1,6 +1,6 @@
 """The shared state against a real Redis: batching, lost servers, frozen servers, forgotten scripts, messages.
 
-One test at a time has the server: each starts with it empty and running.
+Tests share the server, one at a time: each starts with it empty and running.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WAIT_S = 60
 
 @pytest.fixture
 async def state(empty_redis: RedisServer) -> AsyncIterator[RedisState]:
-    """Patient, because the machine may be busy."""
+    """Long timeouts, because the machine may be busy."""
     with trio.fail_after(WAIT_S):
         async with open_state(empty_redis.url, round_trip_s=5) as opened:
             yield opened
@@ -37,7 +37,7 @@ async def state(empty_redis: RedisServer) -> AsyncIterator[RedisState]:
 
 @pytest.fixture
 async def brisk(empty_redis: RedisServer) -> AsyncIterator[RedisState]:
-    """As patient as in service."""
+    """The same timeouts as in production."""
     with trio.fail_after(WAIT_S):
         async with open_state(empty_redis.url) as opened:
             yield opened
@@ -133,7 +133,7 @@ def said_of_links(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [" ".join(line.split(":")[0].split()[-2:]) for line in told if line.startswith("the link to Redis ")]
 
 
-async def test_killed_server_fails_calls_at_once_and_recovers_soon(
+async def test_killed_server_fails_calls_immediately_and_recovers_soon(
     state: RedisState, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ):
     await add(state)
@@ -144,7 +144,7 @@ async def test_killed_server_fails_calls_at_once_and_recovers_soon(
         with pytest.raises(StateUnavailable) as refusal:
             await add(state)
         assert refusal.value.happened is False
-    assert trio.current_time() - began < 2  # all of them, in less time than one may wait
+    assert trio.current_time() - began < 2  # all calls together, in less time than a single call may wait
     assert not state.run_nowait(ADD, [b"k"], [b"1"])
     await trio.sleep(1.0)
     await trio.to_thread.run_sync(empty_redis.start)
@@ -223,8 +223,8 @@ async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisSt
         finally:
             empty_redis.thaw()
         await wait_up(brisk)
-        assert connects == [1], "whoever has something to say again is told that it can"
-        assert await add(brisk) == 3, "the late call happened, the refused one did not"
+        assert connects == [1], "the reconnect was announced once"
+        assert await add(brisk) == 3, "the late call happened, and the refused call did not"
         empty_redis.ask("PUBLISH", "news", "one")
         assert await news.receive() == b"one"
     statistics = brisk.statistics()
@@ -251,7 +251,7 @@ async def test_repeated_late_replies_reach_no_other_call(brisk: RedisState, empt
 
 @pytest.mark.trio(run=trio.run)
 async def test_slow_process_keeps_its_connection(brisk: RedisState):
-    """Goal: an answer that was already there when the deadline passed counts. Method: block the whole event loop."""
+    """Goal: a reply that arrived before the deadline counts, even if it is read later. Method: block the event loop."""
     await add(brisk)
     before = brisk.statistics()
     async with trio.open_nursery() as nursery:
@@ -310,7 +310,7 @@ async def test_messages_reach_all_listeners_and_report_possible_losses(state: Re
     await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "news") == [b"news", 0])
 
 
-async def test_slow_listener_receives_look_again(state: RedisState):
+async def test_slow_listener_receives_a_request_to_look_again(state: RedisState):
     async with state.subscribe(b"news") as channel:
         assert await channel.receive() == LOOK_AGAIN
         for number in range(400):

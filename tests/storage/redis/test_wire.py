@@ -89,7 +89,7 @@ async def test_answer_in_pieces_is_assembled():
         sends(b"$5\r\nab"),
         sends(b"$9\r\n", *[b"a"] * 9, pause_s=0.1),
     ],
-    ids=["unknown type", "no number", "no length", "cut", "closed", "unfinished", "too slow"],
+    ids=["unknown type", "missing number", "missing length", "truncated", "closed", "unfinished", "too slow"],
 )
 async def test_garbage_ends_the_connection_with_an_unknown_outcome(answer: Answer):
     async with open_odd(answer) as state:

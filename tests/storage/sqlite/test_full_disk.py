@@ -16,7 +16,7 @@ async def test_full_disk_is_reported_and_the_store_recovers(store: Store) -> Non
     def limit(pages: int, tx: Tx) -> None:
         tx.run(f"PRAGMA max_page_count = {pages}")
 
-    await store.write(partial(limit, 1))  # SQLite raises it to the size of the file
+    await store.write(partial(limit, 1))  # SQLite raises the limit to the size of the file
     with pytest.raises(StoreUnavailable, match="full"):
         await store.write(add_note("x" * 100_000))
     results = await submit_all(store, [partial(store.submit, add_notes, "y" * 100_000) for _ in range(2)])

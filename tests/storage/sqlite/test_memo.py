@@ -1,4 +1,4 @@
-"""A transaction recalls a value that is true of the current rows, or nothing."""
+"""A transaction recalls a value that matches the current rows, or nothing."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ WRITE = "UPDATE numbers SET number = number + 1"
 
 
 class Known:
-    """The number of the only row; None in a new one."""
+    """Return the number in the only row; None in a new store."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -107,7 +107,7 @@ def test_nothing_is_recalled_after_another_write(writing: Writing, between: str)
     assert writing.recalled == before + 1
 
 
-def test_reader_keeps_nothing(writing: Writing) -> None:
+def test_reader_does_not_keep_values(writing: Writing) -> None:
     tx = SqliteTx(writing.other.cursor())
     assert tx.recall(Known) is None
     tx.remember(Known())

@@ -25,8 +25,8 @@ async def wait_refused(store: Store) -> None:
             await trio.sleep(0.01)
 
 
-async def wait_refused_unheard(store: Store) -> None:
-    """Wait until a background call is refused when made; earlier ones are refused by the commit thread."""
+async def wait_until_background_calls_fail(store: Store) -> None:
+    """Wait until a background call is refused when it is made; earlier calls are refused by the commit thread."""
     with trio.fail_after(30):
         while True:
             try:
@@ -64,7 +64,7 @@ async def test_commit_into_a_missing_file_is_unknown_with_doubts(store: Store, t
     for call in (partial(store.write, add_note("x")), partial(store.submit, add_notes, "y"), store.ping):
         with pytest.raises(StoreUnavailable, match="restore the same file"):
             await call()
-    await wait_refused_unheard(store)
+    await wait_until_background_calls_fail(store)
     away.rename(file)
     await wait_back(store)
     assert await all_texts(store) == ["perhaps"]
@@ -75,7 +75,7 @@ async def test_commit_into_a_missing_file_is_unknown_with_doubts(store: Store, t
 
 @pytest.mark.parametrize("lost", ["store.db", "store.db-wal", "store.db-shm"])
 async def test_all_commits_are_in_the_file_that_is_still_open(tmp_path: Path, lost: str) -> None:
-    """Method: a second name, given while the store is open, is read once the store is closed."""
+    """Method: a hard link, created while the store is open, is read after the store was closed."""
     kept = tmp_path / "kept.db"
     async with open_store(url(tmp_path), [NOTES]) as store:
         kept.hardlink_to(tmp_path / "store.db")
@@ -104,7 +104,7 @@ READ = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT
 
 
 def test_unchanged_folder_needs_only_one_check(tmp_path: Path) -> None:
-    """Goal: no change is missed within the granularity of the folder's time, in which two changes look like one."""
+    """Goal: two changes within the resolution of the folder's timestamp, which look like one, are both detected."""
     path = tmp_path / "x.db"
     names = [path.with_name(f"x.db{end}") for end in ("", "-wal", "-shm")]
     for name in names:

@@ -1,1 +1,1 @@
-"""Billed misses with and without background jobs, in turn."""
+"""Billed misses with and without background jobs, alternating."""

@@ -1,8 +1,8 @@
 """Billed misses during many background jobs, alternating with the same misses while the jobs are paused.
 
-The misses are an open loop of the benchmark's, so that waiting requests are counted. If the upstream answers them at
-once, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's speed
-changes.
+The misses use the benchmark's open loop, so that waiting requests are counted. Because the upstream answers them
+immediately, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's
+speed changes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ MISS: Final = SCENARIOS["miss"]
 RATIO_MAX: Final = 1.5
 """The maximum ratio of the misses' p99 with and without jobs."""
 GROWTH_MB_MAX: Final = 96.0
-"""How much the node may grow above its size before its first job, without worker processes."""
+"""The maximum growth of the node over its size before its first job, without worker processes."""
 WORKER_MB_MAX: Final = 64.0
 """The maximum size of each worker process."""
 KEYS_A_TURN: Final = 1_000_000
 """The misses of a turn request targets that no other turn uses."""
 CACHE_BYTES: Final = 4_194_304
-"""Full within the first turn, so that later growth is not the cache."""
+"""The cache is full within the first turn, so that it does not cause later growth."""
 SETTLE_S: Final = 1.0
 """The pause after jobs were paused or resumed."""
 PATIENCE_S: Final = 60.0
@@ -49,11 +49,11 @@ Begin = Callable[[httpx.AsyncClient, Sequence[str]], Awaitable[Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
-    """The background jobs: how they are started for a number of accounts, and what the upstream answers them.
+class BackgroundJobs:
+    """The background jobs: how they are started for a number of accounts, and the upstream's answers to them.
 
-    `read` counts the pages that they have requested, `miss_s` is how long the upstream takes for a miss, and `workers`
-    the number of worker processes that the jobs keep busy.
+    `read` counts the pages that they have requested. `miss_s` is the upstream's time for a miss, and `workers` the
+    number of worker processes that the jobs keep busy.
     """
 
     accounts: int
@@ -75,19 +75,19 @@ class Pace:
 
 @dataclass(slots=True)
 class Compared:
-    """The misses of each turn, and the node's resident memory: the peak before the first job, and the overall peak."""
+    """The misses of each turn, and the node's resident memory: its peak before the first job, and its overall peak."""
 
     without: list[Step] = field(default_factory=list)
     beside: list[Step] = field(default_factory=list)
     pages: int = 0
-    """Pages that jobs read during misses."""
+    """The pages that jobs read during misses."""
     workers: int = 0
     alone_mb: float = 0.0
     highest_mb: float = 0.0
 
     @property
     def p99_times(self) -> float:
-        """Return how many times as long the slowest hundredth took with jobs: the median over the pairs of turns."""
+        """Return the ratio of the p99 with jobs to the p99 without: the median over the pairs of turns."""
         return median(one.p99_ms / before.p99_ms for before, one in zip(self.without, self.beside, strict=True))
 
     def flaws(self) -> list[str]:
@@ -115,10 +115,10 @@ class Compared:
         return "\n".join(lines)
 
 
-async def compare(folder: Path, company: Company, pace: Pace, commands: Commands) -> Compared:
+async def compare(folder: Path, jobs_kind: BackgroundJobs, pace: Pace, commands: Commands) -> Compared:
     """Measure in turns. Every job is cancelled at the end."""
     upstream = Upstream()
-    upstream.script, upstream.behaviour.latency_s = company.script, company.miss_s
+    upstream.script, upstream.behaviour.latency_s = jobs_kind.script, jobs_kind.miss_s
     async with open_upstream(upstream) as egress:
         place = Place(folder, commands, ENVIRON)
         place.configure(
@@ -127,13 +127,13 @@ async def compare(folder: Path, company: Company, pace: Pace, commands: Commands
             cache={"max_bytes": CACHE_BYTES},
             log={"access": False},
         )
-        own, *keys = [place.new_key(balance=10_000_000)[1]["key"] for _ in range(1 + company.accounts)]
+        own, *keys = [place.new_key(balance=10_000_000)[1]["key"] for _ in range(1 + jobs_kind.accounts)]
         with open_fleet(commands) as fleet:
             node = fleet.start(place.config, ENVIRON)
             target = ServerTarget((await node.listening())["url"], node.pid, (("x-api-key", own),))
             async with httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S, verify=False) as client:
                 with _no_collections():
-                    return await _by_turns(client, target, company, pace, keys)
+                    return await _by_turns(client, target, jobs_kind, pace, keys)
 
 
 @contextmanager
@@ -147,19 +147,19 @@ def _no_collections() -> Iterator[None]:
 
 
 async def _by_turns(
-    client: httpx.AsyncClient, target: ServerTarget, company: Company, pace: Pace, keys: Sequence[str]
+    client: httpx.AsyncClient, target: ServerTarget, jobs_kind: BackgroundJobs, pace: Pace, keys: Sequence[str]
 ) -> Compared:
-    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=company.workers)
-    alone = await drive_open(MISS, target, tempo)  # objects loaded and kept at the first calls belong to neither
+    tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=jobs_kind.workers)
+    alone = await drive_open(MISS, target, tempo)  # objects kept by the first calls belong to neither
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
-    jobs = await company.begin(client, keys)
+    jobs = await jobs_kind.begin(client, keys)
     for turn in range(2 * pace.turns):
         is_beside = turn % 2 == 1
         await _change(client, jobs, "running" if is_beside else "paused")
-        before = company.read.total()
+        before = jobs_kind.read.total()
         step = await drive_open(MISS, target, tempo, first_key=(1 + turn) * KEYS_A_TURN)
         (compared.beside if is_beside else compared.without).append(step)
-        compared.pages += company.read.total() - before if is_beside else 0
+        compared.pages += jobs_kind.read.total() - before if is_beside else 0
         compared.highest_mb = max(compared.highest_mb, _most_mb(step))
     for path, key in jobs.items():
         await client.delete(path, headers={"x-api-key": key})

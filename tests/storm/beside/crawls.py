@@ -1,4 +1,4 @@
-"""Crawls that run until stopped: each of a site whose pages always lead to more."""
+"""Crawls that run until they are stopped: the pages of each site always lead to more."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import httpx
 
 from tests.fakes.scripted_upstream import Told
-from tests.storm.beside.compare import Company
+from tests.storm.beside.compare import BackgroundJobs
 from tests.storm.crawls.run import HTML
 from upstreams.workers.pool import PROCESSES_MAX
 
 LINE = "A line of a page that is read beside calls which have nothing to do with it. "
 DOMAIN = ".example.com"
 MISS_S = 0.02
-"""The time that the upstream takes for a miss: that of a quick platform."""
+"""The upstream's time for a miss: that of a fast platform."""
 
 
-def crawls(count: int, *, lines: int = 200) -> Company:
+def crawls(count: int, *, lines: int = 200) -> BackgroundJobs:
     """Return this many crawls, one per account; their pages have this many lines."""
     read = Counter[str]()
     text = f"<p>{LINE * 4}</p>" * lines
@@ -34,7 +34,7 @@ def crawls(count: int, *, lines: int = 200) -> Company:
         links = "".join(f'<a href="/p{4 * number + below}">Page</a> ' for below in range(1, 5))
         return Told(200, f"<html><body><main>{text}{links}</main></body></html>".encode(), HTML)
 
-    return Company(count, _begin, answer, read, miss_s=MISS_S, workers=PROCESSES_MAX)
+    return BackgroundJobs(count, _begin, answer, read, miss_s=MISS_S, workers=PROCESSES_MAX)
 
 
 async def _begin(client: httpx.AsyncClient, keys: Sequence[str]) -> dict[str, str]:

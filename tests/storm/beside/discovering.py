@@ -1,4 +1,4 @@
-"""Discover runs that run until stopped: their search always has more pages of stories."""
+"""Discover runs that run until they are stopped: their search always has more pages of stories."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import httpx
 import orjson
 
 from tests.fakes.scripted_upstream import Told
-from tests.storm.beside.compare import Company
+from tests.storm.beside.compare import BackgroundJobs
 from tests.storm.discover.run import RUNS
 
 HOST: Final = "hn.algolia.com"
 KEYWORDS: Final = [f"word{number}" for number in range(20)]
 EACH: Final = 12
-"""Runs of an account: all are in progress, and of 100 as many steps at a time as a node allows."""
+"""The runs of an account. All are in progress, and 100 of them use as many steps at a time as a node allows."""
 PAGES: Final = 20
 """Pages of a leg."""
 PAGE_ROWS: Final = 50
 POOL: Final = 8_000
-"""The number of stories, some of which are on every page: fewer than a run may have, so none is full."""
+"""The number of stories, some of which are on every page. A run may have more, so none is full."""
 TAKES_S: Final = 0.2
-"""The time of a search's page: that of a quick platform."""
+"""The time of a search's page: that of a fast platform."""
 
 
-def discover_runs(count: int) -> Company:
+def discover_runs(count: int) -> BackgroundJobs:
     """Return this many runs over Hacker News, each of 20 keywords and 400 pages."""
     read = Counter[str]()
-    return Company(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
+    return BackgroundJobs(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
 
 
 def _page(read: Counter[str], asked: str) -> Told | None:

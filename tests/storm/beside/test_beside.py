@@ -1,4 +1,4 @@
-"""Misses with and without jobs; at full size with `python -m tests.storm.beside`, which judges times."""
+"""Misses with and without jobs. `python -m tests.storm.beside` runs it at full size and judges the times."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,14 +9,14 @@ import trio
 
 from bench.core.results import MemorySample, Step
 from tests.processes.commands import Commands
-from tests.storm.beside.compare import Company, Compared, Pace, compare
+from tests.storm.beside.compare import BackgroundJobs, Compared, Pace, compare
 from tests.storm.beside.crawls import crawls
 from tests.storm.beside.discovering import discover_runs
 
 
 @pytest.mark.parametrize("make", [crawls, discover_runs])
 async def test_misses_run_with_paused_and_running_jobs_in_turn(
-    make: Callable[[int], Company], tmp_path: Path, commands: Commands
+    make: Callable[[int], BackgroundJobs], tmp_path: Path, commands: Commands
 ) -> None:
     with trio.fail_after(120):
         compared = await compare(tmp_path, make(3), Pace(per_s=20, seconds=1, turns=1), commands)
@@ -33,7 +33,7 @@ def turn(p99_ms: float) -> Step:
 
 
 def test_each_turn_is_compared_with_the_previous_one() -> None:
-    """A machine that becomes four times as slow meanwhile says nothing about the jobs."""
+    """A machine that becomes four times as slow in between must not look like an effect of the jobs."""
     compared = Compared([turn(10), turn(40), turn(10)], [turn(14), turn(56), turn(90)], pages=1)
     assert (compared.p99_times, compared.flaws()) == (1.4, [])
 

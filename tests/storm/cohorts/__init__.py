@@ -1,1 +1,1 @@
-"""Queries over cohorts whose nodes are killed repeatedly: each row once, each page paid once, nothing revealed."""
+"""Queries over cohorts whose nodes are killed repeatedly: each row and payment happens once, and no data leaks."""

@@ -8,7 +8,7 @@ from tests.storm.cohorts.run import Size, storm
 from tests.storm.command import parser_of, run
 
 
-async def blow(folder: Path, chosen: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
+async def run_storm(folder: Path, chosen: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
     """Run the storm, and print the result."""
     with open_commands() as commands:
         return await storm(folder, Size(**chosen), commands, **urls)
@@ -19,7 +19,7 @@ def main() -> None:
     parser = parser_of("tests.storm.cohorts", __doc__)
     parser.add_argument("--members", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=1)
-    run(parser, blow)
+    run(parser, run_storm)
 
 
 if __name__ == "__main__":

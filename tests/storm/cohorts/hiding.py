@@ -1,7 +1,7 @@
-"""Searches everything that a node leaves behind for data that a cohort hides, in any form.
+"""Searches everything that a node stores for data that a cohort hides, in any form.
 
-All hidden data contains a mark, and each form of a text contains the same form of its mark, at any offset. Searching
-for the forms of the marks therefore finds every handle, external id, keyword and text.
+All hidden data contains a mark, and each form of a text contains the same form of its mark, at any offset. A search for
+the forms of the marks therefore finds every handle, external id, keyword and text.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def forms(text: str) -> set[bytes]:
 
 
 def _in_base64(plain: bytes) -> Iterator[bytes]:
-    """Return the characters that do not depend on the neighbouring bytes, for each offset in a group of three."""
+    """Return the characters that do not depend on the adjacent bytes, for each offset in a group of three."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + plain)
         sure = coded[-(-8 * before // _SIX) : 8 * (before + len(plain)) // _SIX]
@@ -65,7 +65,7 @@ FORMS: Final = frozenset(form for mark in MARKS for form in forms(mark))
 
 
 def told(places: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """Return the places that contain hidden data, and in which form."""
+    """Return the locations that contain hidden data, and the form in which they contain it."""
     return [(name, form) for name, body in places.items() for form in sorted(FORMS) if form in body]
 
 
@@ -75,7 +75,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def backup(store_url: str, folder: Path) -> dict[str, bytes]:
-    """Create a backup according to docs/operating.md."""
+    """Create a backup as docs/operating.md describes."""
     if store_url.startswith("postgresql"):
         programs = postgres_folder()
         assert programs is not None
@@ -125,7 +125,7 @@ def members_of(store_url: str, cohort_id: str) -> list[tuple[bytes, bytes]]:
 
 
 def opened(places: Mapping[str, bytes], secret: str, cohort_id: str, members: Iterable[tuple[bytes, bytes]]) -> int:
-    """Return how many sealed members the node's secret opens with a cohort key found in these places."""
+    """Return how many sealed members the node's secret opens with a cohort key found at these locations."""
     cipher = Cipher(derive_secrets(secret).sealing)
     keys = [key for body in places.values() for key in _keys_in(body, cipher, cohort_id)]
     return sum(any(_opens(key, cohort_id, *member) for key in keys) for member in members)

@@ -1,4 +1,4 @@
-"""Queries over a cohort on loopback, by nodes that are killed periodically, and the proof of their results."""
+"""Queries over a cohort on loopback, by nodes that are killed periodically, and the checks of their results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Size:
     queries: int = 1
     kill_every_s: float = 5.0
     kills_max: int = 10_000
-    """After this many kills, the nodes are left alone."""
+    """The number of kills; after them, the nodes keep running."""
     page_s: float = 0.02
     seed: int = 1
 
@@ -52,7 +52,7 @@ def handle_of(number: int) -> str:
 
 
 def make_panel(size: Size) -> Panel:
-    """Serve members by number: every 17th is missing, every 19th fails, and each other has up to 12 posts."""
+    """Serve members by number: every 17th is missing, every 19th fails, and all others have up to 12 posts."""
     now = time.time()
     posts = {
         handle_of(number): [
@@ -111,9 +111,9 @@ async def storm(folder: Path, size: Size, commands: Commands, *, store_url: str,
         )
         account, made = place.new_key(balance=CREDITS)
         with open_fleet(commands) as fleet:
-            blown = _Storm(place, fleet, panel, size, made["key"], account, 3 if state_url else 1)
-            async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as blown.client:
-                return await blown.blow(store_url)
+            prepared = _Storm(place, fleet, panel, size, made["key"], account, 3 if state_url else 1)
+            async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as prepared.client:
+                return await prepared.run(store_url)
 
 
 @dataclass(slots=True)
@@ -127,13 +127,13 @@ class _Storm:
     count: int
     client: httpx.AsyncClient = field(init=False)
     nodes: dict[int, tuple[Process, str, str]] = field(default_factory=dict)
-    """The process and both addresses of the node at each place."""
+    """The process and both addresses of each node, by its number."""
     kills: int = 0
     resumed_s: float = 0.0
     rss_kb: int = 0
     queries: list[str] = field(default_factory=list)
 
-    async def blow(self, store_url: str) -> dict[str, Any]:
+    async def run(self, store_url: str) -> dict[str, Any]:
         for number in range(self.count):
             await self._start(number)
         cohort = await self._fill()
@@ -147,7 +147,7 @@ class _Storm:
             await self._check(query)
         places = await self._everywhere(store_url)
         assert hiding.told(places) == []
-        assert any(self.queries[0].encode() in body for body in places.values()), "the places are those that hold it"
+        assert any(self.queries[0].encode() in body for body in places.values()), "only the known locations contain it"
         balance = (await self._ask("GET", "/v1/credits/balance"))["data"]
         used = sum(due_of(self.panel, number).paid for number in range(self.size.members)) * self.size.queries
         assert (balance["balance"], balance["held"]) == (CREDITS - used, 0), balance
@@ -157,7 +157,7 @@ class _Storm:
             self.fleet.kill(self.nodes.pop(number)[0])
         verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
-        assert self.resumed_s < RESUMED_S, f"the queries stood still for {self.resumed_s:.1f} s"
+        assert self.resumed_s < RESUMED_S, f"the queries made no progress for {self.resumed_s:.1f} s"
         return {
             "members": self.size.members,
             "kills": self.kills,
@@ -245,7 +245,7 @@ class _Storm:
         return (await self._ask("GET", f"/v1/cohort-queries/{query}"))["data"]
 
     async def _check(self, query: str) -> None:
-        """Check each member once and in order, each of its posts once, and each page with posts paid once."""
+        """Check that members are read once and in order, posts are stored once, and pages with posts are paid once."""
         due = [due_of(self.panel, number) for number in range(self.size.members)]
         data, paid = await self._query(query), sum(one.paid for one in due)
         assert (data["status"], data["actual_credits"]) == ("succeeded", paid), data
@@ -276,14 +276,14 @@ class _Storm:
             cursor = f"&cursor={body['pagination']['next_cursor']}"
 
     async def _said(self, target: str) -> bytes:
-        """Return an answer that anyone without access to the cohort may see."""
+        """Return an answer that is visible without access to the cohort."""
         if target.startswith("/"):
             return (await self._request("GET", target)).content
         _, _, admin_url = next(iter(self.nodes.values()))
         return (await self.client.get(f"{admin_url}/{target}")).content
 
     async def _everywhere(self, store_url: str) -> dict[str, bytes]:
-        """Return everything visible without access to the cohort, or left behind, except the config."""
+        """Return everything that is visible or stored without access to the cohort, except the config."""
         answers = {target: await self._said(target) for target in PUBLIC}
         places = (
             hiding.files(self.place.folder) | hiding.tables(store_url) | hiding.backup(store_url, self.place.folder)
@@ -293,9 +293,9 @@ class _Storm:
     async def _destroy(self, cohort: str, store_url: str, places: Mapping[str, bytes]) -> int:
         """Delete a cohort. Afterwards the node's secret opens none of its rows, which it did before."""
         members, secret = hiding.members_of(store_url, cohort), ENVIRON["SLUICE_SECRET"]
-        assert hiding.opened(places, secret, cohort, members[:SOME]) == len(members[:SOME]), "the key is seen"
+        assert hiding.opened(places, secret, cohort, members[:SOME]) == len(members[:SOME]), "the key must be found"
         assert (await self._request("DELETE", f"/v1/cohorts/{cohort}")).status_code == 204
-        (self.place.folder / "backup.db").unlink(missing_ok=True)  # a copy keeps its key, see docs/cohorts.md
+        (self.place.folder / "backup.db").unlink(missing_ok=True)  # a backup keeps its key, see docs/cohorts.md
         with trio.fail_after(PATIENCE_S):
             while hiding.rows(store_url, "SELECT id FROM cohorts"):  # noqa: ASYNC110 - the nodes'
                 await trio.sleep(0.1)

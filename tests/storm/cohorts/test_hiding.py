@@ -1,4 +1,4 @@
-"""Hidden data would be found in every form."""
+"""The search finds hidden data in every form."""
 
 from __future__ import annotations
 

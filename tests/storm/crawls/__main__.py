@@ -24,7 +24,7 @@ def main() -> int:
     size = Size(chosen.pages, chosen.crawls, chosen.kill_every_s, seed=chosen.seed)
     with open_commands() as commands, tempfile.TemporaryDirectory() as folder:
         report = trio.run(partial(storm, Path(folder), size, commands))
-    print(f"{report}\neverything holds after {time.monotonic() - began:.0f} s")
+    print(f"{report}\nall checks passed after {time.monotonic() - began:.0f} s")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Crawls of a site on loopback by a node that is killed periodically, and the proof of their results and costs."""
+"""Crawls of a site on loopback by a node that is killed periodically, and the checks of their results and costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.processes.place import Place
 HOST = "site.example.com"
 HOME = f"https://{HOST}/"
 WIDTH = 12
-"""Links from a page to pages below it."""
+"""The number of links from a page to pages below it."""
 PATIENCE_S = 600.0
 ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
 HTML = {"content-type": "text/html; charset=utf-8"}
@@ -34,14 +34,14 @@ class Size:
     crawls: int = 1
     kill_every_s: float = 5.0
     kills_max: int = 10_000
-    """After this many kills, the node is left alone."""
+    """The number of kills; after them, the node keeps running."""
     page_s: float = 0.02
     seed: int = 1
 
 
 @dataclass(slots=True)
 class Site:
-    """A site of this many pages: page n links to pages `WIDTH * n + 1` and following. Counts concurrent readers."""
+    """A site of this many pages: page n links to `WIDTH` pages from `WIDTH * n + 1` on. Counts concurrent readers."""
 
     pages: int
     page_s: float
@@ -74,7 +74,7 @@ class Site:
 
 
 class WatchedUpstream(Upstream):
-    """Like `Upstream`, and counts the pages in progress at the same time."""
+    """Like `Upstream`, but counts the pages that are in progress at the same time."""
 
     def __init__(self, site: Site) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ class Report:
 
     kills: int
     pages_read: int
-    """Pages requested from the site, including repetitions after a kill."""
+    """The number of pages requested from the site, including repetitions after a kill."""
     most_at_once: int
     resumed_s: float
     """The longest time from a node's start to the next page that it stored."""
@@ -116,7 +116,7 @@ async def storm(folder: Path, size: Size, commands: Commands) -> Report:
         account = place.told("account", "create", "--name", "storm", "--credits", "1000000")["id"]
         key = place.told("key", "create", "--account", account)["key"]
         with open_fleet(commands) as fleet:
-            return await _Storm(place, fleet, site, size, key, account).blow()
+            return await _Storm(place, fleet, site, size, key, account).run()
 
 
 class _Look(NamedTuple):
@@ -137,7 +137,7 @@ class _Storm:
     kills: int = 0
     resumed_s: float = 0.0
 
-    async def blow(self) -> Report:
+    async def run(self) -> Report:
         jobs, rng = list[str](), Random(self.size.seed)
         while True:
             self.place.bury()
@@ -164,7 +164,7 @@ class _Storm:
         return job_id
 
     async def _ended(self, url: str, jobs: list[str], within_s: float) -> bool:
-        """Return whether all crawls end within this time, which begins with the first page stored in this life."""
+        """Return whether all crawls end within this time, which starts with the first page that this process stores."""
         done, began = (await self._look(url, jobs)).done, trio.current_time()
         while (look := await self._look(url, jobs)).done == done and not look.is_over:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.02)

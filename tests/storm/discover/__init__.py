@@ -1,1 +1,1 @@
-"""Discover runs whose nodes are killed repeatedly: each page continued, each row stored once, each credit recorded."""
+"""Discover runs whose nodes are killed repeatedly: each row is stored once, and each credit is accounted for."""

@@ -14,10 +14,10 @@ def main() -> None:
     parser = parser_of("tests.storm.discover", __doc__)
     parser.add_argument("--legs", type=int, default=1_000, help="legs of a run, a multiple of 10")
     parser.add_argument("--runs", type=int, default=1)
-    run(parser, _blow)
+    run(parser, _run_storm)
 
 
-async def _blow(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
+async def _run_storm(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
     with open_commands() as commands:
         return {**size, **asdict(await storm(folder, Size(**size), commands, **urls))}
 

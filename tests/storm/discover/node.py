@@ -1,7 +1,7 @@
 """A whole node for the storm of discover runs: `sluice serve` with a given number of searches.
 
-`STORM_SEARCHES` in its environment gives their number. They belong to real platforms, first under their own names, then
-again under further ones, and may be called at any rate.
+`STORM_SEARCHES` in its environment sets their number. The searches belong to real platforms, first under their own
+names, then under further names. They may be called at any rate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Discover runs over real platforms' searches, by nodes that are killed every so often; and the proof of what is left.
+"""Discover runs over real platforms' searches, by nodes that are killed periodically, and the checks of the results.
 
-What a run has to bring is worked out here from what the searches' own endpoints answer, apart from the code that it
-proves.
+The expected results of a run are computed here from the answers of the searches' own endpoints, independently of the
+code under test.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PAGES_MAX: Final = 20
 PAGE_ROWS: Final = "&limit=50"
 """The rows per page that a run requests."""
 FEWER: Final = {"mastodon": "&limit=40", "discourse": ""}
-"""The same for a search that returns fewer, or any number."""
+"""The rows per page for a search that returns fewer, or any number."""
 CREDITS: Final = 1_000_000
 PROGRAM: Final = "tests.storm.discover.node"
 
@@ -51,7 +51,7 @@ class Size:
 
     @property
     def searches(self) -> int:
-        """Return how many searches that needs."""
+        """Return the number of searches that this needs."""
         return self.legs // self.keywords
 
     @property
@@ -66,19 +66,19 @@ class Expected:
 
     pages: int = 0
     rows: dict[str, tuple[set[tuple[str, str, int]], list[Any]]] = field(default_factory=dict)
-    """The places of each item by its identity: endpoint, keyword, rank and content."""
+    """The positions of each item by its identity: endpoint, keyword, rank and content."""
 
     def take(self, search: Search, keyword: str, items: Sequence[Any]) -> None:
-        """Add the list of a search."""
+        """Add the results of a search."""
         for rank, item in enumerate(items, 1):
             places, told = self.rows.setdefault(known_by(search.slug, item["post"]), (set(), []))
-            if not any(place[:2] == (search.endpoint, keyword) for place in places):  # the best of several counts
+            if not any(place[:2] == (search.endpoint, keyword) for place in places):  # the best rank counts
                 places.add((search.endpoint, keyword, rank))
             told.append(item)
 
 
 def known_by(slug: str, post: Any) -> str:
-    """Return the identity of a post: its address without insignificant parts, else its platform and id."""
+    """Return the identity of a post: its URL without insignificant parts, or else its platform and id."""
     if post["url"] is None:
         return f"{slug} {post['id']}"
     address = urlsplit(post["url"])
@@ -92,7 +92,7 @@ class Report:
 
     kills: int
     pages_read: int
-    """Requested pages, including repetitions after a kill."""
+    """The number of requested pages, including repetitions after a kill."""
     pages: int
     rows: int
     events: int
@@ -105,9 +105,9 @@ class Report:
 async def storm(
     folder: Path, size: Size, commands: Commands, *, store_url: str | None = None, state_url: str | None = None
 ) -> Report:
-    """Run, and kill nodes every so often until all runs have ended; then look at what they kept and cost.
+    """Start the runs, and kill nodes periodically until all runs have ended. Then check their rows and costs.
 
-    One node on a file; three where there is a `state_url`.
+    A store in a file has one node; with a `state_url` there are three.
     """
     upstream = Upstream()
     upstream.script = StandIns(size.page_s).answer
@@ -128,7 +128,7 @@ async def storm(
         key, reader = (place.new_key(balance=CREDITS)[1]["key"] for _ in range(2))
         with open_fleet(commands) as fleet:
             nodes = 1 if state_url is None else 3
-            return await _Storm(place, fleet, upstream, size, environ, key, reader, nodes).blow()
+            return await _Storm(place, fleet, upstream, size, environ, key, reader, nodes).run()
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class _Storm:
     stood_s: float = 0.0
     living: list[tuple[Process, str]] = field(default_factory=list)
 
-    async def blow(self) -> Report:
+    async def run(self) -> Report:
         rng = Random(self.size.seed)
         for number in range(self.nodes):
             await self._start(number)
@@ -173,7 +173,7 @@ class _Storm:
         self.living.append((node, (await node.listening())["url"]))
 
     async def _expect(self) -> Expected:
-        """Walk each search of a real platform for each keyword; further names of it answer in the same way."""
+        """Walk each search of a real platform for each keyword. Its further names return the same."""
         expected, lists = Expected(), dict[tuple[str, str], tuple[int, list[Any]]]()
         for search in searches(self.size.searches):
             for word in self.size.words:
@@ -215,7 +215,7 @@ class _Storm:
         return run_id
 
     async def _ended(self, runs: list[str], within_s: float) -> bool:
-        """Return whether all runs end within this time, which begins with the first page stored after a kill."""
+        """Return whether all runs end within this time, which starts with the first page stored after a kill."""
         spent, began = await self._spent(runs), trio.current_time()
         last, last_at, ends_at = spent, began, began + PATIENCE_S
         while trio.current_time() < ends_at:
@@ -237,7 +237,7 @@ class _Storm:
         return (await self._ask("GET", f"{RUNS}/{run_id}")).json()["data"]
 
     async def _check(self, run_id: str, expected: Expected) -> int:
-        """Check each row once, with every place and all its content, and each page paid."""
+        """Check that each row is stored once, with every position and all its content, and that each page is paid."""
         run, pages = await self._run(run_id), expected.pages
         assert (run["status"], run["stopped_because"]) == ("completed", None), run
         legs = {"planned": self.size.legs, "done": self.size.legs}
@@ -258,7 +258,7 @@ class _Storm:
         return len(rows)
 
     async def _check_events(self, runs: list[str], expected: Expected) -> int:
-        """Check each tenth of each run once, in order, then its end once, and every payment in the ledger."""
+        """Check that each tenth of a run, and then its end, was reported once and in order. Check every payment."""
         answer = await self._ask("GET", "/v1/events?types=discover.*&limit=500")
         events = answer.json()["data"]["items"]
         assert len({one["id"] for one in events}) == len(events)

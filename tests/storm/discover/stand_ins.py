@@ -15,7 +15,7 @@ from upstreams.sandbox.site import SandboxReply, SandboxRoute, answer, by_host, 
 from upstreams.sandbox.stand_ins import written_routes
 
 ROWS: Final = 120
-"""Rows of each list with pages."""
+"""The number of rows in each list that has pages."""
 
 
 def _made(slug: str) -> Iterator[SandboxRoute]:
@@ -39,9 +39,9 @@ class StandIns:
     def answer(self, asked: str) -> Told:
         """Return a page of a search."""
         host, _, target = asked.partition("/")
-        return self._told(answer(self._routes, request_of("GET", host, f"/{target}")))
+        return self._answer(answer(self._routes, request_of("GET", host, f"/{target}")))
 
-    def _told(self, reply: SandboxReply) -> Told:
+    def _answer(self, reply: SandboxReply) -> Told:
         headers = {name.lower(): value for name, value in reply.headers.items()}
         text = isinstance(reply.body, str)
         headers.setdefault("content-type", "text/plain; charset=utf-8" if text else "application/json")

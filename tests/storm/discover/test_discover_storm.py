@@ -1,4 +1,4 @@
-"""Discover runs whose nodes are killed repeatedly: small here, else `python -m tests.storm.discover`."""
+"""Discover runs whose nodes are killed repeatedly. `python -m tests.storm.discover` runs it at full size."""
 
 from pathlib import Path
 
@@ -12,14 +12,14 @@ from tests.storm.discover.run import Report, Size, storm
 SIZE = Size(legs=64, keywords=8, runs=2, kill_every_s=0.5, kills_max=3, page_s=0.02)
 
 
-def assert_it_blew(report: Report) -> None:
+def assert_covered(report: Report) -> None:
     assert report.kills >= 2
     assert report.pages_read >= report.pages > 2 * 64
 
 
-async def test_run_loses_no_row_and_pays_nothing_twice_under_kills(tmp_path: Path, commands: Commands) -> None:
+async def test_run_loses_no_row_and_pays_no_page_twice_under_kills(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(300):
-        assert_it_blew(await storm(tmp_path, SIZE, commands))
+        assert_covered(await storm(tmp_path, SIZE, commands))
 
 
 async def test_run_continues_on_another_of_three_nodes(
@@ -27,4 +27,4 @@ async def test_run_continues_on_another_of_three_nodes(
 ) -> None:
     with trio.fail_after(300):
         report = await storm(tmp_path, SIZE, commands, store_url=postgres.fresh(), state_url=empty_redis.url)
-    assert_it_blew(report)
+    assert_covered(report)

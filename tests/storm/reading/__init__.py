@@ -1,1 +1,1 @@
-"""Many long web pages at once, and the waiting time of other requests."""
+"""Many long web pages requested concurrently, and the waiting time of other requests."""

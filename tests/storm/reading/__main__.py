@@ -1,4 +1,4 @@
-"""`python -m tests.storm.reading`: 100 pages of 2 MB at once, and `/v1/status` meanwhile, which must not wait.
+"""`python -m tests.storm.reading`: 100 concurrent pages of 2 MB, and `/v1/status` meanwhile, which must not wait.
 
 A refused client (503 with Retry-After) retries until each page has arrived or the time is over.
 """
@@ -24,14 +24,14 @@ STATUS_MS_MAX: Final = 100.0
 EVERY_S: Final = 0.05
 RUN_S: Final = 600.0
 KEYS: Final = 4
-"""Fifty requests of a key run at a time."""
+"""The number of requests of a key that run concurrently."""
 
 
 @dataclass(slots=True)
 class Report:
-    """The answers by status, and the milliseconds that `/v1/status` took meanwhile.
+    """The answers by status, and the milliseconds that `/v1/status` took at the same time.
 
-    `unsaid` counts refusals without a Retry-After, or with a charge.
+    `unsaid` counts refusals that have no Retry-After, or that were charged.
     """
 
     statuses: Counter[int] = field(default_factory=Counter)
@@ -51,7 +51,7 @@ def page_of(size: int) -> bytes:
 
 
 async def storm(folder: Path, pages: int, size: int) -> Report:
-    """Request all pages at once, and the status repeatedly until they have arrived."""
+    """Request all pages concurrently, and the status repeatedly until they have arrived."""
     report, page = Report(), reply(page_of(size), "Content-Type: text/html")
 
     async def serve(peer: Peer) -> None:
@@ -102,7 +102,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         report = trio.run(partial(storm, Path(folder), chosen.pages, chosen.size))
     came, others = report.statuses[200], set(report.statuses) - {200, 503}
-    print(f"{came} of {chosen.pages} pages came; answers by status: {dict(report.statuses)}", end="; ")
+    print(f"{came} of {chosen.pages} pages arrived; answers by status: {dict(report.statuses)}", end="; ")
     print(f"/v1/status p99 {report.worst_ms:.1f} ms")
     flaws = [
         f"{chosen.pages - came} pages did not come in {RUN_S:.0f} s" if came < chosen.pages else "",
@@ -110,7 +110,7 @@ def main() -> int:
         f"{report.unsaid} were not told when to come back, or paid" if report.unsaid else "",
         f"the status took above {STATUS_MS_MAX:.0f} ms" if report.worst_ms >= STATUS_MS_MAX else "",
     ]
-    print("; ".join(filter(None, flaws)) or "every page came, and the loop was never held up")
+    print("; ".join(filter(None, flaws)) or "every page arrived, and the loop was never blocked")
     return 1 if any(flaws) else 0
 
 

@@ -14,14 +14,14 @@ def main() -> None:
     parser = parser_of("tests.storm.slots", __doc__)
     parser.add_argument("--slots", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=0)
-    parser.add_argument("--resumed", type=int, default=0, help="go on until so many runs were cut short and taken up")
+    parser.add_argument("--resumed", type=int, default=0, help="continue until this many runs were taken over")
     parser.add_argument("--accounts", type=int, default=20)
     parser.add_argument("--monitors", type=int, default=1_000)
-    parser.add_argument("--seconds", type=float, default=inf, help="end after so long, however many slots there were")
-    run(parser, _blow)
+    parser.add_argument("--seconds", type=float, default=inf, help="stop after this many seconds")
+    run(parser, _run_storm)
 
 
-async def _blow(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
+async def _run_storm(folder: Path, size: dict[str, Any], urls: dict[str, str]) -> dict[str, Any]:
     with open_commands() as commands:
         return await storm(folder, Size(**size), commands, **urls)
 

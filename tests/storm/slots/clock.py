@@ -12,7 +12,7 @@ AHEAD: Final = struct.Struct("d")
 
 
 class SharedClock:
-    """The machine's clock plus an offset, which is in a file mapped by each process."""
+    """The machine's clock plus an offset. The offset is in a file that each process maps into its memory."""
 
     def __init__(self, file: Path) -> None:
         """A missing file is created with the machine's time."""
@@ -26,5 +26,5 @@ class SharedClock:
         return time.time() + float(AHEAD.unpack_from(self._memory)[0])
 
     def advance(self, seconds: float) -> None:
-        """Advance the clock at once; only one process does so."""
+        """Advance the clock immediately; only one process may do so."""
         AHEAD.pack_into(self._memory, 0, AHEAD.unpack_from(self._memory)[0] + seconds)

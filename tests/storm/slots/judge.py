@@ -1,4 +1,4 @@
-"""Checks that slots, runs, credits and events match: a pure function that yields a sentence per fault."""
+"""Checks that slots, runs, credits and events match: a pure function that yields one sentence per fault."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Money(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The contents of the store. `spent` holds by request id the number of settlements and the final cost."""
+    """The contents of the store. `spent` has the number of settlements and the final cost of each request id."""
 
     monitors: Sequence[MonitorRow]
     runs: Sequence[RunRow]
@@ -79,7 +79,7 @@ def judge(
         yield from _totals(monitor, own)
         yield from _calls(monitor, own, calls.get(monitor.id, 0))
     yield from _charges(found)
-    yield from _told(found)
+    yield from _event_faults(found)
     yield from _money(found)
 
 
@@ -127,7 +127,7 @@ def _charges(found: Found) -> Iterator[str]:
     yield from (f"{id_} was charged and is no run" for id_ in cost.keys() - {run.id for run in found.runs})
 
 
-def _told(found: Found) -> Iterator[str]:
+def _event_faults(found: Found) -> Iterator[str]:
     told: dict[str, list[Event]] = defaultdict(list)
     for event in found.events:
         told[event.subject_id].append(event)

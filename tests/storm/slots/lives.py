@@ -1,4 +1,4 @@
-"""The processes of the nodes: killed at any moment, including their start, and restarted."""
+"""The processes of the nodes. They are killed at any moment, even during their start, and restarted."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.processes.process import Process
 DURING_START: Final = 0.2
 START_S_MAX: Final = 0.6
 BOTH: Final = 0.15
-"""How often two nodes die at once."""
+"""The share of kills that hit two nodes at the same time."""
 LAPSE: Final = 0.25
-"""How often live nodes lose their leases too, as if all had been paused for long."""
+"""The share of kills at which live nodes lose their leases too, as if all nodes had been paused for long."""
 
 
 @dataclass
 class Lives:
-    """Nodes by their place, each one process after another. `buried` receives the nodes that keep their leases."""
+    """The nodes by their number, each one process after another. `buried` gets the nodes that keep their leases."""
 
     fleet: Fleet
     config: Path
@@ -39,7 +39,7 @@ class Lives:
         """Start every node."""
         await self._start_each(list(range(self.count)), self._start)
 
-    async def kill_some(self) -> None:
+    async def kill_nodes(self) -> None:
         """Kill one or two nodes and restart them; they may be killed again while starting."""
         places = self.rng.sample(range(self.count), 2 if self.count > 2 and self.rng.random() < BOTH else 1)
         for place in places:

@@ -1,6 +1,7 @@
-"""A whole node for the storm of slots: it serves like `sluice serve`, on a clock shared by all nodes.
+"""A whole node for the storm of slots. It serves like `sluice serve`, on a clock that all nodes share.
 
-`STORM_CLOCK` in its environment is the clock's file. Its first line also contains its name, as used in runs.
+`STORM_CLOCK` in its environment is the clock's file. Its first output line also contains the node's name, as stored in
+runs.
 """
 
 from __future__ import annotations

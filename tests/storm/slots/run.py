@@ -1,4 +1,4 @@
-"""The storm of slots: accelerated time, killed nodes, an upstream that counts, and the checks at the end."""
+"""The storm of slots: accelerated time, killed nodes, an upstream that counts its calls, and the checks at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS: Final[dict[str, Setting]] = {
 }
 ENVIRON: Final = {"PATH": "/usr/bin:/bin", "SLUICE_SECRET": "a secret of tests, long enough"}
 UPSTREAM_S: Final = 0.1
-"""The duration of a call, so that a kill hits runs in progress."""
+"""The duration of a call. It is long enough that a kill interrupts runs in progress."""
 TAGGED: Final = "/questions?"
 
 
@@ -52,12 +52,12 @@ PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
 LOOK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
-"""Time stops while this many reached slots have not ended."""
+"""The clock stops while this many past slots have not ended."""
 UNDER_WAY_S: Final = 2.0
 """How long a kill waits for runs that it can interrupt."""
 DOWNTIME: Final = 0.1
 DOWNTIME_S: Final = 700.0
-"""How often a kill is a longer downtime of all nodes on the clock, so that slots are missed."""
+"""The share of kills that are a longer downtime of all nodes on the clock, so that slots are missed."""
 SETTLED_S: Final = 60.0
 
 
@@ -89,9 +89,9 @@ class Storm:
     tables: Tables
     rng: Random
     began_at: float
-    """By the clock."""
+    """The current time on the shared clock."""
 
-    async def blow(self) -> float:
+    async def run(self) -> float:
         """Run until every run has ended and every node is gone. Return the seconds until the last slot."""
         await self.lives.start_all()
         began = trio.current_time()
@@ -99,15 +99,15 @@ class Storm:
             killing.start_soon(self._kill)
             while not self._is_enough(trio.current_time() - began):
                 await self._pass_time()
-            came_s = trio.current_time() - began
+            elapsed_s = trio.current_time() - began
             killing.cancel_scope.cancel()
         with trio.fail_after(SETTLED_S):
             await self._settle()
         self.lives.kill_all()
-        return came_s
+        return elapsed_s
 
     async def _pass_time(self) -> None:
-        """Advance as fast as nodes keep up: step by step while runs are active, otherwise to the next slot."""
+        """Advance as fast as the nodes keep up: in small steps while runs are active, otherwise to the next slot."""
         behind = self.tables.behind(now := self.clock.now())
         if behind == 0:
             self.clock.advance(max(STEP_S, (self.tables.coming() or now) - now))
@@ -120,8 +120,8 @@ class Storm:
             await trio.sleep(self.size.kill_every_s * self.rng.uniform(0.5, 1.5))
             with trio.move_on_after(UNDER_WAY_S):
                 await self._until_runs_are_under_way()
-            with trio.CancelScope(shield=True):  # otherwise a node would be left half started
-                await self.lives.kill_some()
+            with trio.CancelScope(shield=True):  # otherwise a node would still be starting
+                await self.lives.kill_nodes()
             if self.rng.random() < DOWNTIME:
                 self.clock.advance(DOWNTIME_S)
 
@@ -130,12 +130,12 @@ class Storm:
             await trio.sleep(LOOK_S)
 
     async def _settle(self) -> None:
-        """Wait until all reached slots have ended, without further slots."""
+        """Stop the clock, and wait until all past slots have ended."""
         while self.tables.behind(self.clock.now()) or not self.tables.is_settled():  # noqa: ASYNC110 - not an event
             await trio.sleep(LOOK_S)
 
     def _is_enough(self, passed_s: float) -> bool:
-        """Return whether it is enough, only when a whole crowd may have started, long before the next slot."""
+        """Return whether the storm is done. False unless all monitors may have started, long before the next slot."""
         if not SPREAD_MAX_S < self.clock.now() % PERIOD_S < PERIOD_S / 2:
             return False
         slots = (self.clock.now() - self.began_at) / PERIOD_S * self.size.monitors
@@ -160,20 +160,20 @@ async def storm(
     config = folder / "config.toml"
     with open_fleet(commands) as fleet, open_tables(store_url) as tables:
 
-        def let_leases_pass(keeping: Sequence[str]) -> None:
-            """Expire leases, unless there is a single node, which takes over its own runs at its start."""
+        def expire_leases(keeping: Sequence[str]) -> None:
+            """Expire leases, unless there is a single node, which takes over its own runs when it starts."""
             if count > 1:
-                tables.let_leases_pass(keeping)
+                tables.expire_leases(keeping)
 
         async with open_upstream(upstream) as url:
             where = {"store.url": store_url, "state.url": state_url, "upstreams.egress": url}
             config.write_text(toml({**SETTINGS, **where}))
             environ = {**ENVIRON, "TMPDIR": str(folder), "STORM_CLOCK": str(folder / "clock")}
-            lives = Lives(fleet, config, environ, rng, count, let_leases_pass)
-            came_s = await Storm(size, lives, clock, tables, rng, clock.now()).blow()
+            lives = Lives(fleet, config, environ, rng, count, expire_leases)
+            elapsed_s = await Storm(size, lives, clock, tables, rng, clock.now()).run()
         found = tables.found()
     await _check(found, upstream, clock.now(), store_url=store_url)
-    return _figures(size, lives, found, upstream, came_s=came_s)
+    return _figures(size, lives, found, upstream, elapsed_s=elapsed_s)
 
 
 async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str) -> None:
@@ -192,7 +192,7 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
 
 
 def _wanted(asked: str) -> str:
-    """Return what a request asks for: a profile, or the last page of a tag, which a run requests once; else nothing."""
+    """Return the subject of a request: a profile, or the last page of a tag, which a run requests once; else None."""
     if TAGGED not in asked:
         return asked.rpartition("/")[2]
     query = parse_qs(asked.partition("?")[2])
@@ -206,7 +206,7 @@ def _answer(asked: str) -> Told | None:
     return replace(told({"message": "Not Found"}, 404), delay_s=UPSTREAM_S) if is_missing(handle) else None
 
 
-def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came_s: float) -> dict[str, Any]:
+def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, elapsed_s: float) -> dict[str, Any]:
     ran = sum(run.attempt > 0 for run in found.runs)
     reasons = Counter((run.skip_reason or "").partition(",")[0] for run in found.runs if run.status == "skipped")
     return {
@@ -222,6 +222,6 @@ def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, came
         "upstream_calls": len(upstream.requests),
         "cut_between_pages": sum(1 if "page=1" in text else -1 for text in upstream.requests if TAGGED in text),
         "credits": sum(run.credits_used for run in found.runs),
-        "took_s": round(came_s, 1),
-        "runs_per_s": round(ran / came_s),
+        "took_s": round(elapsed_s, 1),
+        "runs_per_s": round(ran / elapsed_s),
     }

@@ -35,7 +35,7 @@ LET_PASS: Final = "UPDATE runs SET lease_until = lease_until - 60 WHERE status =
 
 
 class Tables:
-    """A store's tables; each statement is a transaction of its own."""
+    """A store's tables. Each statement runs in its own transaction."""
 
     def __init__(self, connection: Any, mark: str) -> None:
         """`mark` is the placeholder of a parameter."""
@@ -43,11 +43,11 @@ class Tables:
         self._mark = mark
 
     def behind(self, now: float) -> int:
-        """Return how many reached slots have not ended yet."""
+        """Return the number of past slots that have not ended."""
         return int(self._one(BEHIND, (now, now)))
 
     def coming(self) -> float | None:
-        """Return when the next slot comes, or the next run starts."""
+        """Return the time at which the next slot arrives, or the next run starts."""
         at: float | None = self._one(COMING)
         return at
 
@@ -56,15 +56,15 @@ class Tables:
         return int(self._one(RUNNING))
 
     def resumed(self) -> int:
-        """Return how many runs were interrupted and taken up again."""
+        """Return the number of runs that were interrupted and taken over."""
         return int(self._one(RESUMED))
 
     def is_settled(self) -> bool:
         """Return whether every run has ended and no credits are held."""
         return int(self._one(OPEN)) == 0
 
-    def let_leases_pass(self, keeping: Sequence[str]) -> None:
-        """Expire the leases of runs of all other nodes, as if a minute had passed."""
+    def expire_leases(self, keeping: Sequence[str]) -> None:
+        """Expire the run leases of all other nodes, as if a minute had passed."""
         self._connection.execute(self._marked(LET_PASS), (list(keeping),))
 
     def found(self) -> Found:

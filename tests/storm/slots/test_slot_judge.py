@@ -1,4 +1,4 @@
-"""The judge of a storm of slots finds the faults that it is made for."""
+"""The judge of the storm of slots finds the faults that it checks for."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_sound_store_passes_with_or_without_an_interrupted_call() -> None:
     assert verdicts(SOUND) == verdicts(SOUND, calls=3) == []
 
 
-def test_abandoned_run_need_not_have_called() -> None:
+def test_abandoned_run_may_have_no_call() -> None:
     assert verdicts(with_run(2, skip_reason=GIVEN_UP), calls=2) == []
 
 

@@ -52,7 +52,7 @@ class CacheMachine(RuleBasedStateMachine):
             self.hits += 1
 
     @rule(key=KEYS)
-    def ask_whether_it_holds(self, key: bytes) -> None:
+    def check_holds(self, key: bytes) -> None:
         assert self.cache.holds(key) == any(entry[0] == key and entry[2] > self.now for entry in self.known)
 
     @rule(for_s=st.sampled_from((0.0, 0.5, 9.5, 10.0, 2000.0)))
@@ -61,11 +61,11 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
-        """A new limit applies from the next stored answer on."""
+        """A new limit takes effect when the next answer is stored."""
         self.cache.resize(bytes_max)
 
     @invariant()
-    def its_statistics_are_the_models(self) -> None:
+    def statistics_match_the_model(self) -> None:
         bound = self.cache.bytes_max
         assert self.cache.statistics() == CacheStatistics(
             len(self.known), self.bytes(), bound, self.hits, self.misses, self.evicted

@@ -1,4 +1,4 @@
-"""The cache of many nodes against a real Redis: one call for all nodes, whatever happens to the leader."""
+"""The cache of many nodes against a real Redis: one call for all nodes, even if the leader fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def nodes(empty_redis: RedisServer) -> AsyncIterator[list[SharedCache]]:
 
 
 class Upstream:
-    """Counts its calls; each takes a short time."""
+    """Counts its calls. Each call takes a short time."""
 
     def __init__(self, *, takes_s: float = 0.05, fails: int = 0) -> None:
         self.calls = 0
@@ -106,7 +106,7 @@ async def test_concurrent_identical_calls_on_all_nodes_run_once(nodes: list[Shar
         assert (upstream.calls, answers) == (1, [b"answer 1"] * 30)
         return trio.current_time() - began
 
-    # By the message, not by the poll; at least once, should the machine be busy.
+    # At least one waiter, even on a busy machine, is woken by the message and not by polling.
     assert min([await all_take_s(b"%d" % turn) for turn in range(3)]) < 0.4
 
 
@@ -227,7 +227,7 @@ async def test_turn_reports_the_time_waited(nodes: list[SharedCache], empty_redi
         assert (found.found, found.waited_s) == (b"answer 1", 0.0)
 
 
-async def test_disabled_cache_finds_and_shares_nothing(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_disabled_cache_has_no_hits_and_shares_no_calls(nodes: list[SharedCache], empty_redis: RedisServer):
     await get(nodes[0], Upstream())
     nodes[1].local.resize(0)
     assert not await nodes[1].holds(KEY)

@@ -1,4 +1,4 @@
-"""Single flight on virtual time: one call at a time per key, and one promotion after each failure."""
+"""Single flight in virtual time: one call at a time per key, and one promotion after each failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upstreams.cache.single_flight import Flights
 
 
 class Calls:
-    """Counts calls; each takes a second and fails while `failures` are left."""
+    """Counts calls. Each call takes a second, and fails while `failures` are left."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -49,7 +49,7 @@ async def join(flights: Flights[str], key: str, deadline_at: float, lead: Calls)
     return result, False
 
 
-async def test_thousand_identical_callers_make_one_call(autojump_clock: MockClock) -> None:
+async def test_thousand_identical_calls_become_one(autojump_clock: MockClock) -> None:
     flights, calls, results = Flights[str](), Calls(), []
 
     async def ask() -> None:
@@ -130,7 +130,7 @@ async def test_follower_waits_until_its_own_deadline(autojump_clock: MockClock) 
 def test_calls_of_a_key_never_overlap_and_all_callers_get_results(
     arrivals: list[float], failures: int, hang_ups: list[float]
 ) -> None:
-    """Method: clients arrive, disconnect and fail at random moments; none may hang or be left without a result."""
+    """Method: clients arrive and disconnect at random times; no client may hang or get no result."""
     flights, calls = Flights[str](), Calls(failures)
     ended = 0
 

@@ -36,8 +36,7 @@ def play(
     rounds: list[Round] | None = None,
     left: int = Conduct().pages_max or 200,
 ) -> Page | Single:
-    """Return the result of a composite whose legs are answered by `answer`; each of its rounds may read `left` more
-    pages."""
+    """Return the result of a composite. `answer` answers its legs; each of its rounds may read `left` more pages."""
     one = endpoint(path)
     steps = one.read(Args(one.canonical(values), cursor, {}, NOW_AT))
     wanted = next(steps)

@@ -1,4 +1,4 @@
-"""URLs lead where the table next to this file says, or are refused with its message (decisions 14)."""
+"""URLs resolve as the table next to this file says, or are refused with its message (decisions 14)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _rows(name: str) -> list[tuple[str, str]]:
 TABLE, COMMENTS = _rows("addresses.txt"), _rows("comments.txt")
 
 
-def _told(found: Resolution) -> str:
+def _describe(found: Resolution) -> str:
     targets = (
         " ".join((f"{platform.slug}/{endpoint.resource}", *(f"{name}={values[name]}" for name in sorted(values))))
         for platform, endpoint, values in found.destinations
@@ -55,7 +55,7 @@ def test_url_resolves_as_in_the_table(role: Role | None, address: str, expected:
         assert refusal.value.param == "url"
         assert expected[2:] in str(refusal.value)
     else:
-        assert _told(ADDRESSES.find(address, role)) == expected
+        assert _describe(ADDRESSES.find(address, role)) == expected
 
 
 def test_table_has_promised_length_and_unique_urls() -> None:
@@ -98,18 +98,18 @@ def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
             k: v for k, v in target.endpoint.canonical(target.values).items() if k in target.values
         } == target.values
     again = ADDRESSES.find(found.url)
-    assert (again.url, _told(again)) == (found.url, _told(found))
+    assert (again.url, _describe(again)) == (found.url, _describe(found))
 
 
 def test_every_own_record_can_be_looked_up() -> None:
-    """Goal: a platform with an archetype of a new kind must be added here."""
+    """Goal: a platform with an archetype of a new kind must be added to this test."""
     keys = {
         one.archetype.key
         for platform in PLATFORMS
         for one in platform.endpoints
         if one.archetype.key and not one.archetype.many
     }
-    assert keys - {"analytics", "series"} == set(DETAILS), "numbers over time have no address"
+    assert keys - {"analytics", "series"} == set(DETAILS), "a time series has no address"
     assert set(DETAILS) <= {field.name for field in fields_of(LOOKUP.make)}
 
 

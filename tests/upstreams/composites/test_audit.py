@@ -19,7 +19,7 @@ DAY_S = 86_400
 NOW_AT = 1_735_689_600
 FIELDS = ("display_name", "avatar_url", "bio", "external_url")
 TABLE: tuple[tuple[dict[str, Any], dict[str, float | None], int | None], ...] = (
-    # signals; components; score = sum of weight x component over the weight that is there
+    # Columns: signals; components; score = sum of weight x component, divided by the sum of the weights that apply.
     (
         {"followers": 999_999, "ratio": 2.0, "days": 0.0, "weekly": 3.0, "media": 0.5, "letters": 200.0, "filled": 4},
         {"presence": 100, "audience": 100, "engagement": 100, "activity": 100, "content_richness": 100},
@@ -100,7 +100,7 @@ def test_verdict_follows_from_the_score(score: int | None, verdict: str) -> None
 
 def test_never_filled_field_does_not_lower_the_score() -> None:
     scored = scoring.score_of(author(id="1", bio="x"), signals(TABLE[3][0]), frozenset(FIELDS[:2]))
-    assert scored.components["presence"] == 80  # one of the two that it has
+    assert scored.components["presence"] == 80  # it fills one of the two remaining fields
 
 
 def posted(days_ago: float, **more: Any) -> Record:
@@ -113,7 +113,7 @@ SLOW = Missing("late", "x", failure=UpstreamFailed("x", "late"), late=True)
 
 
 def test_audit_fields_match_hand_made_evidence() -> None:
-    """Mastodon has posts of 7 and 14 days ago, Lemmy no such name, GitHub no posts, and Bluesky is late."""
+    """Mastodon has posts from 7 and 14 days ago, Lemmy has no such name, GitHub has no posts, and Bluesky is late."""
     filled = {"display_name": "Ada", "bio": "x", "avatar_url": "https://x"}
     ada = author(id="7", username="ada", followers=999, posts_count=80, **filled)
     legs: dict[tuple[str, str], Answered] = {
@@ -138,7 +138,7 @@ def test_audit_fields_match_hand_made_evidence() -> None:
         "verified": None,
         "posts_total": 80,
         "sampled_posts": 2,
-        "median_engagement_rate": 0.012012,  # of 10/999 and 14/999
+        "median_engagement_rate": 0.012012,  # the median of 10/999 and 14/999
         "er_benchmark_ratio": 1.2012,
         "days_since_last_post": 7.0,
         "avg_comments_per_post": 2.0,
@@ -146,8 +146,8 @@ def test_audit_fields_match_hand_made_evidence() -> None:
         "media_fraction": 0.0,
         "avg_text_length": 100.0,
     }
-    # presence 60 + 40 x 3/3, since Mastodon tells no external_url; audience 50; engagement 60.1;
-    # activity 0.6 x 100 + 0.4 x 33.3; content 25: 10 + 12.5 + 15.02 + 18.33 + 3.75 = 59.6
+    # presence 60 + 40 x 3/3, since Mastodon has no external_url; audience 50; engagement 60.1; activity 0.6 x 100 + 0.4
+    # x 33.3; content 25: 10 + 12.5 + 15.02 + 18.33 + 3.75 = 59.6
     assert own["score_components"] == {
         "presence": 100.0,
         "audience": 50.0,
@@ -177,7 +177,7 @@ def test_audit_fields_match_hand_made_evidence() -> None:
     assert record["surface"]["posts_estimate"] == {"github": 5, "mastodon": 80, "total": 85}
     assert record["surface"]["comments_estimate"] == {"github": None, "mastodon": 160, "total": 160}
     cost = record["surface"]["pull_cost_estimate_credits"]
-    assert cost == {"posts_only": 2, "posts_and_comments": 162}  # 80 posts by 40; two for each one's comments
+    assert cost == {"posts_only": 2, "posts_and_comments": 162}  # 80 posts in pages of 40; two for the comments of each
     assert record["confidence"]["tier"] == "medium"  # 5 of 7 reads
     assert len(record["evidence_fingerprint"]) == 64
 

@@ -66,8 +66,8 @@ def test_everywhere_uses_reciprocal_rank_fusion() -> None:
     assert [(part.platform, part.cursor) for part in asked] == [("hackernews", {"p": 1}), ("stackexchange", None)]
     assert isinstance(later, Page)
     assert [(row["platform"], row["score"]) for row in later.records] == [
-        ("stackexchange", 0.016393),  # 1/61: it failed before, so that this is its first
-        ("hackernews", 0.015873),  # 1/63: its third, since its first page had two, however many were asked for
+        ("stackexchange", 0.016393),  # 1/61: the platform failed before, so this is its first page
+        ("hackernews", 0.015873),  # 1/63: its third row, since its first page had two, whatever size was requested
     ]
     assert later.next is None
 
@@ -80,7 +80,7 @@ def test_duplicate_row_of_a_platform_counts_once_at_its_better_rank() -> None:
     result = play("search/everywhere", values, lambda part: legs[part.platform])
     assert isinstance(result, Page)
     row = result.records[0]
-    assert (row["post"]["id"], row["score"]) == ("h2", 0.032258)  # 1/62 + 1/62, and not 1/63 more
+    assert (row["post"]["id"], row["score"]) == ("h2", 0.032258)  # 1/62 + 1/62, without another 1/63
     assert [(one["platform"], one["rank"]) for one in row["found_in"]] == [
         ("hackernews", 2),
         ("lemmy", 2),
@@ -144,7 +144,7 @@ def test_missing_platform_is_reported_and_free() -> None:
     }  # fmt: skip
     price = endpoint("prism/creator-card").price
     assert price is not None
-    assert price.span(values) == (5, 5), "four of the five cost nothing"
+    assert price.span(values) == (5, 5), "four of the five are free"
     assert price.span({"platforms": "bluesky,github,gitlab,lemmy,mastodon"}) == (6, 6)
 
 
@@ -179,7 +179,7 @@ def test_voice_merges_timelines_and_detects_cross_posts() -> None:
     assert record["platform_presence"] == {"bluesky": True, "lemmy": False, "mastodon": True, "telegram": None}
     assert record["posts_by_platform"]["lemmy"] is record["posts_by_platform"]["telegram"] is None
     computed = record["computed"]
-    assert (computed["posts"], computed["cross_post_rate"]) == (4, 0.6667)  # two of three that are long enough
+    assert (computed["posts"], computed["cross_post_rate"]) == (4, 0.6667)  # two of the three long posts
     assert computed["posts_per_week"] == 1.5  # three gaps in two weeks
     assert (computed["tone"]["positive"], computed["tone"]["negative"]) == (2, 1)
     assert record["has_more_by_platform"] == {"bluesky": False, "lemmy": False, "mastodon": True, "telegram": False}
@@ -209,7 +209,7 @@ def test_full_profile_has_post_figures() -> None:
         ("profile/posts", {"c": "b"}),
     ]
     computed = result.record["computed"]
-    assert computed["average_engagement_rate"] == 0.06  # 10/100 and 4/200; 500 of 200 followers is no rate
+    assert computed["average_engagement_rate"] == 0.06  # 10/100 and 4/200; 500 likes with 200 followers give no rate
     assert computed["posts_per_week"] == 1.0
     assert computed["window"] == {
         "begins_at": "2024-12-09T00:00:00Z",
@@ -243,7 +243,7 @@ THIRD = noted("c", 5, "2024-01-02T00:00:00Z")
 
 
 def thread(part: Part) -> Answered:
-    """Two pages of comments; the first has two replies on a page of their own."""
+    """Two pages of comments; the first has two replies on a separate page."""
     if part.resource == "video/comment/replies":
         assert part.values["comment_id"] == "a"
         return page(

@@ -106,8 +106,8 @@ async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> Non
         assert "wikipedia" in answer.json["error"]["message"]
 
 
-async def test_unknown_host_is_read_by_the_software_it_runs(tmp_path: Path) -> None:
-    """Goal: the software that runs at the host returns the record. Method: a Lemmy server."""
+async def test_unknown_host_is_read_by_its_software(tmp_path: Path) -> None:
+    """Goal: the platform of the host's software returns the record. Method: a Lemmy server."""
 
     def script(asked: str) -> Told | None:
         return None if "/api/v3/community" in asked else Told(404, b"<html>", HTML)
@@ -121,7 +121,7 @@ async def test_unknown_host_is_read_by_the_software_it_runs(tmp_path: Path) -> N
         assert (answer.json["credits_used"], len(data["legs"])) == (1, 1)
         asked = len(node.upstream.requests)
         await node.get(lookup("https://forum.example.org/c/asklemmy"), headers={"Cache-Control": "no-cache"})
-        assert len(node.upstream.requests) == asked + 1, "the others are known not to be there"
+        assert len(node.upstream.requests) == asked + 1, "the other software is known to be absent"
         await node.assert_sound()
 
 
@@ -162,7 +162,7 @@ async def test_other_page_is_described_by_its_oembed(tmp_path: Path) -> None:
         (Told(200, PAGE % b"https://[", HTML), 502, ""),
         (Told(500), 502, ""),
     ],
-    ids=["no offer", "no page", "a private offer", "an offer of another kind", "a broken offer", "broken"],
+    ids=["no offer", "no page", "private offer", "other kind of offer", "broken offer", "broken page"],
 )
 async def test_unusable_oembed_offer_costs_nothing(tmp_path: Path, page: Told, status: int, words: str) -> None:
     async with open_answering(tmp_path, lambda _asked: page) as node:

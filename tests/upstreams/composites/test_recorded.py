@@ -49,7 +49,7 @@ def call(path: str, values: Json, answers: Mapping[str, Any], now_at: float = NO
 
 
 def dated(word: str) -> list[date]:
-    """The days of the recorded questions that have a word in their titles."""
+    """The days of the recorded questions whose titles contain a word."""
     pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
     return sorted(
         datetime.fromtimestamp(one["creation_date"], UTC).date()
@@ -59,7 +59,7 @@ def dated(word: str) -> list[date]:
 
 
 DAYS = dated("indentation")
-"""Twenty or so, of 2010 to 2019."""
+"""About twenty questions from 2010 to 2019."""
 
 
 def between(first: date, last: date) -> int:
@@ -135,7 +135,7 @@ def test_recorded_search_everywhere_is_ranked_by_fusion() -> None:
     }
     result = call("search/everywhere", {"query": "x", "platforms": "hackernews,lemmy,stackexchange"}, answers)
     assert isinstance(result, Page)
-    listed: dict[str, list[tuple[str, str]]] = {  # by platform the ids and what they link to
+    listed: dict[str, list[tuple[str, str]]] = {  # for each platform, the ids and the URLs that they link to
         "hackernews": [(one["objectID"], one["url"]) for one in body(answers[f"{ALGOLIA}/search"])["hits"]],
         "lemmy": [
             (str(one["post"]["id"]), one["post"].get("url") or one["post"]["ap_id"])
@@ -148,7 +148,7 @@ def test_recorded_search_everywhere_is_ranked_by_fusion() -> None:
         places: dict[str, int] = {}
         for place, (id_, link) in enumerate(rows):
             best.setdefault(link, (slug, id_))
-            places.setdefault(link, place)  # a page that a platform has twice counts once, at its first place
+            places.setdefault(link, place)  # a page that a platform lists twice counts once, at its first position
         for link, place in places.items():
             scores[link] = scores.get(link, 0) + 1 / (61 + place)
     expected = sorted((-round(score, 6), *best[link]) for link, score in scores.items())
@@ -196,7 +196,7 @@ def test_audit_of_a_recorded_account() -> None:
     assert signals["avg_text_length"] == round(letters, 1)
     assert signals["days_since_last_post"] == pytest.approx((NOON_2026_AT - newest) / 86_400, abs=0.01)
     assert (signals["followers"], signals["media_fraction"], signals["median_engagement_rate"]) == (0, 0.0, None)
-    presence, audience = 60 + 40 * 3 / 3, 100 * log10(1) / 6  # a name, a picture, words: it has no address to fill in
+    presence, audience = 60 + 40 * 3 / 3, 100 * log10(1) / 6  # a name, a picture and a bio; no address field
     activity, richness = 0.6 * 100 + 0.4 * 100, 50 * letters / 200
     told = block["score_components"]
     assert (told["presence"], told["audience"], told["engagement"]) == (presence, audience, None)
@@ -227,7 +227,7 @@ TALK = {
     f"{LEMMY}/comment/list": "lemmy/v3_comment_list.json",
     "test1.lemmy.ddenis.info/api/v3/comment/list": "lemmy/v3_comment_list.json",
 }
-"""Threads of a server whose own address they have."""
+"""Threads of a server whose recordings contain its address."""
 NEXT_DAY_AT = datetime(2026, 6, 13, 12, tzinfo=UTC).timestamp()
 
 
@@ -281,7 +281,7 @@ def test_pulse_of_a_recorded_repository() -> None:
     load = 1_000 * repo["open_issues_count"] / repo["stargazers_count"]
     assert told["days_since_release"] == days
     assert told["open_issues_per_1000_stars"] == round(load, 2)
-    parts = (round(100 * (1 - days / 365)), 0)  # thousands of issues for each thousand stars are none of a hundred
+    parts = (round(100 * (1 - days / 365)), 0)  # thousands of issues per 1,000 stars score 0
     assert (told["scores"]["release_recency"], told["scores"]["issue_load"]) == parts
     assert told["score"] == round(fmean(parts))
     assert [one["tag"] for one in told["dossier"]["releases"]] == [one["tag_name"] for one in releases]

@@ -1,4 +1,4 @@
-"""The charset of a body: from its byte order mark, its bytes, the header, the document, and finally a guess."""
+"""The charset of a body: from its byte order mark, its bytes, the header, the document, or finally a guess."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_escaped_charset_is_decoded_if_declared(codec: str, label: str, words: s
     assert text_of(html.encode(codec), f"text/html; charset={label}") == html
 
 
-def test_escape_charset_needs_escapes_and_declaration() -> None:
+def test_escape_charset_requires_escapes_and_declaration() -> None:
     assert text_of(RUSSIAN.encode(), "text/html; charset=iso-2022-jp") == RUSSIAN
     assert text_of(b"a ~{ b") == "a ~{ b"
     assert text_of(f"{RUSSIAN} ~{{".encode(), "text/html; charset=koi8-r") == f"{RUSSIAN} ~{{"

@@ -1,4 +1,4 @@
-"""Feeds of every kind give the same members; other bodies are refused with a message."""
+"""Feeds in every format have the same members after parsing; other bodies are refused with a message."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_rss_1_items_next_to_the_channel_are_found() -> None:
         RSS.replace(b"<channel>", b"<channel><!-- -- bad -- comment -->"),
     ],
 )
-def test_feed_error_affects_only_its_place(broken: bytes) -> None:
+def test_feed_error_affects_only_one_member(broken: bytes) -> None:
     one = read_feed(broken)["items"][0]
     assert (one["id"], one["published_at"], one["duration_seconds"]) == ("g1", "2024-01-02T03:04:05Z", 3_723)
 
@@ -194,7 +194,7 @@ NO_FEED_AT_ALL = {
 }  # fmt: skip
 
 
-@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recorded feeds are not here")
+@pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recorded feeds are not available")
 def test_recorded_feeds_are_parsed() -> None:
     unread = set()
     for file in recorded():

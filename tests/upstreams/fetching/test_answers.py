@@ -1,4 +1,4 @@
-"""Bodies with small defects: clear values are read, and nothing else is mistaken for them."""
+"""Bodies with small defects: unambiguous values are read, and nothing else is mistaken for a value."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def judged(raw: bytes, judge: Judge, hidden: bytes = b"") -> Any:
     return read_answer(HttpAnswer(200, {}, raw), "main", 0.0, accepts="json", judge=judge, hidden=hidden).body
 
 
-def test_hidden_error_is_a_member_and_not_a_text() -> None:
+def test_hidden_error_is_a_member_not_a_text() -> None:
     refusals = Refusals(code="error.code", hidden=True, absent=("nothing",))
     assert judged(b'{"title":"error"}', refusals, b'"error"') == {"title": "error"}
     with pytest.raises(NotFound):

@@ -1,4 +1,4 @@
-"""The thread that parses long answers: one step at a time, accounts in turn, and nothing after the deadline."""
+"""The thread that parses long answers: one step at a time, accounts in turn, and no step after the deadline."""
 
 from __future__ import annotations
 

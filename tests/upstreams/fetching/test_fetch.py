@@ -1,4 +1,4 @@
-"""Running a read: consecutive or concurrent calls, and errors of the reader itself."""
+"""Running a read: sequential or concurrent calls, and errors of the reader."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Single, 
 from upstreams.transport.http import HttpCall
 
 ROUNDING_S = 1e-9
-"""The virtual clock adds up its jumps."""
+"""The virtual clock accumulates rounding errors of its jumps."""
 
 SIDE_BY_SIDE_MAX = 32
 
 
 def planned(read: Read, exchange: ScriptedExchange, *, retries: int = 0) -> Plan:
-    """A read over a site with one source, up to its first call."""
+    """A read over a site with one source, before its first call."""
     endpoint = Endpoint("x", "An x.", DOSSIER, read)
     platform = Platform("odd", "Odd", {"main": "https://api.test/v1"}, (endpoint,), docs_url="https://odd.test")
     source = source_over(exchange, rules=Rules(retries=retries))
@@ -102,7 +102,7 @@ def test_arguments_are_refused_before_any_call() -> None:
     assert exchange.calls == []
 
 
-# Side by side
+# Concurrent calls
 
 
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100])
@@ -181,7 +181,7 @@ async def test_cancelled_read_leaves_nothing_running(autojump_clock: MockClock) 
     assert await cancel_everywhere(lambda: fetch(planned(many(20), exchange), LONG_S), check) > 20
 
 
-# A reader's own troubles
+# Errors of the reader
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ ANSWERS: st.SearchStrategy[Said] = st.builds(
 @given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_read_ends_by_its_deadline(script: list[Said], widths: list[int], within_s: float) -> None:
-    """Method: reads of several rounds, some of many optional calls, over slow and failing answers, on virtual time."""
+    """Method: reads of several rounds, some of many optional calls, over slow and failing answers, in virtual time."""
 
     def read(_args: Args) -> Steps:
         for width in widths:

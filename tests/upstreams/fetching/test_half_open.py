@@ -1,4 +1,4 @@
-"""A thousand calls that wait for a source to recover: exactly one of them is its probe, whatever happens to it."""
+"""A thousand calls wait for a source to recover. Exactly one of them is its probe, even if that call fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def ask_all(source: Source) -> list[object]:
 
 
 async def half_open() -> tuple[Source, ScriptedExchange]:
-    """A source whose circuit has just become half open; earlier calls are forgotten."""
+    """A source whose circuit has just become half open; earlier calls are not recorded."""
     exchange = ScriptedExchange(BROKEN)
     source = source_over(exchange, rules=Rules(retries=0))
     for _ in range(5):
@@ -50,7 +50,7 @@ async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> Non
 
 
 async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: MockClock) -> None:
-    """Each caller returns at the time it was given, so it never waits longer than the source is really down."""
+    """Each caller returns after its own wait, which never exceeds the time for which the source is down."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
         exchange.say(BROKEN)

@@ -1,4 +1,4 @@
-"""Hosts that callers name: guarded, each with its own circuit in a bounded table, and without secrets."""
+"""Hosts that callers name: guarded, without secrets, and each with its own circuit in a bounded table."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def test_unknown_name_is_invalid_and_silent_name_servers_fail() -> None:
 
 
 @pytest.mark.parametrize("answer", [PAGE, NO_PAGE, said(b"", 404), said(b"hello", content_type="text/plain")])
-async def test_host_without_the_software_is_refused_and_remembered(answer: Said, autojump_clock: MockClock) -> None:
+async def test_host_without_the_software_is_refused_and_cached(answer: Said, autojump_clock: MockClock) -> None:
     scene = Scene(answer)
     with pytest.raises(InvalidArgument, match=r"must be a Mastodon server; blog.example.com is not"):
         await scene.get("blog.example.com")
@@ -342,7 +342,7 @@ async def test_redirect_is_followed_through_the_guard(location: str, error: type
 
 
 async def test_optional_call_to_a_refused_host_is_missing() -> None:
-    """This also applies if the result is remembered; a non-public host is refused before."""
+    """A cached result behaves the same; a non-public host is refused before that."""
     scene = Scene(NO_PAGE, endpoint=_read(Call("/x", optional=True)))
     for _ in range(2):
         assert (await scene.get("blog.example.com")).record["id"] == "False"
@@ -386,7 +386,7 @@ async def test_host_spelling_is_normalized() -> None:
 
 
 async def test_own_host_of_the_platform_is_never_marked() -> None:
-    """Goal: an odd answer of one host does not mark it as other software."""
+    """Goal: one malformed answer does not mark the host as running other software."""
     exchange = ScriptedExchange(NO_PAGE, OK)
 
     def make(base_url: str) -> Source:

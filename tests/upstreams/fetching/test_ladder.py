@@ -1,6 +1,6 @@
 """Ladders of sources: when an endpoint falls back to its next source, when it does not, and what the caller receives.
 
-All tests run on virtual time over scripted exchanges, one per source.
+All tests run in virtual time over scripted exchanges, one per source.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from upstreams.model.refusals import by_status
 from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
 
 ROUNDING_S = 1e-9
-"""The virtual clock adds up its jumps."""
+"""The virtual clock accumulates rounding errors of its jumps."""
 MAIN, SECOND, THIRD = "main", "second", "third"
 ELSEWHERE = said({"from": "elsewhere"})
 
 
 def one(_args: Args) -> Steps:
-    """The endpoint's own read, of one call."""
+    """The endpoint's own read, with one call."""
     answer = yield Call("/x")
     return Single({"body": obj(answer.body)})
 
@@ -74,7 +74,7 @@ def by(source: str) -> Read:
 
 
 def paged(source: str = "") -> Read:
-    """A read of endless pages, counted by `p`."""
+    """A read of an endless list, with pages numbered by `p`."""
 
     def read(args: Args) -> Steps:
         page = args.position("p", 1)
@@ -85,7 +85,7 @@ def paged(source: str = "") -> Read:
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """A body that names an error definitely."""
+    """Judge a body with an error member as a definite answer."""
     if isinstance(answer.body, dict) and "gone" in answer.body:
         return NotFound(reason="account_gone")
     if isinstance(answer.body, dict) and "wrong" in answer.body:
@@ -153,7 +153,7 @@ def throttling(wait_s: int) -> Said:
     return said(status=429, retry_after=str(wait_s))
 
 
-# Falling
+# Fallbacks
 
 
 FALLS: list[Said] = [
@@ -285,7 +285,7 @@ async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) ->
 async def test_fallback_status_alone_is_not_a_definite_not_found(
     autojump_clock: MockClock, answer: Said, is_believed: bool
 ) -> None:
-    """A server that does not know the path also answers 404; only the endpoint's own source is believed."""
+    """A server that does not have the path also answers 404, so only a 404 of the endpoint's own source is definite."""
     rungs = ladder(FAILING, answer)
     if is_believed:
         with pytest.raises(NotFound):
@@ -302,7 +302,7 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(
 
 
 async def test_sources_share_the_remaining_time_equally(autojump_clock: MockClock) -> None:
-    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources, two of them silent."""
+    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources, two of which never answer."""
     rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
     fetched = await rungs.fetch(within_s=60.0)
     assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]
@@ -331,7 +331,7 @@ async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> 
 
 
 async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
-    """Method: the main source hangs for 10 s per call until its circuit opens; then the fallback answers at once."""
+    """Method: the main source hangs for 10 s per call until its circuit opens; then the fallback answers."""
     rungs = ladder(
         SILENCE,
         fallbacks=(Fallback(SECOND),),
@@ -353,7 +353,7 @@ async def test_main_source_returns_after_its_probe(autojump_clock: MockClock) ->
     assert (await rungs.fetch()).source == MAIN
 
 
-# Which fallbacks are asked
+# Which fallbacks are called
 
 
 async def test_fallback_without_credentials_is_skipped(autojump_clock: MockClock) -> None:
@@ -368,7 +368,7 @@ async def test_fallback_without_credentials_is_skipped(autojump_clock: MockClock
 async def test_fallback_that_cannot_serve_the_values_is_skipped(autojump_clock: MockClock) -> None:
     def refuses(args: Args) -> Steps:
         if not args.values:
-            raise InvalidArgument("id", "has another form here")
+            raise InvalidArgument("id", "is written differently here")
         yield from one(args)
         return Single({})
 
@@ -397,7 +397,7 @@ async def test_platform_headers_go_only_to_its_first_host(autojump_clock: MockCl
     assert [name for name, _ in elsewhere.headers] == ["user-agent", "accept"]
 
 
-# What is told when all are down
+# The error if all sources are down
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ async def test_cursor_survives_a_reordered_ladder(autojump_clock: MockClock) -> 
 @pytest.mark.parametrize(
     "fallbacks",
     [(), (Fallback(SECOND),), (Fallback(THIRD),), (Fallback(THIRD, paged(THIRD), needs=("token",)),)],
-    ids=["none is left", "another is left", "it became a mirror", "its credential is gone"],
+    ids=["no fallback left", "another fallback left", "became a mirror", "credential removed"],
 )
 async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(
     autojump_clock: MockClock, fallbacks: tuple[Fallback, ...]
@@ -517,7 +517,7 @@ async def test_cursor_state_leads_to_the_source_of_the_page(autojump_clock: Mock
     assert again.result == fetched.result
 
 
-# Parts of a composite
+# Parts of a composite, each with its own ladder
 
 
 def part(resource: str, source: str, *fallbacks: Fallback) -> Endpoint:
@@ -581,13 +581,13 @@ async def test_composite_with_silent_parts_ends_by_its_deadline(autojump_clock: 
     assert (bool(first), bool(second)) == (True, False)
 
 
-# Whatever happens
+# Any sequence of answers
 
 
 async def test_cancelled_ladder_leaks_no_tasks_or_permits(
     autojump_clock: MockClock,
 ) -> None:
-    """Method: cancel at every checkpoint; afterwards each circuit still lets calls through, so no permit was lost."""
+    """Method: cancel at every checkpoint; afterwards each circuit still admits calls, so no permit was lost."""
     rungs = ladder(Slow(1.0, FAILING), Slow(1.0, throttling(1)), Slow(1.0, OK), breaker=BreakerRules(1, 60.0, 0.5))
 
     async def run() -> None:
@@ -595,7 +595,7 @@ async def test_cancelled_ladder_leaks_no_tasks_or_permits(
 
     async def check(_got_through: bool) -> None:
         assert [exchange.running for exchange in (rungs.main, rungs.second, rungs.third)] == [0, 0, 0]
-        await trio.sleep(400.0)  # past every hold and every open circuit
+        await trio.sleep(400.0)  # after the end of every hold and open circuit
         for name in (MAIN, SECOND, THIRD):
             rungs.site.sources[name].breaker.take_nowait().abandon()
 

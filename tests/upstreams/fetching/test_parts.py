@@ -26,7 +26,7 @@ USER = Get("/users/{handle}", handle=HANDLE, size=SIZE)
 
 def _user(args: Args) -> Steps:
     if args.text("handle") == "gone":
-        raise NotFound("It is known to be gone.")
+        raise NotFound("The user is known to be gone.")
     answer = yield USER.at(args)
     return Single({"id": answer.body, "key": args.credentials.get("key")})
 
@@ -93,7 +93,7 @@ async def test_failed_part_is_missing_or_fails_the_composite(
 async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     slugs: str, refused: bool, autojump_clock: MockClock
 ) -> None:
-    """Goal: a 400 if none of the selected platforms is available; if some are, the others are empty legs."""
+    """Goal: a 400 if no selected platform is available. If at least one is, the others are empty legs."""
 
     def read(args: Args) -> Steps:
         answers = yield tuple(Part("user", {"handle": "ada"}, True, one) for one in args.text("among").split(","))

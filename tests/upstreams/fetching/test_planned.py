@@ -53,7 +53,7 @@ async def test_dismissed_plan_makes_no_call(walks: bool, autojump_clock: MockClo
 @pytest.mark.parametrize("walks", [False, True])
 async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockClock) -> None:
     def forbidden(_args: Args) -> Steps:
-        raise NotFound("It is forbidden.")
+        raise NotFound("The value is forbidden.")
         yield Call("/never")
 
     site = site_over(shelf := distinct(4))
@@ -67,7 +67,7 @@ async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockC
 
 
 async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
-    """Each page first asks whether more are wanted, so that a progress callback also receives the last page."""
+    """Before each page, `go_on` decides whether to continue, so a progress callback also receives the last page."""
     shelf, told = distinct(4, 4, 4), list[Walked]()
 
     async def go_on(walked: Walked) -> bool:

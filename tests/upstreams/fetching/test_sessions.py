@@ -23,12 +23,12 @@ from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Session
 
 KEY = b"sluice:{session:odd}"
-TOKEN = "token-of-ada"  # too long to stand in a sealed text by chance
+TOKEN = "token-of-ada"  # too long to occur in a sealed text by chance
 SESSION = Session((("authorization", TOKEN),), 100.0)
 
 
 class FewCommands:
-    """A state that supports the commands of sessions."""
+    """A shared state that supports only the commands of sessions."""
 
     def __init__(self) -> None:
         self.away = False

@@ -43,7 +43,7 @@ ASK = Call("/x", needs_session=True)
 
 
 def sign_in(credentials: Credentials) -> SessionSteps:
-    """Two steps: a greeting, then the login itself, which a careless read would make inside a session."""
+    """Two steps: a greeting, and then the login, which must not be sent inside a session."""
     greeting = yield Call("/hello")
     login = {"user": credentials["user"], "nonce": obj(greeting.body)["nonce"]}
     answer = yield Call("/login", method="POST", json=login, needs_session=True)
@@ -75,21 +75,20 @@ def site_over(
 
 
 class Members(ScriptedExchange):
-    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and returns the next token; only `valid` tokens are
-    accepted.
+    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and returns the next token. Calls need a `valid` token.
 
     `answers` defines the answers to signed-in calls, and `login` recognizes a sign-in.
     """
 
     def __init__(self) -> None:
-        super().__init__(script=self._told)
+        super().__init__(script=self._answer_to)
         self.sign_ins = 0
         self.valid: set[str] = set()
         self.answers: Said = OK
         self.login: Said | None = None
         self.ttl_s = 1000.0
 
-    def _told(self, call: HttpCall) -> Said:
+    def _answer_to(self, call: HttpCall) -> Said:
         if call.target == "/v1/hello":
             return said({"nonce": 7})
         if call.target == LOGIN:
@@ -291,7 +290,7 @@ async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, an
 
 
 async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: MockClock) -> None:
-    """Method: a call in the old session is answered 401 only after another call has signed in anew."""
+    """Method: a call in the old session is answered 401 only after another call has signed in again."""
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -309,7 +308,7 @@ async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: 
 
 
 async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClock) -> None:
-    """Method: the call that signs in has much time, the one that waits for it little."""
+    """Method: the call that signs in has a late deadline, and the call that waits for it an early one."""
     members = Members()
     members.login = Slow(15.0, said({"token": "t1"}))
     site = site_over(members)

@@ -45,10 +45,10 @@ from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 ROUNDING_S = 1e-9
-"""The virtual clock adds up its jumps."""
+"""The virtual clock accumulates rounding errors of its jumps."""
 
 LOOSE = BreakerRules(failures=1000)
-"""A breaker that does not matter for the test."""
+"""A breaker that never opens in these tests."""
 
 
 # Answers
@@ -106,7 +106,7 @@ async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock
     ],
 )
 async def test_unreadable_answer_counts_as_a_failure(autojump_clock: MockClock, problem: Exception) -> None:
-    """A malformed response is not retried, because the next one would be the same."""
+    """A malformed response is not retried, because the next response would be the same."""
     source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
     with pytest.raises(UpstreamFailed) as failed:
         await source.ask(asking(), LONG_S)
@@ -159,7 +159,7 @@ HEADERS = st.dictionaries(
 @given(st.sampled_from(load_platforms()), st.sampled_from((400, 401, 403, 404, 422, 429, 500, 503)), HEADERS, JSON)
 @settings(max_examples=150, deadline=None)
 def test_judges_tolerate_any_error_body(platform: Platform, status: int, headers: dict[str, str], body: object) -> None:
-    """Goal: an error answer is a refusal, never a bug. Method: odd JSON in the fields that judges read."""
+    """Goal: an error answer is a refusal, never a bug. Method: unexpected JSON in the fields that judges read."""
     answer = Answer(status, headers, body, "main")
     assert isinstance(platform.judge(answer), UpstreamError | None)
     assert isinstance(platform.rest(answer), Backoff | None)
@@ -190,7 +190,7 @@ async def test_retries_are_limited_and_the_last_failure_is_raised(autojump_clock
 async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(SILENCE, OK)
     source = source_over(exchange, rules=Rules(timeout_s=4.0), rng=LongestPauses())
-    assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the whole wait, not the last attempt's"
+    assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the total wait of all attempts"
     assert exchange.asked_at == pytest.approx([0.0, 4.1])
     exchange.say(SILENCE)
     with pytest.raises(UpstreamFailed, match=r"no answer within 4\.0 s"):
@@ -234,7 +234,7 @@ async def test_retry_budget_is_a_fifth_of_the_calls_plus_three(autojump_clock: M
     for calls in range(1, 31):
         with pytest.raises(UpstreamFailed):
             await source.ask(asking(), LONG_S)
-        assert trio.current_time() < 9.0, "the budget's window must hold all of them"
+        assert trio.current_time() < 9.0, "the budget's window must contain all calls"
         assert source.statistics().retries_total == min(2 * calls, 3 + calls // 5)
     assert source.statistics().retries_refused_total == 29
 
@@ -244,7 +244,7 @@ async def test_no_retry_starts_after_the_deadline(autojump_clock: MockClock) -> 
     with pytest.raises(UpstreamFailed, match="status 503"):
         await source_over(exchange, rng=LongestPauses()).ask(asking(), 0.25)
     assert exchange.asked_at == [0.0, 0.1]
-    assert trio.current_time() == 0.1, "it waited for a deadline that no attempt could use"
+    assert trio.current_time() == 0.1, "it waited although no attempt could finish"
 
 
 async def test_expired_call_is_not_sent_nor_counted_against_the_source(autojump_clock: MockClock) -> None:
@@ -296,7 +296,7 @@ SAID: st.SearchStrategy[Said] = st.builds(
 def test_call_ends_by_its_deadline_for_any_upstream(
     script: list[Said], timeout_s: float, within_s: float, seed: int
 ) -> None:
-    """Method: every mix of slow answers, failures, redirects and silence, on virtual time."""
+    """Method: every mix of slow answers, failures, redirects and silence, in virtual time."""
 
     async def run() -> None:
         source = source_over(ScriptedExchange(*script), rules=Rules(timeout_s=timeout_s), rng=Random(seed))

@@ -24,7 +24,7 @@ DAY = said(status=429, retry_after="86400")
 
 
 def host_of(answers: dict[str, Said], *, by_page: bool = True) -> tuple[Source, ScriptedExchange]:
-    """A host with one answer per target, OK for all others."""
+    """A host with one scripted answer per target, and OK for all other targets."""
 
     def script(call: HttpCall) -> Said:
         return answers.get(call.target, OK)
@@ -52,14 +52,14 @@ async def get(source: Source, account: str, target: str) -> object:
 
 
 async def test_failing_page_does_not_close_its_host(autojump_clock: MockClock) -> None:
-    """Before, two requests of a page that answers 500, with their retries, closed its host to every account."""
+    """Regression: two requests for a page that answers 500, with their retries, closed the host to every account."""
     source, _ = host_of({"/bad": FAILING})
     for account in ("a", "b", "c"):
         await fail(source, account, "/bad", 10)
     assert await get(source, "a", "/good") == await get(source, "d", "/good") == {"ok": True}
 
 
-async def test_failing_pages_of_one_account_close_the_host_for_it_alone(autojump_clock: MockClock) -> None:
+async def test_failing_pages_of_one_account_close_the_host_for_that_account_only(autojump_clock: MockClock) -> None:
     source, exchange = host_of({f"/bad{number}": FAILING for number in range(20)})
     for number in range(20):
         await fail(source, "a", f"/bad{number}")
@@ -87,7 +87,7 @@ async def test_five_refused_connections_close_the_host(autojump_clock: MockClock
 
 
 async def test_redirect_to_a_dead_host_does_not_count_against_its_source(autojump_clock: MockClock) -> None:
-    """Any open redirect of a host could otherwise close it to every account."""
+    """Otherwise any open redirect of a host could close it to every account."""
 
     def script(call: HttpCall) -> Said:
         if call.origin.host != "api.test":
@@ -116,7 +116,7 @@ async def test_failed_requests_hold_back_only_their_account(
 
 
 async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) -> None:
-    """Before, its owner closed the whole host to every account for an hour at a time."""
+    """Regression: the owner of a page could close the whole host to every account for an hour."""
     for answer in (DAY, said({"rests": 86_400})):
         source, exchange = host_of({"/sly": answer})
         if answer is DAY:
@@ -125,7 +125,7 @@ async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) 
             await get(source, "a", "/sly")
         assert await get(source, "a", "/good") == await get(source, "b", "/good") == {"ok": True}
         await fail(source, "b", "/sly")
-        assert exchange.targets == ["/sly", "/good", "/good"], "the page itself is left alone"
+        assert exchange.targets == ["/sly", "/good", "/good"], "the page itself is not called"
         await trio.sleep(3_600)
         exchange.calls.clear()
         await get(source, "b", "/good")

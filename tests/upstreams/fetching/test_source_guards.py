@@ -42,11 +42,11 @@ from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer
 
 IMPATIENT = Rules(timeout_s=0.25)
-"""Attempts so short that hardly any hold is waited for."""
+"""Attempts that are too short to wait for most holds."""
 
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:
-    """Let the source fail until its circuit is open, and forget these calls."""
+    """Make the source fail until its circuit is open, and forget these calls."""
     exchange.say(said(status=501))
     for _ in range(5):
         with pytest.raises(UpstreamFailed):
@@ -69,7 +69,7 @@ async def test_five_failures_open_the_circuit(autojump_clock: MockClock) -> None
 
 
 async def test_request_counts_once_despite_retries(autojump_clock: MockClock) -> None:
-    """Two requests with two retries each failed six times, which opened a circuit of five failures."""
+    """Regression: two requests with two retries each failed six times, which opened a circuit of five failures."""
     exchange = ScriptedExchange(FAILING)
     source = source_over(exchange, breaker=BreakerRules(failures=3))
     for failures in (1, 2):
@@ -100,7 +100,7 @@ async def test_retries_stop_at_an_open_circuit(autojump_clock: MockClock) -> Non
 async def test_own_waits_and_short_timeouts_do_not_count_against_the_source(
     autojump_clock: MockClock,
 ) -> None:
-    """A caller may give a request a millisecond, and may keep every connection of a source busy."""
+    """A caller may set a timeout of one millisecond, or occupy every connection of a source."""
     for said_, within_s in ((SILENCE, 0.001), (httpx.ConnectTimeout("slow"), 1.0), (httpx.PoolTimeout("busy"), LONG_S)):
         source = source_over(ScriptedExchange(said_))
         for _ in range(10):
@@ -270,7 +270,7 @@ async def test_source_pause_holds_every_method(autojump_clock: MockClock) -> Non
 
 
 def _rest(answer: Answer) -> Backoff | None:
-    """Return the pause that an answer in these tests requests: `rests` for its method, `spent` for the source."""
+    """Return the pause that an answer requests: `rests` for its method, `spent` for the source."""
     if rests := answer.body.get("rests"):
         return Backoff(rests, "method")
     return Backoff(spent, "source") if (spent := answer.body.get("spent")) else None

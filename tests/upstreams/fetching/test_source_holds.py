@@ -1,4 +1,4 @@
-"""Calls of one source during a hold: which call waits, which one tries first, and which is refused, on virtual time."""
+"""Calls of one source during a hold: which call waits, which one tries first, and which is refused, in virtual time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def throttled(for_s: int) -> HttpAnswer:
 
 
 async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETRIES) -> Source:
-    """A source that has just been throttled; the call that caused it is forgotten."""
+    """A source that has just been throttled; the throttled call is not recorded."""
     source = source_over(exchange, rules=rules, rng=LongestPauses())
     exchange.say(throttled(for_s))
     with pytest.raises(UpstreamThrottled):
@@ -67,7 +67,7 @@ async def test_call_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
     assert exchange.asked_at == [7.0]
     assert answer.took_s == 7.0
     await source.ask(asking(), LONG_S)
-    assert exchange.asked_at == [7.0, 7.0], "the hold is over for all"
+    assert exchange.asked_at == [7.0, 7.0], "the hold ends for all calls"
 
 
 @pytest.mark.parametrize(("hold_s", "within_s"), [(20, LONG_S), (30, LONG_S), (5, 5.0), (5, 1.0)])
@@ -102,7 +102,7 @@ async def test_retry_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
         return await source.ask(asking("/v1/other"), LONG_S)
 
     refusal, answer = await outcomes(later, partial(source.ask, asking(), LONG_S))
-    assert isinstance(refusal, UpstreamThrottled), "who is throttled does not try again by itself"
+    assert isinstance(refusal, UpstreamThrottled), "a throttled call is not retried automatically"
     assert isinstance(answer, Answer)
     assert exchange.asked_at == [0.0, 0.05, pytest.approx(9.05)]
     assert answer.took_s == pytest.approx(9.05)
@@ -156,7 +156,7 @@ async def test_waits_under_repeated_throttling_are_bounded(
     ended = await many(source, 50)
     assert [type(one) for one in ended] == [UpstreamThrottled] * 3 + [Throttled] * 47
     assert exchange.asked_at == [6.0, 12.0, 18.0]
-    assert trio.current_time() == 18.0, "who cannot be served before 20 s is told so as soon as it is known"
+    assert trio.current_time() == 18.0, "a call that cannot be served within 20 s is refused early"
     assert {one.retry_after_s for one in ended if isinstance(one, Throttled)} == {6}
 
 
@@ -179,7 +179,7 @@ async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None
 async def test_cancelled_waiter_leaves_the_others_served(
     autojump_clock: MockClock,
 ) -> None:
-    """The call is cancelled as the first in the queue, as the trial, and between its attempts."""
+    """The call is cancelled while it is first in the queue, while it is the trial, and between its attempts."""
     exchange = ScriptedExchange()
 
     async def run() -> None:
@@ -206,7 +206,7 @@ async def test_cancelled_waiter_leaves_the_others_served(
 
 
 class Others:
-    """Calls made alongside the one that a test cancels."""
+    """Calls that run while a test cancels another one."""
 
     def __init__(self) -> None:
         self.has_ended = trio.Event()
@@ -216,7 +216,7 @@ class Others:
         self.has_ended.set()
 
 
-# What good answers ask for
+# Pauses that successful answers request
 
 
 async def test_github_exhausted_quota_holds_until_reset(autojump_clock: MockClock) -> None:
@@ -288,17 +288,17 @@ async def test_standing_reports_hold_quota_and_pace(
     await source.ask(asking(), LONG_S)
     assert source.standing() == Standing(20.0, 0, 20.0, 9, 10, 60)
     await trio.sleep(21)
-    assert source.standing() == Standing(0.0, None, None, 10, 10, 60), "it is counted anew, and nobody told how many"
+    assert source.standing() == Standing(0.0, None, None, 10, 10, 60), "the window is new, and its count is unknown"
     await source.ask(asking(), LONG_S)
     assert source.standing().quota_left is None
     assert source_over(exchange).standing() == Standing(0.0, None, None, None, None, None)
 
 
-# Whatever happens
+# Any sequence of answers
 
 
 class Watched:
-    """A scripted exchange that checks that the source obeys its answers."""
+    """A scripted exchange that checks that the source respects the holds that its answers request."""
 
     def __init__(self, script: list[Slow]) -> None:
         self._exchange = ScriptedExchange(script=self._next)
@@ -315,11 +315,11 @@ class Watched:
 
     async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
         number = int(call.target.rpartition("=")[2])
-        assert trio.current_time() >= self._held_until, "it is held"
+        assert trio.current_time() >= self._held_until, "the source is held"
         hold, is_trial = self._held_until, not self._is_free
         if is_trial:
-            assert not self._is_trying, "one tries at a time"
-            assert number == self.waiting[0], "the longest waiting tries"
+            assert not self._is_trying, "only one call tries at a time"
+            assert number == self.waiting[0], "the call that waited longest tries first"
             self._is_trying = True
         self.waiting.remove(number)
         answer: HttpAnswer | None = None
@@ -347,7 +347,7 @@ SAYINGS = st.builds(
 )
 CALLS = st.tuples(
     st.integers(0, 20), st.integers(1, 20), st.none() | st.integers(0, 20)
-)  # in halves of a second: when it comes, its deadline and its cancellation after that
+)  # each in half seconds: the time of arrival, the deadline, and the cancellation after it
 
 
 @given(
@@ -359,7 +359,7 @@ CALLS = st.tuples(
 def test_holds_allow_one_trial_at_a_time_and_all_calls_end_in_time(
     script: list[Slow], calls: list[tuple[int, int, int | None]], timeout_s: float
 ) -> None:
-    """Method: random answers, arrivals, deadlines and cancellations on virtual time, much of it at the same instant."""
+    """Method: random answers, arrivals, deadlines and cancellations in virtual time, many of them at the same time."""
 
     async def run() -> None:
         watched = Watched(script)

@@ -1,4 +1,4 @@
-"""Collect-until-N: start and end of a walk, failing pages, and fallbacks."""
+"""Collect-until-N: how a walk starts and ends, failing pages, and fallbacks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_shrunk_page_is_skipped(autojump_clock: MockClock) -> None:
 
 
 async def test_walk_out_of_pages_has_no_warning(autojump_clock: MockClock) -> None:
-    """All reserved pages were read: pages may be short, and `has_more` says the rest."""
+    """All reserved pages were read. Pages may be short, and `has_more` says that the list goes further."""
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await walk(ready, ready.reach.pages_max, LONG_S, on)
@@ -129,7 +129,7 @@ async def test_upstream_time_is_summed_over_pages(autojump_clock: MockClock) -> 
 
     fetched = await walked(site_over(shelf), 12, go_on=slowly)
     assert trio.current_time() == 3 * 7.0
-    assert fetched.took_s == 6.0, "what a listener takes is not the upstream's"
+    assert fetched.took_s == 6.0, "time in the callback is not upstream time"
 
 
 async def test_page_warnings_are_kept(autojump_clock: MockClock) -> None:
@@ -169,7 +169,7 @@ async def test_failed_page_ends_the_walk_with_earlier_items(
     assert (places(fetched), fetched.pages_used) == (list(range(4 * number)), number)
     reason = f"page {number + 1} could not be read ({fetched.failure})"
     assert fetched.shortfall == f"{4 * number} of 14 items were collected: {reason}"
-    assert fetched.whole, "nobody else would get more"
+    assert fetched.whole, "no other source could return more"
     assert isinstance(fetched.failure, refusal)
     shelf.fails_at = -1
     rest = await walked(site_over(shelf), 14, cursor_of(fetched))
@@ -183,7 +183,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
     shelf = distinct(4, 4, 4)
     site = site_over(shelf)
 
-    async def then_it_may_not(_walked: Walked) -> bool:
+    async def block_main_source(_walked: Walked) -> bool:
         if refusal is CircuitOpen:
             site.sources["main"].breaker.isolate()
         else:
@@ -192,7 +192,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
                 await site.call(Call("/rows", {"page": 2, "size": 1}), LONG_S)
         return True
 
-    fetched = await walked(site, 12, go_on=then_it_may_not)
+    fetched = await walked(site, 12, go_on=block_main_source)
     assert (places(fetched), cursor_of(fetched), fetched.pages_used) == ([0, 1, 2, 3], {"p": 1}, 1)
     with pytest.raises(refusal):
         await walked(site, 12, cursor_of(fetched))
@@ -246,7 +246,7 @@ async def test_failed_fallback_page_is_retried_at_that_fallback(autojump_clock: 
 
 @pytest.mark.parametrize("source", ["main", "other"])
 async def test_unfinished_first_page_continues_at_its_source(source: str, autojump_clock: MockClock) -> None:
-    """The page was longer than requested; another source's first page could differ."""
+    """The page is longer than requested, and another source's first page could differ."""
     shelf, other_one = distinct(7, 4), distinct(7, 4)
     shelf.only = source
     other_one.only = "other" if source == "main" else "main"
@@ -260,15 +260,15 @@ async def test_unfinished_first_page_continues_at_its_source(source: str, autoju
 async def test_mirror_serves_any_page_of_a_walk(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
 
-    async def then_the_first_is_away(walked: Walked) -> bool:
+    async def fail_main_source(walked: Walked) -> bool:
         await trio.lowlevel.checkpoint()
         if walked.pages == 1:
             shelf.only = "other"
         return True
 
-    fetched = await walked(site_over(shelf, MIRROR), 12, go_on=then_the_first_is_away)
+    fetched = await walked(site_over(shelf, MIRROR), 12, go_on=fail_main_source)
     assert (places(fetched), cursor_of(fetched), fetched.shortfall) == (list(range(12)), None, "")
-    assert fetched.source == "main", "where it began"
+    assert fetched.source == "main", "at the source where it began"
 
 
 # Cancellation

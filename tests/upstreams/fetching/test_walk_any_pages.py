@@ -1,4 +1,4 @@
-"""Collect-until-N over any pages: each item once, in order, without losses, within the reserved number of pages."""
+"""Collect-until-N over any pages: each item once, in order, without losses, within the number of reserved pages."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAGES = st.lists(st.lists(FEW_IDS | MANY_IDS, max_size=9), min_size=1, max_size=
 
 @dataclass(slots=True)
 class Progress:
-    """The progress after each page."""
+    """The numbers that `go_on` receives after each page."""
 
     told: list[Walked] = field(default_factory=list)
 
@@ -64,18 +64,18 @@ def test_walk_collects_items_once_in_order(pages: list[Ids], endless: bool, limi
     records = page_of(fetched).records
     known = [record["id"] for record in records if record["id"] is not None]
     assert len(records) <= limit
-    assert len(known) == len(set(known)), "each once"
+    assert len(known) == len(set(known)), "each item once"
     assert places(fetched) == sorted(set(places(fetched))), "in the upstream's order"
-    assert [asked.page for asked in shelf.asked] == list(range(len(shelf.asked))), "each page once, in turn"
+    assert [asked.page for asked in shelf.asked] == list(range(len(shelf.asked))), "each page once, in order"
     assert len(shelf.asked) <= pages_max
-    assert {asked.size for asked in shelf.asked} == {min(limit, PER_PAGE)}, "pages of one size"
+    assert {asked.size for asked in shelf.asked} == {min(limit, PER_PAGE)}, "all pages have one size"
     assert fetched.pages_used == len({page_at(shelf, place) for place in places(fetched)})
     assert progress.told == [
         Walked(number, sum(page_at(shelf, place) < number for place in places(fetched)), limit)
         for number in range(1, len(shelf.asked) + 1)
     ]
     if cursor_of(fetched) is not None and len(records) < limit:
-        assert len(shelf.asked) == pages_max, "it stops early only where it may not go on"
+        assert len(shelf.asked) == pages_max, "it stops early only if `go_on` forbids more"
     assert page_of(fetched).total == 99
 
 
@@ -106,7 +106,7 @@ def test_consecutive_walks_return_the_whole_list(
         answers: list[Fetched] = []
         cursor: State | None = None
         for number in range(WALKS_MAX):
-            # At every other walk nothing fails, so that the last page is reached.
+            # In every other walk no page fails, so that the last page is reached.
             shelf.fails_at = failing[number // 2 % len(failing)] if number % 2 else -1
             most = pages_max[number % len(pages_max)]
             try:
@@ -117,14 +117,14 @@ def test_consecutive_walks_return_the_whole_list(
             cursor = cursor_of(fetched)
             if cursor is None:
                 return answers
-        raise AssertionError("there is no last page")
+        raise AssertionError("an endless list has no last page")
 
     accounted, before = 0, set[str | None]()
     for fetched in on_virtual_time(run):
         given_by_this: set[str | None] = set()
         for record in page_of(fetched).records:
-            assert set(shelf.ids[accounted : record["place"]]) <= (before | given_by_this) - {None}, "nothing is lost"
-            assert record["place"] >= accounted, "nothing comes twice"
+            assert set(shelf.ids[accounted : record["place"]]) <= (before | given_by_this) - {None}, "no item is lost"
+            assert record["place"] >= accounted, "no item is repeated"
             assert record["id"] == shelf.ids[record["place"]]
             accounted = record["place"] + 1
             given_by_this.add(record["id"])
@@ -135,7 +135,7 @@ def test_consecutive_walks_return_the_whole_list(
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 40))
 @settings(deadline=None)
 def test_distinct_items_are_complete_for_any_limit(sizes: list[int], limit: int) -> None:
-    """This also holds across requests: the next walk starts at the item right after the last one."""
+    """This also holds across requests: the next walk starts at the item after the last one."""
     numbers = iter(range(10_000))
     shelf = Shelf([[str(next(numbers)) for _ in range(size)] for size in sizes])
 
@@ -155,8 +155,8 @@ def test_distinct_items_are_complete_for_any_limit(sizes: list[int], limit: int)
 
 @given(st.integers(1, 60), st.integers(1, 30), st.integers(0, 29))
 @settings(deadline=None)
-def test_full_pages_need_no_more_than_reserved(limit: int, per_page: int, skip: int) -> None:
-    """The pages that a walk needs are reserved as a minimum, which suffices if all pages are full."""
+def test_full_pages_fit_in_the_reserved_pages(limit: int, per_page: int, skip: int) -> None:
+    """The smallest number of pages that a walk can need is reserved; it suffices if all pages are full."""
     size = min(limit, per_page)
     skip = min(skip, size - 1)
     numbers = iter(range(10_000))
@@ -167,7 +167,7 @@ def test_full_pages_need_no_more_than_reserved(limit: int, per_page: int, skip: 
         ready = begun(site, limit, {"skip": skip} if skip else None)
         assert ready.reach.pages_max == ready.reach.pages_needed + SPARE_PAGES
         fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
-        assert len(shelf.asked) == ready.reach.pages_needed, "and none too many"
+        assert len(shelf.asked) == ready.reach.pages_needed, "and not more than needed"
         return fetched
 
     fetched = on_virtual_time(run)

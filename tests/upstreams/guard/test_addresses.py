@@ -1,4 +1,4 @@
-"""The target guard: targets that may lead to a host that is not clearly public are refused in any spelling."""
+"""The target guard: a target that may lead to a non-public host is refused in any spelling."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -39,7 +39,7 @@ EVASIONS = {
     "https://hooks..example.com/": "host",
     "https://.example.com/": "host",
     "https://./": "host",
-    # special addresses as they are
+    # special addresses in their usual spelling
     "https://127.0.0.1/": "address",
     "https://0.0.0.0/": "address",
     "https://10.1.2.3/": "address",
@@ -70,7 +70,7 @@ EVASIONS = {
     "https://[3fff::1]/": "address",
     "https://[5f00::1]/": "address",
     "https://[4000::1]/": "address",
-    # IPv4 inside of IPv6, whatever the address inside
+    # IPv4 inside IPv6; refused even if the inner address is public
     "https://[::ffff:127.0.0.1]/": "address",
     "https://[::ffff:7f00:1]/": "address",
     f"https://[::ffff:{PUBLIC_V4}]/": "address",
@@ -85,7 +85,7 @@ EVASIONS = {
     "https://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/": "address",
     "https://[2001:10::1]/": "address",
     "https://[2001:20::1]/": "address",
-    # zones, brackets, and other things that are no host
+    # zones, brackets, and other texts that are not hosts
     "https://[fe80::1%eth0]/": "host",
     "https://[fe80::1%25eth0]/": "host",
     f"https://[{PUBLIC_V6}%25eth0]/": "host",
@@ -165,7 +165,7 @@ EVASIONS = {
     "https:/example.com": "malformed",
     "example.com": "malformed",
     "": "malformed",
-    # names that no resolver should see
+    # names that must not reach a resolver
     f"https://{'a' * 64}.example.com/": "host",
     f"https://{'a.' * 126}example.com/": "host",
     f"https://{'ü' * 60}.example.com/": "host",
@@ -236,7 +236,7 @@ def test_origin_has_checked_address_and_host_name() -> None:
     assert origin.authority == "hooks.example.com"
 
 
-# What a name resolves to
+# The addresses of a name
 
 
 def test_public_addresses_are_deduplicated_in_order() -> None:
@@ -274,7 +274,7 @@ def test_allow_insecure_accepts_private_but_no_invalid_addresses() -> None:
             check_addresses(addresses, allow_insecure=True)
 
 
-# No address that anybody calls special passes
+# Every address that any registry lists as special is refused
 
 ANY_ADDRESS = st.one_of(
     st.ip_addresses(v=4), st.ip_addresses(v=6), st.integers(0x2000 << 112, (0x4000 << 112) - 1).map(IPv6Address)
@@ -313,7 +313,7 @@ def test_ipv4_tunnels_are_refused(inner: IPv4Address, rest: int) -> None:
 
 @pytest.mark.parametrize("network", IANA_V4.split() + IANA_V6.split())
 def test_special_purpose_registries_are_refused_completely(network: str) -> None:
-    """Method: the networks of the registries, typed again here; their first, middle and last address."""
+    """Method: the networks of the registries, listed again here; their first, middle and last addresses."""
     block = IPv4Network(network) if "." in network else IPv6Network(network)
     for at in (0, block.num_addresses // 2, block.num_addresses - 1):
         assert why_not_public(str(block[at])) is not None
@@ -328,7 +328,7 @@ def test_special_purpose_registries_are_refused_completely(network: str) -> None
         "2003::1", "2a00:1450:4001::1", "3ffd:ffff::1", "2620:4f:7fff::1",
     ],
 )  # fmt: skip
-def test_neighbours_of_special_networks_are_public(address: str) -> None:
+def test_neighbors_of_special_networks_are_public(address: str) -> None:
     assert why_not_public(address) is None
     assert check_addresses([address]) == (str(ip_address(address)),)
 

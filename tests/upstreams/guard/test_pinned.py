@@ -1,4 +1,4 @@
-"""The transport to a caller-named host: every address is checked, and the connection goes to one of these."""
+"""The transport to a caller-named host: every address is checked, and only checked addresses are connected to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_one_private_address_refuses_the_name(address: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "0x7f.1", "intranet", "db.internal", "2130706433"])
-async def test_host_is_checked_as_written_behind_an_egress(host: str) -> None:
+async def test_host_is_checked_as_written_through_an_egress(host: str) -> None:
     exchange = ScriptedExchange(OK)
     for resolve in (Resolver([PUBLIC]), None):
         call = CALL._replace(origin=Origin("https", host, 443))
@@ -107,7 +107,7 @@ def test_evasion_table_is_not_empty() -> None:
 
 
 async def test_only_tried_addresses_are_cached() -> None:
-    """Goal: name servers of a caller cannot fill the memory. Each address is still checked."""
+    """Goal: a caller's name servers cannot fill the memory. Each address is still checked."""
     many = [f"93.184.{number // 256}.{number % 256}" for number in range(4_000)]
     pinned = PinnedExchange(ScriptedExchange(OK), Resolver(many))
     await pinned(CALL, trio.current_time() + LONG_S)

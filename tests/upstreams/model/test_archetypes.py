@@ -48,7 +48,7 @@ COMPUTED = {"engagement_rate", "language", "content_category", "estimated_reach"
 
 
 def emptiest(constructor: Constructor) -> dict[str, Any]:
-    """Return the record for an upstream that sent nothing."""
+    """Return the record for an upstream that sent no values."""
     required = [p.name for p in inspect.signature(constructor).parameters.values() if p.default is p.empty]
     return constructor(**dict.fromkeys(required))
 
@@ -107,7 +107,7 @@ def test_list_archetype_is_named_after_its_record() -> None:
         assert archetype.many == name.endswith("List"), name
 
 
-def test_composite_is_spread() -> None:
+def test_composite_has_its_own_members() -> None:
     record: dict[str, Any] = {"repository": {}, "releases": None}
     assert known()["RepositoryDossier"].wrap(record, []) == record
 

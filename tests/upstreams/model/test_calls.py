@@ -42,7 +42,7 @@ def run(endpoint: Endpoint, body: Any, headers: dict[str, str] | None = None, **
     except StopIteration as done:
         result: Page | Single = done.value
         return result
-    raise AssertionError("a second call")
+    raise AssertionError("a second call was made")
 
 
 def test_members_fill_the_path_or_the_query() -> None:
@@ -144,7 +144,7 @@ def test_whole_list_is_split_into_pages() -> None:
         run(listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once())), rows, limit=2)
 
 
-def test_endpoint_knows_unfilled_fields_of_its_map() -> None:
+def test_endpoint_lists_unfilled_fields_of_its_map() -> None:
     one = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), AUTHOR_OF, never=("username",))
     assert {"followers", "username", "bio"} <= one.unfilled
     assert not {"id", "ext"} & one.unfilled

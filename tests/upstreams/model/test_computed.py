@@ -1,4 +1,4 @@
-"""Computed fields: only from the upstream's own numbers and texts."""
+"""Computed fields use only the upstream's own numbers and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cursor tokens: a sealed state is opened again only for the same request and unchanged."""
+"""Cursor tokens: a sealed state can be opened only unchanged, and only for the same request."""
 
 from __future__ import annotations
 

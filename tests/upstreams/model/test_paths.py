@@ -1,4 +1,4 @@
-"""Paths lead where an endpoint intends, whatever the adapter; others are refused with the parameter, for free."""
+"""A path leads where its endpoint intends, whatever the adapter does. Others are refused for free, by parameter."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STRAIGHT = ("a", "...", "a..", "..a", ".github", "README.md", "a%2Fb", "%40", "a
 
 
 def _quoted(args: Args) -> Steps:
-    """An adapter that trusts its callers."""
+    """An adapter that does not check its callers' values."""
     yield Call(f"/plain/{args.text('kind')}/{args.text('name')}/x")
     return Single({"id": "1"})
 

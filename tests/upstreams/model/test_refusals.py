@@ -1,4 +1,4 @@
-"""The behaviour of an upstream: refusals, quotas, pace, and the waits in its headers."""
+"""How an upstream refuses: its errors, quotas, pace, and the waits in its headers."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_bucket_enforces_the_pace_and_reports_the_wait() -> None:
     assert bucket.wait_s("/search/x", 0.0) == pytest.approx(1.0)
     assert [bucket.wait_s("/x", 0.0) for _ in range(3)] == [0.0, 0.0, pytest.approx(0.5)]
     assert bucket.wait_s("/x", 0.5) == 0.0
-    assert bucket.wait_s("/search/all", 100.0) == 0.0  # more than there can be: all of it
+    assert bucket.wait_s("/search/all", 100.0) == 0.0  # more than the bucket can hold, so all of it
     assert bucket.wait_s("/x", 100.0) > 0
 
 
@@ -220,4 +220,4 @@ def test_no_window_exceeds_the_pace(gaps: list[float]) -> None:
         if not bucket.wait_s("/x", now):
             sent.append(now)
     for at in sent:
-        assert sum(1 for other in sent if at <= other < at + 2) <= 10  # what it began with, and what came in
+        assert sum(1 for other in sent if at <= other < at + 2) <= 10  # its initial content plus what was refilled

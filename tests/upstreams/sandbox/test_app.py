@@ -35,7 +35,7 @@ every_endpoint = pytest.mark.parametrize(
 
 
 async def ask(sandbox: Sandbox, path: str, query: str = "") -> tuple[int, dict[str, str], bytes]:
-    """The sandbox's answer to one request: status, headers, body."""
+    """Return the sandbox's answer to one request: status, headers, body."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -97,7 +97,7 @@ async def test_latency_applies_to_every_answer(autojump_clock: MockClock) -> Non
     async with trio.open_nursery() as nursery:
         for _ in range(20):
             nursery.start_soon(ask, sandbox, f"/{GITHUB}/users/ada")
-    assert trio.current_time() == 0.5, "requests wait side by side"
+    assert trio.current_time() == 0.5, "requests wait concurrently"
     behaviour.latency_s = 0.0
     await ask(sandbox, f"/{GITHUB}/users/ada")
     assert trio.current_time() == 0.5
@@ -133,11 +133,11 @@ def test_every_endpoint_rehearses_its_example(platform: Platform, endpoint: Endp
     result = rehearse(platform, endpoint, NOW_AT)
     if endpoint.archetype.many:
         assert isinstance(result, Page)
-        assert result.records, "an example shows rows"
+        assert result.records, "an example must have rows"
     else:
         assert isinstance(result, Single)
-        assert result.record, "an example shows a record"
-        assert all(leg.answer for leg in result.legs), "an example has no leg that failed"
+        assert result.record, "an example must have a record"
+        assert all(leg.answer for leg in result.legs), "an example must not have failed legs"
     assert not result.warnings
     assert orjson.dumps(result.record if isinstance(result, Single) else result.records)
 
@@ -158,7 +158,7 @@ def test_example_sends_required_values_and_defaults(platform: Platform, endpoint
 
 
 def test_every_source_has_a_sandbox() -> None:
-    """For a source of whole URLs, the hosts of their examples have a stand-in."""
+    """A source of whole URLs has stand-ins for the hosts of its examples."""
     hosts = load_routes()
     for platform in load_platforms():
         params = [param for endpoint in platform.endpoints for param in endpoint.params]
@@ -225,7 +225,7 @@ def test_invented_facts_depend_only_on_the_subject() -> None:
     assert len({paragraph(seeded("github", number)) for number in range(50)}) > 40
 
 
-def test_invented_words_and_instants_are_plausible() -> None:
+def test_invented_words_and_timestamps_are_plausible() -> None:
     for number in range(200):
         rng = seeded(number)
         assert len(person(rng).split()) == 2

@@ -1,4 +1,4 @@
-"""Members that an upstream no longer sends, compared with its stand-in."""
+"""Members that an upstream no longer sends, found by comparison with its stand-in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated stand-ins: the selection of a call, the paging of lists, failures, and bodies that are not JSON."""
+"""Generated stand-ins: how calls are selected, lists are paged, failures occur, and bodies other than JSON are sent."""
 
 from __future__ import annotations
 

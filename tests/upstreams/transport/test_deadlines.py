@@ -1,4 +1,4 @@
-"""Calls that end by their deadlines, whatever a real peer does."""
+"""Calls end by their deadlines, whatever a real peer does."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import Transport, open_transport
 
 SOON_S = 0.1
-"""A deadline on the real clock that a test waits for."""
+"""A deadline in real time that a test waits for."""
 CONNECTED_S = 0.5
-"""A time by which a connection is established even on a busy machine."""
+"""A time in which a connection is established even on a busy machine."""
 
 
 # A connection
 
 
 class LateWire:
-    """A wire on which the answer and the deadline arrive at the same moment."""
+    """A wire on which the answer and the deadline arrive at the same time."""
 
     def __init__(self) -> None:
         self.connection: UpstreamConnection | None = None
@@ -40,7 +40,7 @@ class LateWire:
         return len(data)
 
     async def wait_to_send(self) -> None:
-        """It never has to be waited for."""
+        """Never called, because sending never blocks."""
 
     async def receive_some(self) -> bytes:
         await trio.lowlevel.checkpoint()
@@ -52,10 +52,10 @@ class LateWire:
         return True
 
     def wake(self) -> None:
-        """Nobody waits any more."""
+        """Do nothing, because no task waits."""
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, because there is nothing to close."""
 
 
 async def test_connection_that_expired_with_its_answer_is_not_reused() -> None:

@@ -19,7 +19,7 @@ from upstreams.transport.ordinary_head import AnswerHead, AnswerHeadReader
 HEADER_BYTES_MAX = 400
 BODY_BYTES_MAX = 60
 ONE_READER = AnswerHeadReader()
-"""Keeps its cached lines between examples, as it does between answers."""
+"""Keeps its cached lines between examples, as between answers."""
 
 STATUS_LINES = st.one_of(
     st.sampled_from([200, 201, 204, 205, 206, 299, 301, 304, 404, 429, 500, 503, 599]).map("HTTP/1.1 {} OK".format),
@@ -91,7 +91,7 @@ class NoReader(AnswerHeadReader):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The end of an answer; `failure` is the kind of refusal."""
+    """The parsed answer; `failure` is the kind of refusal, if it was refused."""
 
     answer: HttpAnswer | None
     failure: type[Exception] | None
@@ -122,7 +122,10 @@ def cut(whole: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def check_alike(pieces: list[bytes], method: str = "GET") -> None:
-    """Check that both parse the same answer, or refuse it alike, and that both keep or close its connection."""
+    """Check that both parse the same answer or refuse it for the same reason.
+
+    Both must also agree on whether the connection is kept.
+    """
     careful = read(NoReader(), pieces, method)
     for reader in (AnswerHeadReader(), ONE_READER, ONE_READER):
         assert read(reader, pieces, method) == careful

@@ -49,7 +49,7 @@ async def test_httpx_client_follows_redirects():
 
 
 class _Pieces:
-    """A request body that is only known while it is read."""
+    """A request body whose length is known only after it was read."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._left = iter(pieces)
@@ -64,7 +64,7 @@ class _Pieces:
         raise StopAsyncIteration
 
 
-async def test_streamed_request_is_sent_whole():
+async def test_streamed_request_is_sent_completely():
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(reply())) as server,

@@ -1,4 +1,4 @@
-"""Slots, kept connections, and the effects of cancellation; over real sockets."""
+"""Slots, kept connections, and the effects of cancellation, over real sockets."""
 
 from itertools import count
 
@@ -22,7 +22,7 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:
-    """The number of idle and busy connections to the server, and of waiting calls."""
+    """Return the numbers of idle and busy connections to the server, and of waiting calls."""
     figures = transport.statistics().origins.get(server.origin)
     return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
 
@@ -240,7 +240,7 @@ class _CancelAtStep(trio.abc.Instrument):
 
 
 async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int) -> bool:
-    """Run one exchange that is cancelled after `step` steps; return whether the cancellation came in time."""
+    """Run one exchange that is cancelled after `step` steps; return whether it was cancelled before it ended."""
     with trio.CancelScope() as scope:
         instrument = _CancelAtStep(trio.lowlevel.current_task(), scope, step)
         trio.lowlevel.add_instrument(instrument)
@@ -295,7 +295,7 @@ async def test_cancelled_waiter_passes_its_slot_on():
 
     async def hold_a_place() -> None:
         await transport.exchange(server.call())
-        waiter_scope.cancel()  # in the same step in which the place was handed on
+        waiter_scope.cancel()  # cancelled in the same step in which it receives the slot
 
     waiter_scope = trio.CancelScope()
     with trio.fail_after(5):

@@ -1,4 +1,4 @@
-"""Work in a thread: its result, its failure, and no leftovers after a failure was caught.
+"""Work in a thread: its result, its failure, and no leaked objects after a failure was caught.
 
 Method: with garbage collection off, an object survives only if a cycle or a live object refers to it.
 """
@@ -28,7 +28,7 @@ from upstreams.transport.threads import run_in_thread
 
 
 class Value:
-    """Stands for what a body was read into."""
+    """Stands for the value that was read from a body."""
 
 
 Made = list["weakref.ref[Value]"]
@@ -36,7 +36,7 @@ Made = list["weakref.ref[Value]"]
 
 @pytest.fixture(autouse=True)
 def _no_collection() -> Iterator[None]:
-    """As in a node, which looks through everything once in hours."""
+    """Turn collection off, as in a node, which runs a full collection only once in hours."""
     was_on = gc.isenabled()
     gc.disable()
     yield
@@ -45,12 +45,12 @@ def _no_collection() -> Iterator[None]:
 
 
 def failing(made: Made) -> Callable[[], object]:
-    """Work that makes a value and cannot use it."""
+    """Work that creates a value and then fails."""
 
     def work() -> object:
         value = Value()
         made.append(weakref.ref(value))
-        raise UnexpectedBody("a list was due")
+        raise UnexpectedBody("expected a list")
 
     return work
 
@@ -78,7 +78,7 @@ def alone(made: Made) -> Read:
 
 
 def together(made: Made) -> Read:
-    """Two calls side by side, of which one fails."""
+    """Two concurrent calls, one of which fails."""
 
     def read(_args: Args) -> Steps:
         value = Value()
@@ -105,6 +105,6 @@ async def test_failed_read_leaves_no_cycle(of: Callable[[Made], Read], fallbacks
     except (UpstreamError, LimitError):
         pass
     else:
-        raise AssertionError("it was to fail")
+        raise AssertionError("the read should have failed")
     assert made
     assert [one() for one in made] == [None] * len(made)

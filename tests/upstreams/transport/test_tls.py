@@ -102,8 +102,7 @@ async def test_surplus_bytes_under_tls_are_not_the_next_answer(authority: trustm
 
 
 async def test_late_tls_records_keep_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
-    """Like a session ticket after the answer; here a request for the client's certificate, which can be sent at any
-    time."""
+    """Late records such as session tickets follow the answer; here, a request for the client's certificate."""
     server_tls = _server_tls(authority)
     server_tls.verify_mode = ssl.CERT_OPTIONAL
     client = ssl.create_default_context()
@@ -121,7 +120,7 @@ async def test_late_tls_records_keep_the_connection(authority: trustme.CA, clien
                 tls.verify_client_post_handshake()
                 tls.do_handshake()
                 said.append(number)
-            with suppress(ConnectionError):  # how the client leaves differs between versions of Python
+            with suppress(ConnectionError):  # how the client closes differs between versions of Python
                 tls.recv(1)
 
     with trio.fail_after(5), socket.create_server(("127.0.0.1", 0)) as listener:

@@ -48,7 +48,7 @@ class Writer:
         return SCRIPTS[self.script][1]
 
     def words(self, least: int, most: int) -> str:
-        """Some words in a row."""
+        """Return some words in a row."""
         chosen = self.rng.choices(SCRIPTS[self.script][0], k=self.rng.randint(least, most))
         return ("" if self.script == "han" else " ").join(chosen)
 
@@ -71,7 +71,7 @@ class Writer:
         return self.words(1, 3)
 
     def main(self, text: str) -> str:
-        """The text, which belongs to the main content, as HTML."""
+        """Record a text as main content, and return it as HTML."""
         self.truth.append(text)
         return escape(text)
 
@@ -353,7 +353,7 @@ LAYOUTS: dict[str, Callable[[Writer, str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A page and its main text; the title counts neither as right nor as wrong."""
+    """A page and its main text. Its title counts neither as right nor as wrong."""
 
     name: str
     layout: str

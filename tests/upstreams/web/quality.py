@@ -1,12 +1,13 @@
-"""Measures how well the main text of pages is found, compared with the library alone: on our own pages, the recorded
-pages, and any benchmark.
+"""Measures how well the main text of pages is found, in comparison with the library alone.
+
+It uses our own pages, the recorded pages, and any benchmark:
 
     python -m tests.upstreams.web.quality
     python -m tests.upstreams.web.quality FOLDER
 
-FOLDER has the format of the public benchmark of article extraction: `ground-truth.json` is an object of
-`{"articleBody": ...}` by id, `html/ID.html.gz` are the pages. F1 is computed from the mean precision and the mean
-recall of the runs of four words; each page has the same weight.
+FOLDER has the format of the public benchmark of article extraction: `ground-truth.json` maps each id to an object
+`{"articleBody": ...}`, and `html/ID.html.gz` are the pages. F1 is computed from the mean precision and the mean recall
+of the runs of four words; each page has the same weight.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _runs(text: str) -> Counter[tuple[str, ...]]:
 
 
 def ours(page: bytes) -> str:
-    """Return the text of scrape with `formats=text`; empty if it reports none."""
+    """Return the text of scrape with `formats=text`; empty if scrape reports that there is none."""
     wanted = {"formats": ["text"], "is_file": True}
     try:
         return read_document(page, "text/html", "https://e.org/", "https://e.org/", wanted)["text"] or ""
@@ -74,7 +75,7 @@ def ours(page: bytes) -> str:
 
 
 def theirs(page: bytes, **setting: Any) -> str:
-    """Return the text of Trafilatura with a setting of its own."""
+    """Return Trafilatura's text with settings that suit it."""
     return extract(page, include_comments=False, **setting) or ""
 
 
@@ -100,7 +101,7 @@ def recorded() -> Iterator[tuple[bytes, str]]:
 
 
 def benchmark(folder: Path) -> Iterator[tuple[bytes, str]]:
-    """The pages of a benchmark in a folder."""
+    """Yield the pages of a benchmark in a folder."""
     for name, truth in json.loads((folder / "ground-truth.json").read_text()).items():
         yield gzip.decompress((folder / "html" / f"{name}.html.gz").read_bytes()), truth["articleBody"]
 

@@ -44,7 +44,7 @@ LONG_S = 60.0
 
 @asynccontextmanager
 async def open_web(exchange: ScriptedExchange, resolve: Any) -> AsyncIterator[Site]:
-    """The web platform of a node, over this exchange."""
+    """The web platform of a node, with this exchange."""
 
     @asynccontextmanager
     async def open_exchange(**_settings: Any) -> AsyncIterator[Any]:
@@ -69,7 +69,7 @@ def addresses(exchange: ScriptedExchange) -> list[str]:
 
 
 async def test_private_target_is_never_called_in_any_spelling() -> None:
-    """Errors after a public host are repaired as in browsers; then only that host is called."""
+    """Errors after a public host are repaired as in browsers, and then only that host is called."""
     for evasion, reason in EVASIONS.items():
         for url in (evasion, evasion.replace("https:", "http:", 1)):
             exchange = ScriptedExchange(*[ABSENT] * 9)
@@ -101,7 +101,7 @@ async def test_connection_goes_to_the_checked_address() -> None:
 
 
 async def test_name_that_becomes_private_is_refused_then(autojump_clock: Any) -> None:
-    """Method: the page redirects to itself, so that no worker process is involved while the clock jumps."""
+    """Method: the page redirects to itself, so that no worker process runs while the clock jumps."""
     circle = HttpAnswer(302, {"location": "/"}, b"")
     exchange, resolver = ScriptedExchange(ABSENT, *[circle] * 20), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
@@ -148,7 +148,7 @@ def robots(*lines: str) -> HttpAnswer:
 
 
 def targets(*outside: str) -> list[str]:
-    """Every spelling of a private target, each private address, and these."""
+    """Every spelling of a private target, each private address, and some more."""
     private = [f"http://[{one}]/" if ":" in one else f"http://{one}/" for one in PRIVATE]
     return [*EVASIONS, *private, *outside]
 
@@ -179,7 +179,7 @@ async def test_sitemap_cannot_lead_to_private_space() -> None:
 
 
 async def test_crawl_link_cannot_lead_to_private_space() -> None:
-    """Method: each evasion as a link, in the spelling that a crawl would keep, is read like the steps of a crawl."""
+    """Method: the crawl reads each evasion as a link, in the spelling that a crawl would keep."""
     bounds, kept = CrawlBounds("https://a.example.org/", 1_000, external=True, backward=True), 0
     for link in targets("http://inside.example.org/"):
         page = LinkRules(bounds).page_of(link)
@@ -192,8 +192,8 @@ async def test_crawl_link_cannot_lead_to_private_space() -> None:
             with pytest.raises(UpstreamError):
                 await read(site, page)
         assert set(addresses(exchange)) <= {PUBLIC}, page
-        assert not any(call.origin.host[-1].isdigit() for call in exchange.calls), f"{page} is a number's spelling"
-    assert kept > 10, "a crawl leaves most to the guard"
+        assert not any(call.origin.host[-1].isdigit() for call in exchange.calls), f"{page} is a spelling of a number"
+    assert kept > 10, "a crawl leaves most spellings to the guard"
 
 
 @pytest.mark.parametrize(("lines", "apart_s"), [(("Crawl-delay: 5",), 5.0), (("Request-rate: 1/7",), 7.0)])
@@ -211,7 +211,7 @@ async def test_calls_to_a_host_respect_its_crawl_delay(
 
 
 async def test_call_with_too_long_a_delay_is_refused_with_the_wait(autojump_clock: Any) -> None:
-    """A delay counts up to 30 s; a crawl waits for it."""
+    """A delay of up to 30 s is respected; a crawl waits for it."""
     exchange = ScriptedExchange(robots("Crawl-delay: 900"), ABSENT)
     async with open_web(exchange, Resolver([PUBLIC])) as site:
         with pytest.raises(UpstreamError):

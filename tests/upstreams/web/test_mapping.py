@@ -127,7 +127,7 @@ def test_sitemap_of_any_form_is_read_up_to_its_limit() -> None:
     assert len(read(urlset(*many), limit=10**6)) == ENTRIES_MAX
     assert len(read("\n".join(many).encode(), limit=10**6)) == ENTRIES_MAX
     assert read(gzip.compress(urlset(f"{SITE}/a"))[:-12]) in ([f"{SITE}/a"], []), (
-        "what is cut is read as far as it goes"
+        "a truncated sitemap is read up to its end"
     )
     assert read(b"<urlset><url><loc> /a </loc></url><url><loc>/b</loc>") == [f"{SITE}/a", f"{SITE}/b"]
     rss = f"<rss><channel><link>{SITE}/</link><item><link>{SITE}/i</link></item></channel></rss>"
@@ -154,7 +154,7 @@ def test_pages_matching_more_words_come_first() -> None:
     assert fitness(["garden"], f"{SITE}/x", "Our Garden") > fitness(["garden"], f"{SITE}/gardening", "") > 0
 
 
-def test_host_belongs_to_a_site_completely_or_not() -> None:
+def test_host_belongs_to_a_site_as_a_whole_or_not() -> None:
     scope = Scope(host=f"www.{HOST}")
     inside: Iterable[str] = (f"{SITE}/", f"https://www.{HOST}/", f"http://a.b.{HOST}/x")
     outside: Iterable[str] = (

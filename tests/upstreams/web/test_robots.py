@@ -1,4 +1,4 @@
-"""Cached robots files: counted by the memory of their rules, and bounded."""
+"""Cached robots files: the cache is bounded by the memory that their rules use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FILES = {
 
 
 def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
-    """Return whether a file allows a page; tasks for a worker process run here, and are recorded."""
+    """Return whether a file allows a page. Tasks for a worker process run in this process, and are recorded."""
     steps = file.allows(url)
     try:
         wanted = next(steps)
@@ -42,12 +42,12 @@ def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
         steps.send(Answer(200, {}, getattr(import_module(module), name)(*wanted.args), "web"))
     except StopIteration as ended:
         return bool(ended.value)
-    raise AssertionError("a look is one task at most")
+    raise AssertionError("a check is at most one task")
 
 
 @pytest.mark.critical
 def test_file_with_many_wildcards_is_checked_by_a_worker() -> None:
-    """Goal: such a check, which takes up to 80 ms, does not block other requests. Its verdicts are the same."""
+    """Goal: such a check, which takes up to 80 ms, does not block other requests, and returns the same verdict."""
     short = (
         "User-agent: sluice/1.0\nDisallow: /*private\nAllow: /*private/open$\nCrawl-delay: 2\n"
         "Sitemap: https://a.example/s.xml\n"

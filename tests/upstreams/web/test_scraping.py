@@ -28,7 +28,7 @@ def page(html: str = PAGE, status: int = 200, **headers: str) -> Told:
 
 
 def serve(node: OpenNode, answers: Mapping[str, Told]) -> None:
-    """Answer these paths of the host; all others are not found."""
+    """Answer these paths of the host, and all other paths with 404."""
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
     node.upstream.requests.clear()
 
@@ -53,11 +53,11 @@ async def test_page_has_the_requested_formats_and_is_cached(tmp_path: Path) -> N
         assert again.json["data"]["page"]["fetch"] == {"cache_state": "hit"}
         assert {**again.json["data"]["page"], "fetch": None} == {**found, "fetch": None}
         spelled = await node.get(f"/v1/web/scrape?url={HOST.upper()}/b/../%2561%2523x&formats=markdown,metadata,links")
-        assert spelled.status == 404, "a number sign in a path is no fragment"
+        assert spelled.status == 404, "an encoded number sign does not start a fragment"
         spelled = await node.get(
             f"/v1/web/scrape?url={HOST.upper()}/b/../%2561&formats=markdown,metadata,links&timeout=9000"
         )
-        assert spelled.headers["x-cache"] == "HIT", "another spelling and another time are the same page"
+        assert spelled.headers["x-cache"] == "HIT", "another spelling at another time is the same page"
         assert len(node.upstream.requests) == 3
         await node.assert_sound()
 
@@ -157,7 +157,7 @@ async def test_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) 
         robots = Told(200, rules.encode(), {"content-type": "text/plain"})
         serve(node, {"/robots.txt": robots, "/private/x": page(), "/user-agents/a/b": page()})
         assert (await scrape(node, "/private/x")).json["error"]["details"]["reason"] == "robots_disallowed"
-        assert (await scrape(node, "/user-agents/a/b")).status == 200, "that is said to others"
+        assert (await scrape(node, "/user-agents/a/b")).status == 200, "that rule is for other agents"
 
 
 async def test_host_with_a_failing_robots_file_is_not_read(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ async def test_page_without_worker_capacity_is_refused_before_charging(tmp_path:
         assert (await scrape(node, dry_run=1)).status == 200
         key, _ = await node.new_key(await node.new_account())
         other = await node.get(f"/v1/web/scrape?url=https://{HOST}/a", key=key)
-        assert (other.status, other.json["credits_used"]) == (200, 1), "another account has a place of its own"
+        assert (other.status, other.json["credits_used"]) == (200, 1), "another account has its own slots"
         for turn in held:
             turns.end(turn)
         assert (await scrape(node, max_age=0)).status == 200

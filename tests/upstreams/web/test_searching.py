@@ -1,4 +1,4 @@
-"""web/search over HTTP: the configured engines in turn, each with its own format, priced by the number of results."""
+"""web/search over HTTP: tries the configured engines in order, each in its own format; priced by the results."""
 
 from __future__ import annotations
 

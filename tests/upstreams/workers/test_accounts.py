@@ -19,9 +19,9 @@ from upstreams.workers.pool import PROCESSES_MAX, ProcessPool, _counted
 
 HERE = __name__
 HOSTILE_S = 90.0
-"""The time of each hostile task; far more than the other account waits on the busiest machine."""
+"""How long each hostile task runs: far longer than the other account waits, even on the busiest machine."""
 WAIT_S_MAX = 30.0
-"""Mostly the start of a process."""
+"""Most of it is for starting a process."""
 
 
 def spin(cpu_s: float) -> float:
@@ -113,10 +113,10 @@ async def test_account_that_kills_processes_leaves_others_theirs() -> None:
             assert await run(workers, "victim", "pid") == started
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no clock tells the CPU time of another process")
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system has a CPU clock of another process")
 async def test_turn_costs_the_cpu_time_of_its_task() -> None:
     with open_workers(1) as workers:
-        await run(workers, "a", "nap", 0.0)  # the process has started
+        await run(workers, "a", "nap", 0.0)  # the process is already running
         worker = workers._idle[0]
         used_s = []
         for name, value in (("spin", 0.3), ("nap", 0.3)):

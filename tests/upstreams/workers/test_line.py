@@ -17,7 +17,7 @@ LONG_S = 1_000.0
 
 
 async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S, account: str = "a") -> float:
-    """Return the instant at which a task of this size was started."""
+    """Run a task of this size, and return the time at which it started."""
     async with line.turn(account, size, trio.current_time() + within_s):
         began = trio.current_time()
         await trio.sleep(takes_s)
@@ -36,7 +36,7 @@ async def test_short_task_passes_long_ones_without_starving_them(autojump_clock:
         for name in ("first", "long", "longer"):
             nursery.start_soon(run, name, 2 * MB, 2.0)
             await trio.sleep(0.01)
-        for number in range(40):  # one after the other, each before the line is empty
+        for number in range(40):  # one after the other, each before the queue is empty
             nursery.start_soon(run, f"short {number}", 10_000, 0.5)
             await trio.sleep(0.5)
     assert begun[:2] == ["first", "short 0"]
@@ -59,7 +59,7 @@ async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: Mo
     async with trio.open_nursery() as nursery:
         for _ in range(100):
             nursery.start_soon(run)
-    assert 100 - len(refused) == pytest.approx(2 * 30 / cost_s, abs=2), "as many as there is time for"
+    assert 100 - len(refused) == pytest.approx(2 * 30 / cost_s, abs=2), "as many tasks as there is time for"
     assert refused
     assert set(waited) == {0.0}
     assert all(20 < one <= 60 for one in refused)
@@ -68,9 +68,9 @@ async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: Mo
 
 async def test_late_task_does_not_start_but_a_single_one_does(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
-    assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "nobody is before it: it has its chance"
+    assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "the queue is empty, so the task may try"
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(work, line, 1_000, 60.0)  # takes longer than anybody could know
+        nursery.start_soon(work, line, 1_000, 60.0)  # takes longer than expected
         await trio.sleep(0.01)
         began = trio.current_time()
         with pytest.raises(WorkersBusy):
@@ -128,7 +128,7 @@ EXPENSIVE_S = 30.0
 
 
 async def attack(line: TaskLine, until_s: float) -> None:
-    """Keep eight tasks of an account in the queue that use all of their time, at the end with pages of 10 MB."""
+    """Keep eight tasks of an account in the queue that use all of their time; the last ones are for pages of 10 MB."""
 
     async def again() -> None:
         with trio.move_on_at(until_s):
@@ -162,7 +162,7 @@ async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_cl
     assert set(waits) == {0.0}
 
 
-async def test_accounts_share_the_rest_beside_a_hostile_one(autojump_clock: MockClock) -> None:
+async def test_accounts_share_the_rest_next_to_a_hostile_one(autojump_clock: MockClock) -> None:
     line, waits = TaskLine(2), list[float]()
 
     async def scrape(account: str) -> None:
@@ -183,7 +183,7 @@ async def test_accounts_share_the_rest_beside_a_hostile_one(autojump_clock: Mock
 async def test_running_task_is_expected_to_end_by_its_deadline(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     with trio.move_on_after(300):
-        async with line.turn("a", 10 * MB, 300.0):  # now a byte is expected to take 20 us at most
+        async with line.turn("a", 10 * MB, 300.0):  # now one byte is expected to take at most 20 us
             await trio.sleep_forever()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: work(line, 50_000_000, 25.0, within_s=30))
@@ -212,6 +212,6 @@ async def test_cost_per_byte_is_learned_per_account(autojump_clock: MockClock) -
 
 
 async def hold(line: TaskLine, account: str) -> None:
-    """Run a task of a megabyte that must finish within 9 s, and takes one."""
+    """Run a task for a megabyte that must finish within 9 s, and needs 1 s."""
     async with line.turn(account, MB, trio.current_time() + 9):
         await trio.sleep(1)

@@ -64,9 +64,9 @@ def eat() -> int:
 
 def refuse(kind: str) -> None:
     if kind == "absent":
-        raise NotFound("Nothing is there.", reason="empty")
+        raise NotFound("The page is empty.", reason="empty")
     if kind == "odd":
-        raise UnexpectedBody("it is odd")
+        raise UnexpectedBody("the work failed")
     raise ZeroDivisionError(kind)
 
 
@@ -90,7 +90,7 @@ async def run(workers: ProcessPool, name: str, *args: object, within_s: float = 
 
 async def test_values_round_trip_and_the_process_is_reused() -> None:
     with open_workers(1) as workers:
-        assert workers.started_total == 0, "nobody needs one yet"
+        assert workers.started_total == 0, "no process is needed yet"
         values = (b"\0\xff" * 500_000, "text", None, {"a": [1, 2.5, True]})
         first = await run(workers, "echo", *values)
         second = await run(workers, "echo")
@@ -105,8 +105,8 @@ async def test_refusal_is_raised_and_error_becomes_a_failure() -> None:
     with open_workers(1) as workers:
         with pytest.raises(NotFound) as absent:
             await run(workers, "refuse", "absent")
-        assert (str(absent.value), absent.value.reason) == ("Nothing is there.", "empty")
-        with pytest.raises(UpstreamFailed, match="it is odd"):
+        assert (str(absent.value), absent.value.reason) == ("The page is empty.", "empty")
+        with pytest.raises(UpstreamFailed, match="the work failed"):
             await run(workers, "refuse", "odd")
         with pytest.raises(UpstreamFailed, match="documented structure"):
             await run(workers, "refuse", "slip")
@@ -155,13 +155,13 @@ async def test_task_past_its_deadline_is_killed_and_leaves_no_process() -> None:
 
 @pytest.mark.critical
 async def test_task_that_uses_its_time_is_charged_but_not_remembered() -> None:
-    """Otherwise a caller's short `timeout` would make seconds of work free, again and again."""
+    """Otherwise, a caller's short `timeout` would make seconds of work free, repeatedly."""
     remembered: list[bool] = []
     worked = Task(f"{HERE}:work_and_sleep", (CHARGED_CPU_S + 0.5,), None, lambda: remembered.append(True))
     with open_workers(1) as workers:
         failures = [await _failure(workers, worked, within_s) for within_s in (0.05, 6.0, 30.0)]
     assert not isinstance(failures[0], PageTooCostly)
-    assert any(isinstance(one, PageTooCostly) for one in failures), "on a busy machine the work takes long"
+    assert any(isinstance(one, PageTooCostly) for one in failures), "the work takes long on a busy machine"
     assert not remembered
 
 

@@ -16,4 +16,4 @@ class Attack:
     step: Callable[[Hostile, int], Awaitable[None]]
     lanes: int
     prepare: Callable[[Hostile], Awaitable[Any]] | None = None
-    """Runs before the measurement; its result is the hostile account's `state`."""
+    """Runs before the measurement. Its result becomes the hostile account's `state`."""

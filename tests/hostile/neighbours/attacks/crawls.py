@@ -11,17 +11,17 @@ LANES = 8
 PAGES = 13
 PATTERNS = 50
 STARS = (90, 90, 90, 10, 4, 1)
-"""Wildcards of a pattern: if many are refused, the maximum accepted is tried too."""
+"""Numbers of wildcards in a pattern, in turn: if many are refused, the largest accepted number is tried too."""
 POLL_S = 1.0
 
 
 def patterns_of(stars: int) -> list[str]:
-    """Patterns that match no address, which a path of one letter reveals only at its end."""
+    """Patterns that match no URL, which becomes clear only at the end of a path of one letter."""
     return [f"/{'*a' * stars}*z{at}" for at in range(PATTERNS)]
 
 
 async def crawl(hostile: Hostile, lane: int) -> None:
-    """Begin a crawl, and the next one when it has ended."""
+    """Start a crawl whenever the previous one has ended."""
     number = next(hostile.numbers)
     body = {
         "url": f"https://h{number}.example.com/hub/{number}/",

@@ -42,7 +42,7 @@ async def leave_early(hostile: Hostile, _lane: int) -> None:
 
 
 async def mislead(hostile: Hostile) -> None:
-    """Read short pages with a high cost per byte, so that a long one is expected to take minutes."""
+    """Read short pages with a high cost per byte, which make the node expect minutes for a long page."""
     for _ in range(DENSE_FIRST):
         await hostile.read(scrape("dense", f"h{next(hostile.numbers)}"))
 

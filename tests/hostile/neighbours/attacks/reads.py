@@ -26,7 +26,7 @@ async def store_results(page: str, pages: int, hostile: Hostile) -> str:
 
 
 async def store_rows(hostile: Hostile) -> str:
-    """Run a discover run that finds 200 rows of 120 KB, which compress well. Return its id once it has ended."""
+    """Start a discover run that finds 200 compressible rows of 120 KB. Return its id once it has ended."""
     body = {"keywords": ["words"], "platforms": ["hackernews"], "max_credits": 20, "max_rows": 200, "background": True}
     run = await hostile.read("prism/discover/runs", "POST", body)
     with trio.fail_after(PREPARED_S):

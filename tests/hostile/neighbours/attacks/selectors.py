@@ -12,7 +12,7 @@ from tests.hostile.neighbours.neighbour import scrape
 
 LANES = 5
 LENGTHS = (20, 20, 20, 12, 6, 4)
-"""Combinators of a selector: if twenty are refused, the maximum accepted is tried too."""
+"""Numbers of combinators in a selector, in turn: if twenty are refused, the largest accepted number is tried too."""
 
 
 def siblings_of(length: int) -> str:

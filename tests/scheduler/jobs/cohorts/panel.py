@@ -65,7 +65,7 @@ class Accounts:
         return 2
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
-        assert account_id, "each call is for an account"
+        assert account_id, "each call needs an account"
         handle, page = str(recipe.values["handle"]), 0 if state is None else int(state["page"])
         await trio.sleep(self.takes_s)
         self.reads[handle, page] += 1
@@ -73,16 +73,16 @@ class Accounts:
             return self._page(handle, page)
         except (UpstreamError, CircuitOpen) as exc:
             code = "RESOURCE_NOT_FOUND" if isinstance(exc, NotFound) else "UPSTREAM_ERROR"
-            raise GatheringFailed(f"it says {handle}", [{"error": code}]) from exc
+            raise GatheringFailed(f"the source says {handle}", [{"error": code}]) from exc
 
     def _page(self, handle: str, page: int) -> RecipePage:
         if self.throttled[handle]:
             self.throttled[handle] -= 1
             raise CircuitOpen(1)
         if handle in self.broken:
-            raise UpstreamFailed("bluesky", "it is broken")
+            raise UpstreamFailed("bluesky", "the account is broken")
         if handle not in self.posts:
-            raise NotFound("there is no such account")
+            raise NotFound("the account does not exist")
         first = page * self.page_rows
         rows = self.posts[handle][first : first + self.page_rows]
         more = first + self.page_rows < len(self.posts[handle])

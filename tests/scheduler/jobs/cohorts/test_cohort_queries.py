@@ -70,16 +70,16 @@ async def test_query_reads_each_member_once_and_charges_pages_with_posts(desk: D
 async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
     desk: Desk,
 ) -> None:
-    """Goal: nothing is lost or charged twice.
+    """Goal: no row is lost, and no page is charged twice.
 
-    Method: many times, the workers are cancelled, or forget the job without returning its lease.
+    Method: the workers are cancelled repeatedly, or forget the job without returning its lease.
     """
     posts, rng = {f"m{n}": newest(25) for n in range(30)}, Random(11)
     panel = CohortDesk(desk, Accounts(posts, takes_s=0.001))
     owner = await panel.owner()
     cohort, deaths = await panel.cohort(owner, *posts), 0
     query = await panel.begin(owner, cohort)
-    most = 150 if desk.is_alone else 2  # with other nodes, a death between a lease and its work costs the lease time
+    most = 150 if desk.is_alone else 2  # with other nodes, a crash between a lease and its work costs the lease time
     while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < most:
         async with panel.open():
             await trio.sleep(rng.random() * 0.03)
@@ -107,7 +107,7 @@ class _Forgetful:
 
     async def write(self, _fn: object) -> None:
         await trio.lowlevel.checkpoint()
-        raise StoreUnavailable("it has died")
+        raise StoreUnavailable("the worker has died")
 
 
 async def test_query_fails_with_a_reason_if_every_member_fails(desk: Desk) -> None:
@@ -221,13 +221,13 @@ async def test_each_use_restarts_retention_which_ends_with_key_and_queries(desk:
     desk.time += 2
     with pytest.raises(CohortUnknown):
         await panel.cohorts.get(owner.account_id, cohort)
-    assert (await panel.queries.get(owner.account_id, query)).status == "expired", "before anybody has swept"
+    assert (await panel.queries.get(owner.account_id, query)).status == "expired", "before any sweep"
     with pytest.raises(CohortQueryNotReady):
         await panel.results(owner, query)
     assert await removal.expire(desk.store, desk.charges, desk.time) == 1
     await removal.clear(desk.store)
     assert {(await panel.queries.get(owner.account_id, one)).status for one in (query, waiting)} == {"expired"}
-    assert (await desk.money(owner.account_id))[1] == 0, "a query that waited is given back"
+    assert (await desk.money(owner.account_id))[1] == 0, "the credits of a waiting query are returned"
     for table in ("cohorts", "cohort_keys", "cohort_members", "cohort_results"):
         assert await rows_of(desk, table) == []
     desk.time += 31 * DAY_S

@@ -72,10 +72,10 @@ def keys_left(seals: set[bytes], cohort_id: str) -> list[CohortKey]:
 
 
 async def test_deleted_cohort_leaves_no_key_in_the_store_files(desk: Desk, files: list[Path], store_url: str) -> None:
-    """Goal: destroyed is destroyed.
+    """Goal: a destroyed key cannot be recovered.
 
-    Method: many cohorts come and go, so that pages are split, freed and reused; then every text in the files that may
-    be a sealed key is tried with the node's secret.
+    Method: many cohorts are created and deleted, so that pages are split, freed and reused. Then every text in the
+    files that may be a sealed key is tried with the node's secret.
     """
     panel = CohortDesk(desk, Accounts({"a": newest(5)}))
     owner = await panel.owner()
@@ -88,7 +88,7 @@ async def test_deleted_cohort_leaves_no_key_in_the_store_files(desk: Desk, files
     )
     await checkpoint(desk, store_url)
     alive = keys_left(seals_in(files), cohorts[7])
-    assert alive, "the key of a cohort that lives is there, so this test would see one"
+    assert alive, "an existing cohort's key must be found, or this test proves nothing"
     assert b"external of a" in alive[0].unseal(bytes(member[1]), sealed_member_of(cohorts[7], bytes(member[0])))
     gone = [*cohorts[::2], cohorts[7]]
     for cohort in gone:
@@ -140,7 +140,7 @@ async def test_every_stored_row_of_a_cohort_is_sealed(desk: Desk) -> None:
     items, _ = await panel.results(owner, query)
     assert len(items) == 5
     dump = await dump_of(desk)
-    assert cohort.encode() in dump, "it is a dump of all tables"
+    assert cohort.encode() in dump, "the dump contains all tables"
     for secret in (b"zelda", b"hyrule", b"external of", b"princess", b"A name to hide", b"posts.test"):
         assert secret not in dump
     await panel.cohorts.delete(owner.account_id, cohort)

@@ -93,7 +93,7 @@ class Net:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        assert account_id, "each call is for an account"
+        assert account_id, "each call needs an account"
         assert credits_held == self.price_credits
         await trio.sleep(self.takes_s)
         id_ = recipe.path.removeprefix("/v1/")
@@ -104,11 +104,11 @@ class Net:
         self.calls[f"{place[0]} {place[1]} {number}"] += 1
         if self.throttled[id_]:
             self.throttled[id_] -= 1
-            raise GatheringFailed("it is held", [{"error": "UPSTREAM_THROTTLED"}]) from Throttled(self.held_s)
+            raise GatheringFailed("the search is held", [{"error": "UPSTREAM_THROTTLED"}]) from Throttled(self.held_s)
         if place in self.costly:
-            raise GatheringFailed("it is too costly", [{"error": "RESOURCE_NOT_FOUND"}], self.price_credits)
+            raise GatheringFailed("the page is too costly", [{"error": "RESOURCE_NOT_FOUND"}], self.price_credits)
         if place in self.broken:
-            raise GatheringFailed("it is broken", [{"error": "UPSTREAM_ERROR"}])
+            raise GatheringFailed("the search is broken", [{"error": "UPSTREAM_ERROR"}])
         pages = self.pages.get(place, [[]])
         data = {"items": list(pages[number])}
         following = {"page": number + 1} if number + 1 < len(pages) else None
@@ -118,7 +118,7 @@ class Net:
         self.calls[f"@{handle}"] += 1
         found = self.profiles.get(handle)
         if found is None:
-            raise GatheringFailed("there is none", [{"error": "RESOURCE_NOT_FOUND"}])
+            raise GatheringFailed("the account does not exist", [{"error": "RESOURCE_NOT_FOUND"}])
         return Gathered(found, orjson.dumps(found), [], 1.0, True, self.price_credits)
 
 

@@ -47,7 +47,7 @@ async def test_accounts_are_found_read_judged_and_dropped(desk: Desk) -> None:
     types = [type_ for type_, _ in await desk_.events(owner.account_id)]
     assert types[-2:] == ["discover.accounts_ready", "discover.completed"]
     changes = changes_data(await desk_.service.changes(owner.account_id, job.id, 0, limit=100), 0)
-    assert changes["gone"] == []  # a client that starts at 0 never had it
+    assert changes["gone"] == []  # a client that starts at version 0 never had this row
     gone = await desk.store.read(
         lambda tx: tx.one("SELECT row_id, first_version FROM discover_rows WHERE is_gone = 1 AND record IS NULL")
     )

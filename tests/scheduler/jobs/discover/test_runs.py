@@ -130,7 +130,7 @@ async def test_run_fails_for_free_if_every_search_fails(desk: Desk) -> None:
     assert told == ["discover.progress", "discover.progress", "discover.failed"]
 
 
-async def test_run_pauses_at_max_credits_and_resumes_at_the_same_place(desk: Desk) -> None:
+async def test_run_pauses_at_max_credits_and_resumes_at_the_same_position(desk: Desk) -> None:
     names = [f"p{n:02d}" for n in range(20)]
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*names)}), TWO[:1])
     owner = await desk_.owner(credits=100)
@@ -202,7 +202,7 @@ class LastIsFirst(Net):
 
 
 async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk) -> None:
-    """Goal: such a run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
+    """Goal: a full run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -213,7 +213,7 @@ async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk)
 
 
 async def test_run_continues_if_max_credits_changes_while_it_starts(desk: Desk) -> None:
-    """Method: the owner's change, with a new reservation, comes between an attempt's lease and its first read."""
+    """Method: the owner's change, with a new reservation, happens between an attempt's lease and its first read."""
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     job = await desk_.begin(owner, max_credits=10)
@@ -298,10 +298,10 @@ async def test_progress_events_are_sent_once_per_tenth_without_keywords(desk: De
 
 
 async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(desk: Desk) -> None:
-    """Goal: nothing is lost, duplicated or charged twice.
+    """Goal: no row is lost or duplicated, and no page is charged twice.
 
-    Method: the workers are repeatedly cancelled, or forget the run without returning its lease; at the end it is
-    compared with an uninterrupted run.
+    Method: the workers are repeatedly cancelled, or forget the run without returning its lease. At the end the run is
+    compared with an uninterrupted one.
     """
     keywords, rng = [f"k{n}" for n in range(6)], Random(5)
     pages = {
@@ -317,7 +317,7 @@ async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(de
     job = await desk_.begin(owner, keywords=keywords)
     while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
         async with desk_.open():
-            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # longer lives on a slow machine
+            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # each process lasts longer on a slow machine
             deaths += 1
             if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
                 await desk.store.write(

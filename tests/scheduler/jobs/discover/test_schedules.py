@@ -64,7 +64,7 @@ async def test_schedule_occurrences_and_their_events(quick: Desk, autojump_clock
         None, None, 2, None, None, 1, None, None, None, None,
     ]  # fmt: skip
     assert told["links"]["results"].endswith(f"/runs/{run_ids[0]}/results.jsonl?new=true")
-    assert (await quick.money(owner.account_id)) == (10_000 - 3, 0)  # the last one found nothing
+    assert (await quick.money(owner.account_id)) == (10_000 - 3, 0)  # the last occurrence found no rows
     await quick.assert_sound(owner.account_id)
 
 

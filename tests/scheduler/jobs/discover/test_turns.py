@@ -164,7 +164,7 @@ async def test_pages_without_matching_rows_are_free(desk: Desk) -> None:
     async with desk_.open():
         job = await desk_.begin(owner, keywords=["old", "same", "none"], date_from="2026-01-01")
         view = await desk_.settled(owner, job.id)
-    assert (view.run.rows_kept, view.job.used_credits) == (1, 2), "a row that was found in another place is kept there"
+    assert (view.run.rows_kept, view.job.used_credits) == (1, 2), "a row that was found elsewhere is kept there"
     assert await desk.money(owner.account_id) == (48, 0)
 
 

@@ -1,4 +1,4 @@
-"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, on virtual time."""
+"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, in virtual time."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: Mo
         for number in range(MANY):
             nursery.start_soon(jobs.wait, f"run {number}")
     assert len(jobs.ended) == MANY
-    assert jobs.reads - MANY <= 2 * WAIT_S / LOOK_EVERY_S, "one look at all a second, in two queries"
+    assert jobs.reads - MANY <= 2 * WAIT_S / LOOK_EVERY_S, "one check of all runs per second, in two queries"
 
 
-async def test_looker_hands_over_when_it_leaves(autojump_clock: MockClock) -> None:
+async def test_polling_waiter_hands_over_when_it_leaves(autojump_clock: MockClock) -> None:
     jobs = Jobs("a", "b", "c")
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as first:

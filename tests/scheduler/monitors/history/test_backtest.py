@@ -31,7 +31,7 @@ TRACK = {"metrics": [STARS, FORKS, "total"], "row_key": "repository.id", "max_ro
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class ScriptedRun:
     """The upstream of one run: a whole or partial response, or none."""
 
     data: dict[str, Any] | None
@@ -54,10 +54,10 @@ RECORDS = st.just({}) | st.builds(lambda stars, forks: {"stars": stars, "deep": 
 """Often empty: a page without rows is a failure, but an ordinary monitor's result without a number is not."""
 
 
-def histories(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[Came]]:
-    whole = st.builds(Came, data)
-    partly = st.builds(Came, data, st.sampled_from([1.0, 0.5, 0.0]), st.just(value=False))
-    return st.lists(whole | whole | partly | st.just(Came(None)), min_size=4, max_size=10)
+def histories(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[ScriptedRun]]:
+    whole = st.builds(ScriptedRun, data)
+    partly = st.builds(ScriptedRun, data, st.sampled_from([1.0, 0.5, 0.0]), st.just(value=False))
+    return st.lists(whole | whole | partly | st.just(ScriptedRun(None)), min_size=4, max_size=10)
 
 
 def rules(*metrics: str) -> st.SearchStrategy[list[AlertRule]]:
@@ -69,7 +69,7 @@ def rules(*metrics: str) -> st.SearchStrategy[list[AlertRule]]:
 
 
 async def lived(
-    desk: Desk, monitor: Monitor, history: Sequence[Came], sent: Sequence[Any], *, set_at: int
+    desk: Desk, monitor: Monitor, history: Sequence[ScriptedRun], sent: Sequence[Any], *, set_at: int
 ) -> list[Any]:
     """Return the alerts of each run for rules set just before one of them, in the form of a backtest."""
     found = []
@@ -91,7 +91,7 @@ async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int
     return shown_backtest(await Projections(desk.store, LongReads()).backtest(monitor, window, read_rules(sent, track)))
 
 
-async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule], set_at: int) -> None:
+async def agrees(track: Any, history: Sequence[ScriptedRun], ruled: Sequence[AlertRule], set_at: int) -> None:
     kept, sent = open_inline(MIGRATIONS), [rule.to_json() for rule in ruled]
     try:
         desk = Desk(kept)
@@ -107,9 +107,9 @@ async def agrees(track: Any, history: Sequence[Came], ruled: Sequence[AlertRule]
 @settings(max_examples=60, deadline=None)
 @given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
 def test_backtest_of_a_numbers_only_monitor_matches_its_alerts(history, ruled, set_at) -> None:
-    """Goal: past and present agree.
+    """Goal: a backtest agrees with the alerts of the past.
 
-    Method: runs through the real store, with rules set before any of them, then tested.
+    Method: run monitors through the real store, with rules that are set before any run, and then backtest the rules.
     """
     trio.run(agrees, TRACK, history, ruled, set_at)
 
@@ -120,8 +120,8 @@ def test_backtest_of_an_ordinary_monitor_matches_its_alerts(history, ruled, set_
     trio.run(agrees, None, history, ruled, set_at)
 
 
-EMPTY = Came({"items": [], "total": 0})
-FULL = Came({"items": [{"repository": {"id": "a", "stars": 5}}], "total": 1})
+EMPTY = ScriptedRun({"items": [], "total": 0})
+FULL = ScriptedRun({"items": [{"repository": {"id": "a", "stars": 5}}], "total": 1})
 NO_TOTAL = {"metric": "total", "op": "no_data"}
 LOW_TOTAL = {"metric": "total", "op": "lt", "value": 1}
 
@@ -139,7 +139,7 @@ async def test_run_without_results_has_no_numbers_in_run_and_backtest(
 
 async def test_first_run_of_a_window_is_compared_with_the_previous_run(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
-    history = [Came({"stars": 5}), Came(None), Came({"stars": 9})]
+    history = [ScriptedRun({"stars": 5}), ScriptedRun(None), ScriptedRun({"stars": 9})]
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
     await lived(desk, monitor, history, [], set_at=0)
     (fired,) = (await tried(desk, monitor, [rule], since=2))["fired"]
@@ -150,6 +150,6 @@ async def test_result_without_numbers_is_the_next_baseline(desk: Desk) -> None:
     """An ordinary monitor's run without numbers is ok: it is the next run's baseline."""
     monitor = await desk.monitor(await desk.account())
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
-    history = [Came({"stars": 5}), Came({"stars": "hidden"}), Came({"stars": 9})]
+    history = [ScriptedRun({"stars": 5}), ScriptedRun({"stars": "hidden"}), ScriptedRun({"stars": 9})]
     assert await lived(desk, monitor, history, [rule], set_at=0) == []
     assert (await tried(desk, monitor, [rule], since=0))["fired"] == []

@@ -80,7 +80,7 @@ def test_missing_number_breaks_the_line_and_its_alert_is_a_ring() -> None:
     (ring,) = circles(root, "absent")
     assert "".join(ring.itertext()) == "2027-01-15 11:00 UTC: no number; alert no_data"
     assert float(ring.get("cy") or "") == max(float(node.get("y2") or "") for node in root.iter(f"{SVG}line"))
-    assert "2027-01-15 09:00 UTC" in texts(root), "it begins with the first number"
+    assert "2027-01-15 09:00 UTC" in texts(root), "the line begins at the first number"
 
 
 def test_long_title_keeps_its_start_and_end() -> None:
@@ -104,7 +104,7 @@ def test_chart_without_numbers_shows_a_message(points: list[ChartPoint]) -> None
     assert "No numbers in this window" in texts(drawn("views", points))
 
 
-def test_chart_has_light_and_dark_colours() -> None:
+def test_chart_has_light_and_dark_colors() -> None:
     assert "prefers-color-scheme:dark" in chart_svg("views", [])
 
 

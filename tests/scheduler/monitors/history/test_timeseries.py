@@ -72,7 +72,7 @@ def test_runs_beyond_points_max_are_not_read() -> None:
     def newest_first() -> object:
         yield ROWS[1]
         yield ROWS[0]
-        raise AssertionError("nobody needs older ones")
+        raise AssertionError("older runs are not needed")
 
     series = Timeseries(Chosen(), points_max=4)
     series.add(newest_first())  # type: ignore[arg-type]

@@ -159,7 +159,7 @@ def walk(rule: AlertRule, series, step_s=HOUR_S) -> list[int]:
         (AlertRule("x", "no_data", cooldown_s=10 * HOUR_S), [None, None, 1, None], [0]),
     ],
 )
-def test_a_rule_over_a_series_of_runs(rule, series, expected):
+def test_rule_fires_at_the_expected_runs_of_a_series(rule, series, expected):
     assert walk(rule, series) == expected
 
 
@@ -206,9 +206,9 @@ RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampl
 
 @given(st.lists(RULES, max_size=4, unique=True), RUNS, st.booleans())
 def test_backtest_matches_the_original_alerts(rules, runs, by_row):
-    """Goal: history and present agree.
+    """Goal: a backtest agrees with the original alerts.
 
-    Method: evaluate run by run, with the state through JSON; failed runs are no baseline.
+    Method: evaluate run by run, with the state passed through JSON; failed runs are not a baseline.
     """
     fired, state, previous = [], {}, None
     for place, numbers in enumerate(runs):

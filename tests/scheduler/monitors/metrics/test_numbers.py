@@ -138,7 +138,7 @@ def test_change_of_a_number(prev, cur, difference, pct):
     assert change(prev, cur) == Delta(prev, cur, difference, pct)
 
 
-def test_deltas_have_common_numbers_and_new_and_gone_rows():
+def test_deltas_have_common_numbers_and_new_and_removed_rows():
     prev = {"gone": {"x": 1}, "a": {"x": 10, "lost": 1}, "b": {"lost": 1}, "also gone": {}}
     cur = {"new": {"x": 1}, "b": {"x": 2}, "a": {"x": 15, "found": 1}, "newer": {}}
     deltas = deltas_of(prev, cur)

@@ -1,7 +1,7 @@
 """Hours of monitors while nodes stop and crash, the store is unavailable, upstreams fail and clocks jump.
 
-At the end every slot has one record, and every run one end, one event and at most one delivery; no run was charged
-twice, and the ledger verifies.
+At the end every slot has one record. Every run has ended once, with one event and at most one delivery. No run was
+charged twice, and the ledger verifies.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class World:
     def _answer(self, _recipe: Recipe) -> Gathered:
         came = self.rng.random()
         if came < 0.1:
-            raise UpstreamFailed("api", "it answered 500")
+            raise UpstreamFailed("api", "the upstream answered 500")
         if came < 0.13:
             raise RuntimeError("a bug")
         return gathered({"stars": self.rng.randrange(200)}, coverage=self.rng.choice((1.0, 1.0, 1.0, 0.5, 0.0)))
@@ -126,7 +126,7 @@ async def test_no_slot_is_run_twice_and_no_run_is_charged_twice(
     spent = Counter[str]()
     for request_id, used in settled.items():
         run_id = request_id.partition(".")[0]
-        assert run_id not in spent, "one attempt of a run settles"
+        assert run_id not in spent, "only one attempt of a run settles"
         spent[run_id] = used
     assert spent == {run.id: run.credits_used for run in runs if run.credits_used}
     await check_told(desk, world, runs)
@@ -135,7 +135,7 @@ async def test_no_slot_is_run_twice_and_no_run_is_charged_twice(
         used = sum(run.credits_used for run in runs if run.account_id == account)
         assert (await desk.money(account))[0] == ACCOUNTS[name] - used
     assert {run.status for run in runs} == {"ok", "partial", "failed", "skipped"}
-    assert any(run.attempt > 1 for run in runs), "some were resumed"
+    assert any(run.attempt > 1 for run in runs), "at least one run was resumed"
     assert len(runs) > 2_000
     world.store.close()
 

@@ -46,7 +46,7 @@ def move(desk: Desk, seconds: float) -> None:
     desk.starts_at = (desk.starts_at or 0.0) + seconds
 
 
-async def stand_ahead(desk: Desk, seconds: float, *, for_s: float = 30.0) -> None:
+async def run_with_fast_clock(desk: Desk, seconds: float, *, for_s: float = 30.0) -> None:
     """Run for a while with a fast clock, and for a minute after it is corrected."""
     move(desk, seconds)
     await trio.sleep(for_s)
@@ -68,7 +68,7 @@ async def test_slot_is_reset_after_a_clock_was_a_year_ahead(
     monitor = await virtual.monitor(await virtual.account(), cadence=sent)
     async with virtual.clock():
         await trio.sleep(10)
-        await stand_ahead(virtual, YEAR)
+        await run_with_fast_clock(virtual, YEAR)
     after = await virtual.read(monitor)
     assert after.next_slot_at == next_slot(stored_cadence(sent), virtual.now(), monitor.created_at)
     assert after.created_at == monitor.created_at
@@ -83,12 +83,12 @@ async def test_monitor_continues_at_every_slot_after_a_reset(
     monitor = await virtual.monitor(account)
     async with virtual.clock():
         await trio.sleep(HOUR + 60)
-        await stand_ahead(virtual, YEAR)
+        await run_with_fast_clock(virtual, YEAR)
         await trio.sleep(4 * HOUR)
     runs = [run for run in await virtual.all_runs(monitor.id) if run.scheduled_for < virtual.now()]
     assert [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in runs] == [
         (1.0, "ok"),
-        (2.0, "skipped"),  # "missed, and so was every slot before": it was recorded already
+        (2.0, "skipped"),  # this record covers all earlier missed slots, so there are no others
         (3.0, "ok"),
         (4.0, "ok"),
         (5.0, "ok"),
@@ -216,7 +216,7 @@ async def test_no_slot_runs_twice_with_any_clock(
         assert all(run.attempt <= 1 and run.finished_at for run in own)
         runs += own
     assert await virtual.settled() == {run.id: 6 for run in runs if run.status == "ok"}
-    for monitor in monitors[:3]:  # the hourly ones
+    for monitor in monitors[:3]:  # monitors with an hourly cadence
         slots = [run.scheduled_for for run in await virtual.all_runs(monitor.id)]
         due = [slot for slot in range(int(EPOCH), int(virtual.now()), 3600) if slot > calm_since]
         assert set(due) <= set(slots)

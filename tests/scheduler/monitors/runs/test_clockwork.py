@@ -174,7 +174,7 @@ async def test_crowd_is_spread_over_the_first_seconds_of_a_slot(
     delays = sorted(row[0] for row in rows)
     assert len(delays) == 1_000
     assert delays[0] < 1.0
-    assert 15.0 < delays[-1] < 25.0  # 50 a second
+    assert 15.0 < delays[-1] < 25.0  # 50 per second
     lags = await desk.store.read(lambda tx: tx.one("SELECT MAX(started_at - start_at) FROM runs"))
     assert lags[0] < 2 * APART_S
     assert desk.recipes.most_under_way <= IN_FLIGHT_MAX

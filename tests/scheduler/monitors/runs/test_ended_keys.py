@@ -50,7 +50,7 @@ async def test_events_belong_to_the_key_until_revoked_then_to_the_account(desk: 
     completed, alert = "run_completed", "alert_fired"
     first, later = [(completed, mine), (alert, mine)], [(completed, None), (alert, None), ("run_failed", None)]
     assert await owners(desk, monitor) == [*first, *later]
-    assert await owners(desk, other) == [(completed, other.key_id)], "another key's are its own as before"
+    assert await owners(desk, other) == [(completed, other.key_id)], "the other key keeps its events"
 
 
 @pytest.mark.parametrize("ends_in_s", [0.0, -3600.0])
@@ -81,7 +81,7 @@ async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahea
 
 
 async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
-    """Goal: every event has an owner that can read it. Method: race, and compare the owners with the places in the log.
+    """Goal: every event has an owner that can read it. Method: run both concurrently, and compare owners and positions.
 
     Events before `key.revoked` were written while the key was valid; events after it must belong to the account.
     """
@@ -93,7 +93,7 @@ async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
         monitor = await keyed(runs, account)
         assert monitor.key_id is not None
         lease = await runs.lease(monitor, EPOCH + attempt)
-        if attempt == 0:  # so that each comes first in at least one attempt
+        if attempt == 0:  # so that each of them is first in at least one attempt
             await revokes.keys.revoke(monitor.key_id)
             await runs.runs.run(lease)
         elif attempt == 1:

@@ -62,12 +62,12 @@ async def test_run_with_missing_legs_is_partial_and_charged_by_coverage(desk: De
     account = await desk.account(100)
     desk.recipes.answer = lambda _recipe: gathered({"stars": 7}, coverage=0.5)
     run = await desk.ran(await desk.monitor(account))
-    assert (run.status, run.credits_used) == ("partial", 4)  # half of 5, rounded up, and 1
+    assert (run.status, run.credits_used) == ("partial", 4)  # half of 5, rounded up, plus 1
     assert await desk.money(account) == (96, 0)
 
 
 async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> None:
-    account = await desk.account(16)  # a run takes the 6 that it needs, and half of the rest
+    account = await desk.account(16)  # a run needs 6 and takes half of the rest
     desk.recipes.credits_most = 50
     desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
     run = await desk.ran(await desk.monitor(account))
@@ -78,7 +78,7 @@ async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("failure", "reason", "said"),
     [
-        (UpstreamFailed("api", "it answered 500"), "UPSTREAM_ERROR", "api: it answered 500"),
+        (UpstreamFailed("api", "the upstream answered 500"), "UPSTREAM_ERROR", "api: the upstream answered 500"),
         (CircuitOpen(30), "UPSTREAM_ERROR", "the circuit is open for another 30 s"),
         (
             InvalidArgument("query", f"GitHub says: a\0b{'c' * 9_000}"),
@@ -86,7 +86,7 @@ async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> No
             f"query: GitHub says: a\ufffdb{'c' * 477}",
         ),
     ],
-    ids=["failed", "not to be called now", "refused in words that no store could keep"],
+    ids=["failed", "unavailable", "message_with_unstorable_characters"],
 )
 async def test_failed_run_is_refunded_and_not_a_baseline(
     desk: Desk, failure: Exception, reason: str, said: str
@@ -251,11 +251,11 @@ async def test_paused_webhook_receives_nothing(desk: Desk) -> None:
 
 
 async def test_only_one_of_two_attempts_settles(desk: Desk) -> None:
-    """Goal: the fence. Method: the first attempt is presumed dead and continues after the second has ended."""
+    """Goal: only the current attempt settles. Method: the first one is presumed dead, and continues after another."""
     account = await desk.account(100)
     monitor: Monitor = await desk.monitor(account)
     first = await desk.lease(monitor)
-    second = await desk.again(first)  # by the same node: only the attempts' numbers differ
+    second = await desk.again(first)  # by the same node: only the attempt numbers differ
     await desk.runs.run(second)
     await desk.runs.run(first)
     run = await desk.run_of(first.run.id)
@@ -278,7 +278,7 @@ async def test_next_attempt_refunds_the_interrupted_one(desk: Desk) -> None:
     assert await desk.money(account) == (94, 0)
 
 
-async def test_run_is_given_up_after_too_many_interrupted_attempts(desk: Desk) -> None:
+async def test_run_is_abandoned_after_too_many_interrupted_attempts(desk: Desk) -> None:
     account = await desk.account(100)
     lease = await desk.lease(await desk.monitor(account))
     for _ in range(ATTEMPTS_MAX):
@@ -307,7 +307,7 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, ca
 
     def answer(_recipe: object) -> Gathered:
         if came is None:
-            raise UpstreamFailed("api", "it answered 500")
+            raise UpstreamFailed("api", "the upstream answered 500")
         return came
 
     quick.recipes.answer = answer
@@ -340,9 +340,9 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, ca
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), None])
 async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, came: Gathered | None) -> None:
-    """Goal: one charge, one end.
+    """Goal: a run is charged once and ends once.
 
-    Method: from each checkpoint on, the store is unreachable; then another node continues.
+    Method: from each checkpoint on, the store is unreachable. Then another node continues.
     """
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
@@ -350,7 +350,7 @@ async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, 
 
     def answer(_recipe: object) -> Gathered:
         if came is None:
-            raise UpstreamFailed("api", "it answered 500")
+            raise UpstreamFailed("api", "the upstream answered 500")
         return came
 
     async def life() -> None:

@@ -49,8 +49,8 @@ async def test_each_slot_runs_on_one_of_two_ticking_nodes(postgres: PostgresServ
         accounts = [await one.account() for _ in range(15)]
         monitors: list[Monitor] = [await one.monitor(accounts[n % 15]) for n in range(MONITORS)]
         for desk in (one, other):
-            desk.time += HOUR + 30.0  # later than the crowd's spread
-        take_turns(one, other)  # one node has too little room for all
+            desk.time += HOUR + 30.0  # later than the spread of the start times
+        take_turns(one, other)  # one node has too few slots for all runs
         async with one.clock(), other.clock():
             await all_ended(one, MONITORS)
         assert one.log.events == other.log.events == []
@@ -75,7 +75,7 @@ async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServ
         other.recipes.takes_s = 0.3
         async with other.clock():
             await all_ended(other, 1)
-        await silent.runs.run(lease)  # it was only paused, and continues
+        await silent.runs.run(lease)  # the node was only paused, and continues
         run = await other.run_of(lease.run.id)
         assert (run.status, run.attempt, run.node) == ("ok", 2, "b")
         assert await other.settled() == {f"{run.id}.2": 6}
@@ -85,7 +85,7 @@ async def test_run_of_a_silent_node_is_resumed_by_another(postgres: PostgresServ
 
 
 async def test_attempts_of_two_nodes_ending_together_settle_once(postgres: PostgresServer) -> None:
-    """Goal: the fence holds if both end at the same moment.
+    """Goal: only one attempt settles even if both end at the same time.
 
     Method: many runs, each attempted by two nodes concurrently.
     """

@@ -92,7 +92,7 @@ async def test_failed_check_is_free_reported_and_not_a_baseline(quick: Desk) -> 
     await check(quick, monitor, "Bread", 0)
 
     def gone(_recipe: object) -> Any:
-        raise NotFound("robots forbid it", reason="robots_disallowed")
+        raise NotFound("robots.txt forbids the page", reason="robots_disallowed")
 
     quick.recipes.answer = gone
     failed = await quick.ran(monitor, EPOCH + 3_600.0)
@@ -134,7 +134,7 @@ async def test_search_results_are_compared_by_title_and_url(quick: Desk) -> None
 
 
 async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -> None:
-    """Goal: exactly once, exact charges. Method: every check is cancelled at each of its checkpoints, and retried."""
+    """Goal: each change is reported once, charges are exact. Method: cancel every check at each step, then retry."""
     account, monitor = await watched(quick)
     prices = ["10"]
 
@@ -159,7 +159,7 @@ async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -
     assert sum((await quick.settled()).values()) == 2 * len(runs)
     changes = [one["data"]["check_id"] for one in await quick.events(account)]
     assert changes == [row[0] for row in await quick.deliveries()]
-    assert len(changes) == len(set(changes)) == len(runs) - 1, "all but the first"
+    assert len(changes) == len(set(changes)) == len(runs) - 1, "all checks except the first one"
 
 
 async def test_changes_are_reported_exactly_when_words_differ(quick: Desk) -> None:

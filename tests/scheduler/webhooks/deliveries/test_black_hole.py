@@ -46,7 +46,7 @@ async def test_others_are_delivered_while_an_unresponsive_host_waits(office: Off
                 ("delivered", "127.0.0.1"): (ACCOUNTS * EACH, ACCOUNTS * EACH),
                 ("queued", "localhost"): (HELD, 0),
             }
-            await until(lambda: service.in_flight() == HOST_MAX)  # the last delivered ones are removed
+            await until(lambda: service.in_flight() == HOST_MAX)  # the rows of the last deliveries are removed
             assert len(hole.requests) == hole.open_connections == HOST_MAX
             assert len(good.requests) == ACCOUNTS * EACH
             assert good.connections <= HOST_MAX

@@ -1,4 +1,4 @@
-"""Deliveries from the queue to their receivers: retries, counts and pauses, on virtual time and on both engines."""
+"""Deliveries from the queue to their receivers: retries, counts and pauses, in virtual time and on both engines."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ async def test_jitter_changes_a_step_by_at_most_a_fifth(
 
 
 @pytest.mark.parametrize(("asked_s", "waited_s"), [(3.0, 5.0), (8.0, 8.0), (3_600.0, 10.0)])
-async def test_retry_after_is_honoured_up_to_twice_the_step(
+async def test_retry_after_is_honored_up_to_twice_the_step(
     virtual: Office, autojump_clock: MockClock, asked_s: float, waited_s: float
 ) -> None:
     virtual.rng = _Draws()  # type: ignore[assignment]
@@ -329,7 +329,7 @@ async def test_store_failure_loses_no_delivery(virtual: Office, autojump_clock: 
 
 async def _never(_sent: Sent) -> Attempt:
     await trio.sleep_forever()
-    raise AssertionError("it slept for ever")
+    raise AssertionError("the service slept forever")
 
 
 async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(

@@ -62,7 +62,7 @@ async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(
 
 
 async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: Office) -> None:
-    """Method: a lease is written like that of a node which then dies."""
+    """Method: a lease is written as if by a node that has died since."""
     monitor = await office.monitor(await office.desk.account())
     (id_,) = await office.queue(monitor)
     until_ = office.now() + 1_000

@@ -56,7 +56,7 @@ class _Node:
             self.must_look = True
 
     def turn(self, *, free: int = 64, told_meanwhile: DueDelivery | None = None, is_seen: bool = False) -> None:
-        """Read if needed, and start; a delivery can be queued during the read, which may or may not include it."""
+        """Read the queue if needed, and start deliveries. `told_meanwhile` is queued during the read."""
         if self.must_look:
             if told_meanwhile is not None and is_seen:
                 self.queue.append(told_meanwhile)
@@ -72,7 +72,7 @@ class _Node:
             self.put(told_meanwhile, told=True)
         chosen = self.due_cache.choose(self.under_way.values(), free=free - len(self.under_way))
         for one in chosen:
-            self.queue.remove(one)  # nothing is chosen twice or without being queued
+            self.queue.remove(one)  # no delivery is chosen twice, or without being queued
             self.under_way[one.id] = one
             self.begun.append(one.id)
         self.must_look |= self.due_cache.is_short(self.under_way.values())
@@ -116,7 +116,7 @@ def test_no_ready_delivery_waits_while_there_is_room(steps: list[tuple[str, str,
             if len(node.begun) == before and not node.must_look:
                 break
         else:
-            raise AssertionError("it looks for ever")
+            raise AssertionError("the cache reads forever")
         if len(node.under_way) < 64:
             assert not [one for one in node.queue if node.has_room_for(one)]
     assert len(node.begun) == len(set(node.begun))

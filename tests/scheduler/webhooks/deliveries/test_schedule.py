@@ -57,7 +57,7 @@ def test_jitter_uses_its_whole_range() -> None:
 
 
 @pytest.mark.parametrize(("asked_s", "pause_s"), [(None, 300), (0, 300), (10, 300), (400, 400), (600, 600), (601, 600)])
-def test_retry_after_is_honoured_up_to_twice_the_step(asked_s: float | None, pause_s: float) -> None:
+def test_retry_after_is_honored_up_to_twice_the_step(asked_s: float | None, pause_s: float) -> None:
     assert judge(429, attempt=2, draw=MIDDLE, retry_after_s=asked_s).pause_s == pause_s
 
 

@@ -170,7 +170,7 @@ async def silence(peer: Peer) -> None:
     await trio.sleep_forever()
 
 
-async def interim_for_ever(peer: Peer) -> None:
+async def endless_interim_responses(peer: Peer) -> None:
     await peer.request()
     while True:
         await peer.send(b"HTTP/1.1 103 Early Hints\r\n\r\n")
@@ -202,7 +202,7 @@ async def test_broken_response_has_its_error_class(script: Script, error: str) -
 
 
 async def test_endless_interim_responses_are_limited() -> None:
-    async with receiving(interim_for_ever) as scene:
+    async with receiving(endless_interim_responses) as scene:
         assert (await scene.attempt(within_s=SOON_S)).error in ("timed_out", "answer_malformed")
 
 

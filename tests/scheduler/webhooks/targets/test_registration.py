@@ -1,4 +1,4 @@
-"""The addresses of a webhook's name at registration: none may be private, as far as that can be found out in time."""
+"""The addresses of a webhook's name at registration: none may be private, if they can be looked up in time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPECIAL = (
     *("224.0.0.0/4", "240.0.0.0/4", "::1/128", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64"),
     *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "ff00::/8"),
 )
-"""The special-purpose registries of IANA, each by its first and its last address."""
+"""IANA's special-purpose registries, each with its first and its last address."""
 
 
 async def refused(*addresses: str, url: str = URL) -> bool:

@@ -1,4 +1,4 @@
-"""Pages that use all they can get: endless scripts and memory, in a real Chromium next to another account's pages."""
+"""Pages that use all the CPU and memory they can get, in a real Chromium next to another account's pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_WORKER = "new Worker(URL.createObjectURL(new Blob([`%s`], {type: 'text/javasc
 FILL = (
     "const all = []; for (let n = 0; n < 64; n++) { const one = new Uint8Array(2 ** 24); one.fill(7); all.push(one) }"
 )
-"""A gigabyte in typed arrays, none of it in the heap of a script."""
+"""A gigabyte in typed arrays, which is not in the heap of a script."""
 BOUNDS = PageBounds(cpu_s=1.0, cpu_share=0.0, memory_bytes=400_000_000)
 DIALOGS = "<script>for (;;) alert(1)</script>"
 FRAMES = "<script>setInterval(() => { const f = document.createElement('iframe'); document.body.append(f); f.remove() })</script>"
@@ -56,7 +56,7 @@ async def render(rendering: Rendering, body: str, account_id: str = "a", **wante
 
 @pytest.mark.critical
 async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: Chromium) -> None:
-    """Goal: no one waits for another account's scripts. Method: it sends more of them than there are pages."""
+    """Goal: no account waits for another account's scripts. Method: the attacker requests more pages than exist."""
     net, ended = Net({}), list[RenderedPage]()
     async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net, pages_max=2)
@@ -71,7 +71,7 @@ async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: 
         with trio.fail_after(LONG_S / 2):
             shown = await render(rendering, "<p>Other</p>", "other")
         assert ("Other" in shown.html, shown.is_costly, ended) == (True, False, [])
-        assert rendering.browser.pages_open == 1, "one page of a hostile account, at most half of two"
+        assert rendering.browser.pages_open == 1, "a hostile account has at most one of the two pages"
         nursery.cancel_scope.cancel()
 
 
@@ -91,7 +91,7 @@ async def test_endless_page_is_stopped_and_costly(body: str, chromium: Chromium)
 async def _wait_until_gone(rendering: Rendering) -> None:
     """Wait until all renderers of the browser are idle."""
     local = rendering.browser.renderers.local
-    assert local is not None, "these tests run as the browser's user"
+    assert local is not None, "the tests must run as the browser's user"
     with trio.fail_after(LONG_S):
         while True:
             first = {pid: used.cpu_s for pid, used in local.renderers().items()}
@@ -103,7 +103,7 @@ async def _wait_until_gone(rendering: Rendering) -> None:
 @pytest.mark.critical
 @pytest.mark.parametrize("script", [FILL, IN_WORKER % FILL], ids=["page", "worker"])
 async def test_page_with_too_much_memory_is_stopped_and_costly(script: str, chromium: Chromium) -> None:
-    """Goal: a script cannot exceed the memory of a page, even where DevTools does not count it: in a worker."""
+    """Goal: a script cannot exceed a page's memory limit, even in a worker, whose memory DevTools does not count."""
     most = 0
     async with open_web(net := Net({}), Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net)
@@ -136,7 +136,7 @@ async def test_costly_page_is_charged_without_blaming_the_browser(tmp_path: Path
             "page_too_costly",
             0,
         )
-        assert node.upstream.requests.count(f"{HOST_OF_SITE}/d") == 1, "the page is remembered"
+        assert node.upstream.requests.count(f"{HOST_OF_SITE}/d") == 1, "the page is remembered as costly"
         assert (await scrape(node, "/a", wait_for=10)).status == 200
         status = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]
         assert status["sources"]["browser"] == {"circuit": "closed"}
@@ -154,7 +154,7 @@ async def test_session_of_a_page_that_uses_up_its_time_is_ended(chromium: Chromi
 
 
 async def test_selector_invalid_in_the_browser_names_its_parameter(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: it is the caller's error, and free. Method: selectors that our own parser accepts, and Chromium does not."""
+    """Goal: the error is the caller's, and free. Method: selectors that our parser accepts and Chromium does not."""
     async with open_node(tmp_path, chromium) as node:
         serve(node, {"/a": page(f"<p>{TEXT}</p>")})
         for css in ('p:contains("a")', "p[a!=b]"):
@@ -178,8 +178,7 @@ async def test_selector_invalid_in_the_browser_names_its_parameter(tmp_path: Pat
 
 
 async def test_waiting_for_a_slot_does_not_block_the_browser(chromium: Chromium) -> None:
-    """Goal: an account's own queue does not count against the browser. Method: one page, held by the account, and a
-    short time."""
+    """Goal: waiting in an account's own queue is not blamed on the browser. Method: it holds the only page."""
     net = Net({})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net, pages_max=1)
@@ -197,7 +196,7 @@ def test_only_renderers_of_the_browser_are_touched(chromium: Chromium) -> None:
     local = local_browser(chromium.pid, chromium.port)
     assert local is not None
     assert local.zygotes
-    assert local_browser(os.getpid(), chromium.port) is None, "another process listens there"
+    assert local_browser(os.getpid(), chromium.port) is None, "another process listens on that port"
     assert local_browser(chromium.pid, chromium.port + 1) is None
     others = {os.getpid(), os.getppid(), chromium.pid, *local.zygotes, 2**22 - 1}
     assert [local.end(pid) for pid in others] == [False] * len(others)

@@ -1,4 +1,4 @@
-"""Pages that one connection holds and others work in, like nodes that share a browser (decisions 21)."""
+"""Pages that one connection holds and others use, as by nodes that share a browser (decisions 21)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_page_that_leads_to_private_space_fails_and_is_not_held(address: s
         for path in ("/moved", "/refreshes"):
             with pytest.raises(UpstreamFailed, match="page: the URL"):
                 async with pages.open(f"{HOST}{path}", mobile=False):
-                    pytest.fail("it is open")
+                    pytest.fail("the page is open")
 
 
 async def test_page_with_too_much_traffic_does_not_affect_others(chromium: Chromium) -> None:

@@ -1,4 +1,4 @@
-"""Pages that try to reach private space: a real Chromium has no way out except through the guard."""
+"""Pages that try to reach private space: the guard is the only way out of a real Chromium."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Net:
 
 
 class Listeners:
-    """Sockets in private space; `reached` has what they received."""
+    """Sockets in private space; `reached` records what they received."""
 
     def __init__(self) -> None:
         self.reached: list[bytes] = []
@@ -99,12 +99,12 @@ class Listeners:
         udp = trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         await udp.bind(("127.0.0.1", 0))
         self.udp = udp.getsockname()[1]
-        nursery.start_soon(self._hear, udp)
+        nursery.start_soon(self._receive_datagrams, udp)
 
     async def _take(self, stream: trio.SocketStream) -> None:
         self.reached.append(await stream.receive_some(1_000))
 
-    async def _hear(self, udp: trio.socket.SocketType) -> None:
+    async def _receive_datagrams(self, udp: trio.socket.SocketType) -> None:
         with udp:
             while True:
                 self.reached.append((await udp.recvfrom(1_000))[0])
@@ -173,7 +173,7 @@ async def test_page_cannot_reach_private_space_in_any_way(chromium: Chromium) ->
         assert listeners.reached == []
         assert {call.origin.address: why_not_public(call.origin.address) for call in net.calls} == {
             PUBLIC: None,
-            "1.2.3.4": None,  # so the browser reads one of the writings, and it is a public address
+            "1.2.3.4": None,  # the browser treats this spelling as a public address
         }
         nursery.cancel_scope.cancel()
 
@@ -199,7 +199,7 @@ async def test_page_that_navigates_to_private_space_is_refused(chromium: Chromiu
 
 
 async def test_dns_rebinding_has_no_effect(chromium: Chromium) -> None:
-    """Goal: DNS rebinding. Method: later lookups return a private address; the page calls its own host repeatedly."""
+    """Goal: DNS rebinding fails. Method: later lookups return a private address; the page calls its host repeatedly."""
     script = "for (let n = 0; n < 5; n++) setTimeout(() => fetch('/again?' + n), 100 * n)"
     net = Net({"/": document(f"<script>{script}</script>")})
     resolver = Resolver([PUBLIC], ["127.0.0.1"])

@@ -53,14 +53,12 @@ async def test_javascript_page_is_read_after_its_scripts(tmp_path: Path, chromiu
         assert (absent.status, absent.json["error"]["details"]["reason"]) == (404, "selector_absent")
         assert absent.json["credits_used"] == 0
         mobile = await scrape(node, "/s", mobile="true", wait_for=300, formats="text", only_main_content="false")
-        assert "980" in mobile.json["data"]["page"]["content"]["text"], (
-            "a telephone's window, without a word of the page's"
-        )
+        assert "980" in mobile.json["data"]["page"]["content"]["text"], "the window is as wide as a phone's"
         await node.assert_sound()
 
 
 async def test_long_page_and_script_reach_the_browser_complete(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: a browser accepts messages of many frames. Method: a 3 MB script in a 1 MB page reports both lengths."""
+    """Goal: a browser accepts messages of many frames. Method: a 1 MB page with a 3 MB script reports both lengths."""
     text, letters = "Wörter einer langen Seite. " * 40_000, "ä€" * 600_000
     long = f"const s = '{letters}'; document.title = 'long'; n.textContent = s.length + ' ' + m.textContent.length"
     async with open_node(tmp_path, chromium) as node:
@@ -106,7 +104,7 @@ async def test_bodies_that_no_browser_displays_cost_one_credit(tmp_path: Path, c
 
 
 async def test_endless_page_is_blamed_instead_of_the_browser(tmp_path: Path, chromium: Chromium) -> None:
-    """Free only if the machine is so busy that the page did not use its own time."""
+    """The call is free only if the machine is so busy that the page could not use its time."""
     async with open_node(tmp_path, chromium) as node:
         serve(node, {**SCRIPTS, "/loop": page(f"<p>{TEXT}</p><script>setTimeout(() => {{ for(;;); }}, 50)</script>")})
         for _ in range(6):
@@ -140,11 +138,11 @@ async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path
         for _ in range(5):
             away = await scrape(node, "/s", wait_for=300, max_age=0)
             assert (away.status, away.json["credits_used"]) in ((502, 0), (503, 0))
-        assert away.status == 503, "its circuit is open by now, as any source's"
+        assert away.status == 503, "its circuit is open, like that of any failing source"
         assert (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]["sources"]["browser"] == {
             "circuit": "open"
         }
-        assert (await scrape(node, "/a")).status == 200, "pages without it are read as ever"
+        assert (await scrape(node, "/a")).status == 200, "pages without the browser are still read"
         await node.operate("platform.reset", platform="web")
         with open_chromium(port=port):
             assert (await scrape(node, "/s", wait_for=300, max_age=0)).status == 200

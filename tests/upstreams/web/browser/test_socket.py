@@ -13,7 +13,7 @@ from upstreams.web.browser.address import BrowserAddress
 from upstreams.web.browser.socket import PIECE_BYTES, open_socket
 
 LONG = ('{"body":"' + "ä€😀abc" * 400_000 + '"}').encode()
-"""5 MB, with multi-byte letters across the borders of the pieces."""
+"""A text of 5 MB with multi-byte letters across the borders of the pieces."""
 
 
 class CountedStream(trio.abc.Stream):
@@ -45,7 +45,7 @@ async def take_two(texts: list[Any], taken: trio.Event, request: WebSocketReques
 
 
 async def open_browser(nursery: trio.Nursery, texts: list[Any], taken: trio.Event) -> int:
-    """The port of a browser that accepts two messages."""
+    """Return the port of a browser that accepts two messages."""
     serve: Callable[..., Any] = partial(
         serve_websocket, partial(take_two, texts, taken), "127.0.0.1", 0, None, max_message_size=10_000_000
     )
@@ -55,7 +55,7 @@ async def open_browser(nursery: trio.Nursery, texts: list[Any], taken: trio.Even
 
 
 async def test_long_message_is_sent_in_pieces_between_other_tasks() -> None:
-    """Goal: no step of the event loop grows with a message. Method: count the pieces, and the turns of another task."""
+    """Goal: no step of the loop grows with a message. Method: count the pieces, and the steps of another task."""
     texts: list[Any] = []
     turns, taken = 0, trio.Event()
 
@@ -77,9 +77,7 @@ async def test_long_message_is_sent_in_pieces_between_other_tasks() -> None:
                 senders.start_soon(socket.send, LONG)
                 senders.start_soon(socket.send, b'{"short":1}')
             assert len(stream.pieces) >= len(LONG) // PIECE_BYTES + 1
-            assert max(stream.pieces) <= PIECE_BYTES + 17, (
-                "with a frame's head, and a letter that the piece before has cut"
-            )
+            assert max(stream.pieces) <= PIECE_BYTES + 17, "includes the frame's head, and the rest of a letter"
             assert turns - before >= len(LONG) // PIECE_BYTES
             await taken.wait()
             await stream.aclose()

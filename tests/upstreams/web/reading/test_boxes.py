@@ -1,4 +1,4 @@
-"""Detection of boilerplate boxes next to the text, and of text that is only named like one."""
+"""Detection of boilerplate boxes next to the text, and of text with a boilerplate name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_section_named_after_its_topic_is_text(name: str) -> None:
     found = main_text(page_tree(f"<body><article><h1>Guide</h1><p>{TEXT}</p>{section}<p>{TEXT}</p></article></body>"))
     assert words in found
     assert "¶" not in found
-    assert left(section.replace("<p>", "<form><input></form><p>")) == "", "what can be filled in is a box"
+    assert left(section.replace("<p>", "<form><input></form><p>")) == "", "a form is a box"
     assert left(section.replace("id=", "class='comments-area' id=")) == ""
 
 

@@ -1,4 +1,4 @@
-"""A worker's reading of a body: by its kind, in the requested formats, and never a wall as content."""
+"""A worker's reading of a body: by its kind, in the requested formats, and without taking a wall for content."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_inline_images_and_advertisements_are_kept_on_request() -> None:
         ('<meta charset="windows-1252"><p>Grüße aus Köln</p>'.encode("cp1252"), "text/html"),
         ("<p>Grüße aus Köln</p>".encode("cp1252"), "text/html"),
     ],
-    ids=["header", "mark", "mark before header", "meta", "detection"],
+    ids=["header", "bom", "bom before header", "meta", "detection"],
 )
 def test_charset_is_detected_from_header_bom_meta_and_bytes(body: bytes, content_type: str) -> None:
     assert read(body, content_type, formats=["text"], only_main_content=False)["text"] == "Grüße aus Köln"
@@ -189,9 +189,9 @@ def test_robot_checks_are_reported_as_challenges() -> None:
     guarded = (
         f'<html><body><script src="/_Incapsula_Resource?x"></script><article><p>{TEXT * 2}</p></article></body></html>'
     )
-    assert read(guarded)["markdown"], "guarded sites have such scripts on every page"
+    assert read(guarded)["markdown"], "such scripts are on every page of guarded sites"
     about = f"<html><body><article><h1>Just a moment...</h1>{f'<p>{TEXT}</p>' * 9}</article></body></html>"
-    assert read(about)["markdown"], "an article that speaks of them is none"
+    assert read(about)["markdown"], "an article about challenges is not a challenge"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_sign_in_page_is_reported() -> None:
     assert refusal("<p>Welcome back</p>", sent_to="https://site.example.org/login?next=/a/page") == "login_required"
     article = f"<html><body>{form}<article><h1>A title</h1>{f'<p>{TEXT}</p>' * 5}</article></body></html>"
     assert "A title" in read(article, only_main_content=False)["markdown"], (
-        "a page with such a form beside its text is none"
+        "a page with text next to such a form is not a wall"
     )
 
 

@@ -38,7 +38,7 @@ def test_values_are_texts_attributes_lists_and_objects() -> None:
         "gone": None,
         "none": [],
     }
-    assert read({"mail": 'a[href*="@"]', "title": "h1"})["mail"] is None, "an at sign in quotes names no attribute"
+    assert read({"mail": 'a[href*="@"]', "title": "h1"})["mail"] is None, "a quoted at sign is not an attribute"
 
 
 def test_page_without_any_value_is_reported() -> None:

@@ -1,4 +1,4 @@
-"""The main content of generated pages, whose text is known: ten layouts in three scripts."""
+"""The main content of generated pages with known text: ten layouts in three scripts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def scores(read: Callable[[Labelled], str]) -> tuple[Score, dict[str, Score]]:
 
 
 def test_main_content_beats_the_library_in_every_layout() -> None:
-    """Goal: F1 of runs of four words, with equal weight for each page (issue 21: at least 0.93)."""
+    """Goal: F1 of runs of four words is at least 0.93, with equal weight for each page (issue 21)."""
     assert len(PAGES) == 4 * len(LAYOUTS) * len(SCRIPTS) >= 100
     mine, by_layout = scores(ours)
     alone, _ = scores(theirs)
@@ -58,7 +58,7 @@ def test_main_content_beats_the_library_in_every_layout() -> None:
 
 
 def test_score_falls_with_missing_and_surplus_text() -> None:
-    """Goal: the test above can fail."""
+    """Goal: show that the test above can fail."""
     page = PAGES[0]
     whole, half, double = Score(), Score(), Score()
     whole.add(page.truth, page.truth)
@@ -110,7 +110,7 @@ def test_questions_below_an_article_are_not_a_thread() -> None:
     assert text[:60] in found
 
 
-def test_paragraphs_marked_as_paid_are_text() -> None:
+def test_paragraphs_in_paid_content_are_text() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 3
     body = "".join(f'<p class="paywall">{n} {text}</p>' for n in range(6))
     found = main_text(page_tree(f"<body><article><h1>T</h1>{body}</article></body>"))
@@ -163,7 +163,7 @@ def test_book_length_page_is_read_completely() -> None:
 
 
 def test_recorded_pages_are_read_as_well_as_by_the_library() -> None:
-    """Goal: cleaning does not reduce the recall. Method: the recorded pages, with both of their measures."""
+    """Goal: cleaning does not reduce the recall. Method: the recorded pages, with both measures."""
     recordings_dir()
     found = quality.quality(quality.recorded())
     mine, alone = found["as here"], found["Trafilatura, without comments"]
@@ -172,7 +172,7 @@ def test_recorded_pages_are_read_as_well_as_by_the_library() -> None:
 
 
 def test_benchmark_folder_is_read_and_a_wrong_reader_scores_less(tmp_path: Path) -> None:
-    """Goal: the scores can fall."""
+    """Goal: show that the scores can be lower."""
     (tmp_path / "html").mkdir()
     (tmp_path / "html" / "a.html.gz").write_bytes(
         gzip.compress(f"<html><body><article><p>{TEXT}</p></article></body></html>".encode())

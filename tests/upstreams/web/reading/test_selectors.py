@@ -1,4 +1,4 @@
-"""CSS selectors: the same elements as with XPath, in time that is linear in the size of the page."""
+"""CSS selectors: they match the same elements as XPath, in time that is linear in the size of the page."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_selectors_match_the_same_elements_as_xpath(tree: Element, css: str) -> 
     ],
 )
 def test_expensive_selectors_take_linear_time(css: str) -> None:
-    """Method: CPU time on 20,000 siblings; before, twenty `~` took hours and one took more than a second."""
+    """Method: CPU time on 20,000 siblings. Before, twenty `~` took hours, and a single one took more than a second."""
     tree = html.document_fromstring(PAGE)
     assert _cpu_s(lambda: Matching().found(tree, css)) < 2.0
 

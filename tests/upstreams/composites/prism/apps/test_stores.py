@@ -1,4 +1,4 @@
-"""Apps in several stores, over recorded reviews and listings and over handmade ones."""
+"""Apps in several stores, over recorded and handmade reviews and listings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEED = f"{ITUNES}/us/rss/customerreviews/id=1404176564/sortby=mostrecent/json"
 
 
 def test_recorded_reviews_are_counted_like_their_feed() -> None:
-    """Goal: ratings, days and price over a recorded leg. Method: count them in the feed's own JSON."""
+    """Goal: the ratings, days and price of a recorded leg are correct. Method: count them in the feed's JSON."""
     body = recorded("", "app_store/reviews_rss__50.json").body
     stars = [int(one["im:rating"]["label"]) for one in body["feed"]["entry"] if "im:rating" in one]
     result = compose("app-reviews", {"app_store_id": "1404176564"}, {FEED: "app_store/reviews_rss__50.json"})
@@ -57,7 +57,7 @@ def test_topics_are_words_of_three_reviews_with_their_rating() -> None:
     assert topics(rows) == [{"word": word, **expected} for word in ("failed", "sync", "sync failed")]
 
 
-def test_feature_requests_are_sentences_that_ask() -> None:
+def test_feature_requests_are_sentences_with_a_request() -> None:
     rows = [
         ("steam", review("I like it. Please add a dark theme. Bye.", 4, 2)),
         ("app_store", review("It would be nice to have tabs! Good.", 4, 9)),

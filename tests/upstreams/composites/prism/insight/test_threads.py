@@ -37,7 +37,7 @@ GITHUB: dict[str, Any] = {
 
 
 def test_pulse_is_the_mean_of_four_parts() -> None:
-    """Days: 2025-01-01 to 2025-01-10, 5 in each half; today is the 10th, and the release was 37 days before."""
+    """The days are 2025-01-01 to 2025-01-10, 5 in each half; today is the 10th, and the release was 37 days ago."""
     rows = [
         hit(5, "2025-01-09", "Acme is great", points=50, comments=5, link="https://acme.example/x"),
         hit(4, "2025-01-07", "Acme crashed again", points=5),
@@ -68,7 +68,7 @@ def test_top_issues_are_classified_by_labels_and_words() -> None:
     issues = told["dossier"]["top_issues"]
     assert issues["top_complaint"]["id"] == "3"
     assert issues["top_feature_request"]["id"] == "2"
-    assert told["attention"] is told["tone"] is told["scores"]["attention"] is None, "no thread was wanted"
+    assert told["attention"] is told["tone"] is told["scores"]["attention"] is None, "no thread should be read"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_recorded_organization_is_rolled_up() -> None:
         "org-radar", {"org": "BeaverSoftware", "include": "rollup"}, {place: "github/org_repos__BeaverSoftware.json"}
     )
     assert told["rollup"]["repositories"] == len(own)
-    assert told["rollup"]["stars"] is None, "the old list tells none"
+    assert told["rollup"]["stars"] is None, "the old list has no licenses"
     assert told["dossiers"] is None
 
 
@@ -199,14 +199,14 @@ def test_leads_are_scored_by_the_table() -> None:
     assert told["leads"][0]["reasons"] == ["phrase: alternative to X", "asks", "is discontent", "of this week"]
     assert told["counts_by_phrase"]["alternative to Acme"] == told["counts_by_phrase"]["Acme vs"] == 1
     assert "author" not in told["leads"][0]
-    assert told["sources"][0]["mentions"] == 6, "each of the three searches finds both"
+    assert told["sources"][0]["mentions"] == 6, "each of the three searches matches both"
     values = {"competitor": "Acme", "platforms": "hackernews", "offer": "A good tool, not expensive"}
     offered = record("leads", values, hits(*rows))["leads"]
-    assert [one["intent_score"] for one in offered] == [85, 20], "two words of the offer, good and expensive, are 10"
+    assert [one["intent_score"] for one in offered] == [85, 20], "the two words good and expensive score 10"
     assert offered[0]["reasons"][-1] == "offer"
 
 
-def test_no_answer_without_an_answering_search() -> None:
+def test_no_answer_without_an_answered_search() -> None:
     for resource, values in (("leads", {"competitor": "Acme"}), ("mentions", {"phrase": "Acme"})):
         with pytest.raises((NotFound, UpstreamError)):
             compose(resource, values, {})
@@ -267,7 +267,7 @@ def test_comments_are_scored_like_posts() -> None:
     answers = {**hits(*rows), f"{ALGOLIA}/items/3": thread}
     values = {"competitor": "Acme", "platforms": "hackernews"}
     told = record("leads", {**values, "include": "comments"}, answers)
-    # 40 + 15 + 10 for the post of this week; comments of the 2nd, eight days before: 45 and 20
+    # 40 + 15 + 10 for the post of this week; 45 and 20 for the comments of the 2nd, eight days before
     assert [(one["kind"], one["phrase_matched"], one["intent_score"]) for one in told["leads"]] == [
         ("post", "alternative to Acme", 65),
         ("comment", "switching from Acme", 45),
@@ -279,7 +279,7 @@ def test_comments_are_scored_like_posts() -> None:
 def test_web_pages_are_read_on_request() -> None:
     result: Any = compose("audience-questions", {"topic": "Acme", "platforms": "hackernews", "include": "web"}, hits())
     (leg,) = [one for one in result.legs if one.endpoint == "web/search"]
-    assert isinstance(leg.answer, Missing), "no engine is configured here"
+    assert isinstance(leg.answer, Missing), "no search engine is configured"
     page = {
         "url": "https://x.example/faq",
         "metadata": {"title": "Acme: how do I deploy it?", "description": None},

@@ -104,7 +104,7 @@ def test_daily_scores_match_the_table() -> None:
 
 
 def test_one_mention_of_a_quiet_brand_does_not_breach() -> None:
-    """Goal: the minimum of the deviation. Method: seven days without mentions, then one, then three."""
+    """Goal: the deviation has a minimum. Method: seven days without mentions, then one mention, then three."""
     span = DaySpan(date(2025, 1, 1), date(2025, 1, 8))
     one, three = (judge(mentions_of({"2025-01-08": [NONE] * count}), span, 2.0) for count in (1, 3))
     assert (one["z_volume"], one["alert_level"], one["breached"]) == (1.0, "watch", False)
@@ -194,7 +194,7 @@ def test_brand_mentions_match_hand_counted_values() -> None:
 
 
 def test_brand_search_is_limited_by_site_type() -> None:
-    """Goal: message boards are the platforms without followers, and no others are searched."""
+    """Goal: message boards are the platforms without followers, and only they are searched."""
     values = {"keyword": "Acme", "date_from": "2025-01-05"}
     result: Any = compose("brand-mentions", {**values, "page_type": "message-boards"}, LISTED)
     assert {one["platform"] for one in result.record["sources"]} == {
@@ -210,7 +210,7 @@ def test_brand_search_is_limited_by_site_type() -> None:
 
 
 def test_recorded_mentions_contain_the_phrase() -> None:
-    """Goal: a recorded leg. Method: search the phrase in the recorded titles and bodies in a different way."""
+    """Goal: every mention contains the phrase. Method: search the recorded titles and bodies independently."""
     answers = {"api.stackexchange.com/2.3/search/advanced": "stackexchange/search__stackapi_merged.json"}
     items = recorded("", answers["api.stackexchange.com/2.3/search/advanced"]).body["items"]
     expected = {
@@ -261,7 +261,7 @@ SECOND_LOOK: Json = {
 
 
 def test_breach_confirmation_matches_hand_counted_values() -> None:
-    """z_volume (6 - 1) / 1 = 5, z_negative_share (1 - 0) / 0.05 = 20, both above 2 x 2; a third of readers is angry."""
+    """z_volume (6 - 1) / 1 = 5, z_negative_share (1 - 0) / 0.05 = 20, both above 2 x 2; one in three is angry."""
     result = compose("crisis-radar", {"brand": "Acme", "confirm": "true", **ON_HN}, SECOND_LOOK)
     assert isinstance(result, Single)
     told, confirmed = result.record, result.record["confirmation"]
@@ -282,7 +282,7 @@ def test_breach_confirmation_matches_hand_counted_values() -> None:
         ({"confirm": "true", "sensitivity": "6", "date_to": "2025-01-09"}, SECOND_LOOK),
         ({"confirm": "true"}, hits(*BREACH)),
     ],
-    ids=["it was not wanted", "nothing is breached", "none of it came"],
+    ids=["not requested", "not breached", "no results"],
 )
 def test_radar_without_confirmation_costs_its_base_price(values: Json, answers: Json) -> None:
     result = compose("crisis-radar", {"brand": "Acme", **ON_HN, **values}, answers)
@@ -303,8 +303,7 @@ def test_severity_parts_are_shares_of_twice_the_sensitivity() -> None:
 
 
 def test_incomplete_source_is_not_counted() -> None:
-    """Goal: days that were not read do not count as quiet days. Method: a search whose only page is full and not the
-    last."""
+    """Goal: days that were not read do not count as quiet days. Method: the only page is full and not the last."""
     rows = [hit(place, "2025-01-10", "Acme crashed") for place in range(500)]
     body = {"hits": rows, "nbHits": 9_000, "nbPages": 90, "page": 0}
     told = record("crisis-radar", {"brand": "Acme", **ON_HN}, {"hn.algolia.com/api/v1/search_by_date": body})
@@ -341,7 +340,7 @@ def test_campaign_is_compared_with_days_before_and_after() -> None:
         ("bob", 2, 100),
         ("ada", 4, 44),
     ]
-    assert {one["dates"] for one in told["amplifiers"]} == {None}, "they are left out"
+    assert {one["dates"] for one in told["amplifiers"]} == {None}, "amplifiers have no dates"
     running = record("campaign", {"phrase": "Acme", "window_start": "2025-01-05", **ON_HN}, hits(*rows))
     assert running["after"] is running["sustained_floor"] is None
 
