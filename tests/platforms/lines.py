@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -17,12 +18,12 @@ DECLARED = frozenset(
     }
 )  # fmt: skip
 """The platforms that were first declared in the current form."""
-LINES_MAX = 60
+LINES_MAX = 58
 """The maximum median of lines per endpoint."""
 
 
 class Lines(NamedTuple):
-    """The lines of one platform, without blank lines and generated stand-ins."""
+    """The lines of one platform, without blank lines, docstrings and generated stand-ins."""
 
     slug: str
     endpoints: int
@@ -57,7 +58,14 @@ def median_of_declared() -> float:
 
 
 def _lines(path: Path) -> int:
-    return sum(1 for line in path.read_text().splitlines() if line.strip())
+    source = path.read_text()
+    documented = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    return sum(1 for at, line in enumerate(source.splitlines(), 1) if line.strip() and at not in documented)
 
 
 def main() -> None:
