@@ -142,7 +142,7 @@ def welcome(page: Page, link: str, hands: Hands = MOUSE) -> None:
     page.goto(link)
     hands.write(page.get_by_label("Password", exact=True), PASSWORD)
     hands.write(page.get_by_label("Repeat password"), PASSWORD)
-    hands.press(page.get_by_role("button", name="Create account"))
+    hands.press(page.get_by_role("button", name="Set password"))
     expect(page.get_by_role("link", name="Overview")).to_be_visible()
 
 
@@ -398,7 +398,7 @@ def test_operator_pages_are_readable(browser: Browser, house: House) -> None:
         page.get_by_label("Admin token").fill(house.place.run("admin", "token").out.strip())
         page.get_by_role("button", name="Sign in").click()
         page.get_by_label("Name").fill("a team")
-        page.get_by_role("button", name="Create account").click()
+        page.get_by_role("button", name="Set password").click()
         page.get_by_label("E-mail").fill("team@example.com")
         page.get_by_role("button", name="Invite").click()
         link = page.locator(".note .code code").inner_text()
