@@ -20,12 +20,12 @@ class Step:
 
 
 STEPS = (
-    Step("Read", ("one request at a time,", "limited in time and size"), "gateway.server.connection.Connection"),
+    Step("Read", ("one at a time, with", "time and size limits"), "gateway.server.connection.Connection"),
     Step(
         "Admit",
-        ("the key, its rate limit,", "its running requests"),
+        ("the key, its rate,", "its open requests"),
         "gateway.api.admission.Admission",
-        ("401, 429", "a refusal uses up nothing"),
+        ("401, 429", "free, not counted"),
     ),
     Step(
         "Look up",
@@ -47,7 +47,7 @@ STEPS = (
         ("502", "all is refunded"),
     ),
     Step("Shape", ("one envelope for", "every platform"), "gateway.calls.shaping.shape"),
-    Step("Close", ("settled after the reply,", "or refunded in part"), "billing.charges.charges.Charges.settle_nowait"),
+    Step("Close", ("settled after the", "reply, or refunded"), "billing.charges.charges.Charges.settle_nowait"),
 )
 _STYLE = """
 text { font: 13px Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #45545f }
