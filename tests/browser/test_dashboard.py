@@ -329,7 +329,7 @@ def test_webhook_page_is_readable(owner: Visit, house: House) -> None:
         page.get_by_role("button", name="Create webhook").click()
         expect(page.get_by_text("whsec_")).to_be_visible()
         page.get_by_role("button", name="Send a test").click()
-        await_text(page, "delivered,")
+        await_text(page, "Delivered,")
         look_at(owner, page.url.partition("?")[0])
 
 
