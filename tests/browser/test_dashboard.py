@@ -398,7 +398,7 @@ def test_operator_pages_are_readable(browser: Browser, house: House) -> None:
         page.get_by_label("Admin token").fill(house.place.run("admin", "token").out.strip())
         page.get_by_role("button", name="Sign in").click()
         page.get_by_label("Name").fill("a team")
-        page.get_by_role("button", name="Set password").click()
+        page.get_by_role("button", name="Create account").click()
         page.get_by_label("E-mail").fill("team@example.com")
         page.get_by_role("button", name="Invite").click()
         link = page.locator(".note .code code").inner_text()
