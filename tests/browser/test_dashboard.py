@@ -142,7 +142,7 @@ def welcome(page: Page, link: str, hands: Hands = MOUSE) -> None:
     page.goto(link)
     hands.write(page.get_by_label("Password", exact=True), PASSWORD)
     hands.write(page.get_by_label("Repeat password"), PASSWORD)
-    hands.press(page.get_by_role("button", name="Create account"))
+    hands.press(page.get_by_role("button", name="Set password"))
     expect(page.get_by_role("link", name="Overview")).to_be_visible()
 
 
@@ -329,7 +329,7 @@ def test_webhook_page_is_readable(owner: Visit, house: House) -> None:
         page.get_by_role("button", name="Create webhook").click()
         expect(page.get_by_text("whsec_")).to_be_visible()
         page.get_by_role("button", name="Send a test").click()
-        await_text(page, "delivered,")
+        await_text(page, "Delivered,")
         look_at(owner, page.url.partition("?")[0])
 
 

@@ -19,7 +19,7 @@ CONTACT = "contact"
 
 def endpoints_table() -> Iterator[str]:
     """Return the platforms with their endpoints, and the parameters of platforms that read any host."""
-    yield "| platform | endpoints | of any |"
+    yield "| platform | endpoints | host parameter |"
     yield "|---|---|---|"
     for platform in load_platforms():
         names = (f"{one.resource}{'*' if one.needs else ''}" for one in platform.endpoints)

@@ -20,12 +20,12 @@ class Step:
 
 
 STEPS = (
-    Step("Read", ("one request at a time,", "everything bounded"), "gateway.server.connection.Connection"),
+    Step("Read", ("one at a time, with", "time and size limits"), "gateway.server.connection.Connection"),
     Step(
         "Admit",
-        ("the key, its rate, and", "how many at a time"),
+        ("the key, its rate,", "its open requests"),
         "gateway.api.admission.Admission",
-        ("401, 429", "a refusal uses up nothing"),
+        ("401, 429", "free, not counted"),
     ),
     Step(
         "Look up",
@@ -47,7 +47,7 @@ STEPS = (
         ("502", "all is refunded"),
     ),
     Step("Shape", ("one envelope for", "every platform"), "gateway.calls.shaping.shape"),
-    Step("Close", ("kept behind the answer,", "or refunded in part"), "billing.charges.charges.Charges.settle_nowait"),
+    Step("Close", ("settled after the", "reply, or refunded"), "billing.charges.charges.Charges.settle_nowait"),
 )
 _STYLE = """
 text { font: 13px Inter, system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; fill: #45545f }
@@ -85,7 +85,7 @@ def request_way() -> str:
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t">',
-            '<title id="t">The way of a request through a node, from reading to closing its charge</title>',
+            '<title id="t">The path of a request through a node, from reading it to closing its charge</title>',
             f"<style>{_STYLE}</style>",
             f'<rect class="card" x=".5" y=".5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="14"/>',
             *_way_in(),

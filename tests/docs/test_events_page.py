@@ -78,7 +78,7 @@ def test_event_type_table_matches_registry() -> None:
 def test_documented_limits_match_code() -> None:
     text = " ".join(PAGE.read_text().split())
     for told in (
-        f"one read looks at {SCAN_MAX:,} positions",
+        f"one read searches at most {SCAN_MAX:,} positions",
         f"`subject_id` takes up to {SUBJECTS_MAX} ids",
         f"With `wait_s` (up to {WAIT_S_MAX})",
         f"a key has at most {CONSUMERS_MAX}",

@@ -37,7 +37,7 @@ _SAMPLE: Final = "github/profile"
 _CALLS: Final = ("try-it", "answer")
 """The parts of an operation's page that go into the side column."""
 _GROUPS: Final[Mapping[str, str]] = MappingProxyType(
-    {"use": "Use the API", "run": "Run it", "account": "The account", "node": "The node"}
+    {"use": "Use the API", "run": "Run a node", "account": "Account", "node": "Node"}
 )
 
 

@@ -39,7 +39,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "discover": ("Discover", "Search many keywords on every platform, once or on a schedule.", "use"),
         "idempotency": ("Idempotency", "Retry a request without paying or running it twice.", "use"),
         "rate-limits": ("Rate limits", "How many requests a key may make, and how to wait.", "use"),
-        "events": ("Events", "Everything that happens in an account: long-poll, server-sent events, WebSocket.", "use"),
+        "events": ("Events", "Everything that happens in an account, by long polling, streams or WebSocket.", "use"),
         "monitors": ("Monitors", "Repeat a call on a cadence, track its numbers, and receive alerts.", "use"),
         "dashboard": ("Dashboard", "Pages for account owners: keys, usage, Monitors, a playground.", "use"),
         "webhooks": ("Webhooks", "Deliveries: their format, retries, and how to verify them.", "use"),

@@ -25,8 +25,8 @@ def llms(library: Library) -> str:
     parts = [_HEAD.format(base=library.base_url), "## Platforms\n"]
     parts += (_platform(library, page) for page in library.platforms)
     parts += ["\n## Guides\n", *_links(library, library.of_group("use"))]
-    parts += ["\n## The account\n", *_links(library, library.of_group("account"))]
-    parts += ["\n## The node itself\n", *_links(library, library.of_group("node"))]
+    parts += ["\n## Account\n", *_links(library, library.of_group("account"))]
+    parts += ["\n## Node\n", *_links(library, library.of_group("node"))]
     base = library.base_url
     parts += [
         f"- [OpenAPI 3.1]({base}/v1/openapi.json): every operation; `?platform=` selects one platform.",

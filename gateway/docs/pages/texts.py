@@ -143,9 +143,9 @@ def _index_markdown(library: Library) -> str:
     groups = (
         ("Use the API", library.of_group("use")),
         ("Platforms", library.platforms),
-        ("The account", library.of_group("account")),
-        ("The node", library.of_group("node")),
-        ("Run it", library.of_group("run")),
+        ("Account", library.of_group("account")),
+        ("Node", library.of_group("node")),
+        ("Run a node", library.of_group("run")),
     )
     return "# Documentation\n\n" + "\n".join(_group(library, title, pages) for title, pages in groups)
 

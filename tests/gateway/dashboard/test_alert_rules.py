@@ -33,7 +33,7 @@ async def test_rules_are_added_changed_and_removed_on_a_monitor_page(tmp_path: P
             "rule_consecutive_1": "3",
         }
         await owner.follow(await owner.send_fields(f"{path}/alerts", {**RULE, **more, "rule_cooldown_s_0": "3600"}))
-        assert "The alerts are saved" in owner.words
+        assert "The alerts were saved" in owner.words
         first = {"metric": "author.followers", "op": "gt", "value": 1000, "cooldown_s": 3600}
         missing = {"metric": "author.followers", "op": "no_data", "consecutive": 3}
         assert await rules_of(owner, monitor) == [first, missing]

@@ -53,7 +53,7 @@ async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -
         assert "No runs yet" in owner.words
         path = f"/discover/runs/{await new_run(owner.node)}"
         page = await owner.get("/discover")
-        assert "1 of 1 searches; 60 rows; 2 of 20 credits used." in owner.words
+        assert "1 of 1 search; 60 rows; 2 of 20 credits used." in owner.words
         assert "refresh" not in page.headers
         page = await owner.get(path)
         for words in ("Maximum cost 20", "Reserved 20", "Used 2", "Returned 18", "hackernews/search"):
@@ -151,7 +151,7 @@ async def test_schedule_page_shows_next_occurrence_and_changes(tmp_path: Path) -
         assert "mentions" in owner.words
         assert re.search(r'<time datetime="20\d\d-', page.text)
         await owner.get(path)
-        assert "None yet." in owner.words
+        assert "No occurrences yet." in owner.words
         for status, notice in (("paused", "The schedule is paused."), ("active", "The schedule is active.")):
             await owner.follow(await owner.send(f"{path}/status", status=status))
             assert notice in owner.words

@@ -138,7 +138,7 @@ async def test_slowest_upstreams_come_first_with_known_quotas(
         slowest, _, sources = page.partition("<h2>Sources</h2>")
         assert slowest.index("GitHub") < slowest.index("Steam")
         assert "0.5 s</td>" in slowest
-        assert re.search(r">4,711 for \d,?\d+ s<", sources)
+        assert re.search(r">4,711, resets in \d,?\d+ s<", sources)
         assert re.search(r"14\d of 150 in 300 s", sources)
         assert "No suppliers: every source is the platform" in sources
 

@@ -94,7 +94,7 @@ async def test_webhook_is_created_once_and_shows_its_secret_once(tmp_path: Path)
         await owner.get("/webhooks")
         assert "on call" in owner.words
         await owner.node.operate("key.revoke", key=owner.node.key_id)
-        await shown_until(owner, place.removeprefix("/dashboard"), lambda words: "delivered," in words)
+        await shown_until(owner, place.removeprefix("/dashboard"), lambda words: "Delivered," in words)
         assert receiver.received(b'"type":"key.revoked"') == 1
 
 
@@ -104,7 +104,7 @@ async def test_test_delivery_is_logged_and_resent(tmp_path: Path) -> None:
         path = f"/webhooks/{await new_webhook(receiver.owner, receiver.url)}"
         await owner.follow(await owner.send(f"{path}/test"))
         assert "A test is queued" in owner.words
-        await shown_until(owner, path, lambda words: "delivered," in words and "status 200" in words)
+        await shown_until(owner, path, lambda words: "Delivered," in words and "status 200" in words)
         assert owner.page is not None
         assert "heard &lt;b&gt;it&lt;/b&gt;" in owner.page.text
         (delivery,) = set(re.findall(r"whd_[0-9a-f]{32}", owner.page.text))
@@ -174,7 +174,7 @@ async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path)
         await owner.send(f"/webhooks/{webhook}/delete")
         assert "Delete this webhook?" in owner.words
         await owner.follow(await owner.send(f"/webhooks/{webhook}/delete", sure="yes"))
-        assert "9 of 10" in owner.words
+        assert "9 of at most 10" in owner.words
         assert (await owner.get(f"/webhooks/{webhook}")).status_code == 404
 
 
@@ -220,8 +220,8 @@ async def test_page_stays_small_with_long_receiver_responses(tmp_path: Path) -> 
         for number in range(1, 11):
             await owner.get(path)
             await owner.send(f"{path}/test")
-            await until(partial(receiver.has_received, b"webhook.test", number))
-        await shown_until(owner, path, lambda words: words.count("delivered,") == 10)
+            await until(partial(ear.has_heard, b"webhook.test", number))
+        await shown_until(owner, path, lambda words: words.count("Delivered,") == 10)
         more = """
         INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer)
         SELECT delivery_id, number + ?, at, status, error, latency_ms, ? FROM attempts WHERE number = 1
