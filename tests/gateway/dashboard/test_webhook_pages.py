@@ -220,7 +220,7 @@ async def test_page_stays_small_with_long_receiver_responses(tmp_path: Path) -> 
         for number in range(1, 11):
             await owner.get(path)
             await owner.send(f"{path}/test")
-            await until(partial(ear.has_heard, b"webhook.test", number))
+            await until(partial(receiver.has_received, b"webhook.test", number))
         await shown_until(owner, path, lambda words: words.count("Delivered,") == 10)
         more = """
         INSERT INTO attempts (delivery_id, number, at, status, error, latency_ms, answer)
