@@ -5,7 +5,7 @@ To give a code to an exception of another package, add a row to `_REFUSALS`; the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
 from typing import Any
@@ -93,9 +93,9 @@ CORRECT = "Fix the parameter and retry."
 class InvalidParam(Refused):
     """400 for one parameter, field or header, with its name, the problem, and the fix.
 
-    `problem` continues the sentence that starts with the parameter's name. `suggestion` is a whole sentence. `meant` is
-    the name or value that the caller probably meant; it replaces `reason` in `details` (spec 7.1). `more` is added to
-    `details`.
+    `problem` continues the sentence that starts with the parameter's name; with `is_sentence`, it is the whole message.
+    `suggestion` is a whole sentence. `meant` is the name or value that the caller probably meant; it replaces `reason`
+    in `details` (spec 7.1). `more` is added to `details`.
     """
 
     def __init__(
@@ -107,15 +107,29 @@ class InvalidParam(Refused):
         meant: str | None = None,
         reason: str = "invalid_param",
         more: Mapping[str, Any] | None = None,
+        is_sentence: bool = False,
     ) -> None:
         end = "" if problem.endswith((".", "?")) else "."
         why = {"reason": reason} if meant is None else {"did_you_mean": meant}
         details = {**why, "param": param, "next_step": suggestion, **(more or {})}
-        super().__init__("INVALID_REQUEST", f"{param} {problem}{end}", details=details)
+        message = problem if is_sentence else f"{param} {problem}"
+        super().__init__("INVALID_REQUEST", f"{message}{end}", details=details)
         self.param = param
         self.problem = problem.removesuffix(".")
         self.meant = meant
         self.reason = reason
+
+
+def unknown_name(
+    what: str, name: str, known: Iterable[str], meant: str | None, *, others: Sequence[str] = ()
+) -> InvalidParam:
+    """Return the error for an unknown name; `what` is "parameter" or "field".
+
+    `known` has the valid names, and `others` has further unknown names of the request.
+    """
+    hint = f"Did you mean `{meant}`?" if meant is not None else f"Valid {what}s: {', '.join(known) or 'none'}"
+    more = {"remove_params": [name, *others]}
+    return InvalidParam(name, f"Unknown {what} `{name}`. {hint}", meant=meant, more=more, is_sentence=True)
 
 
 def refusal_of(exc: BaseException) -> Refused:

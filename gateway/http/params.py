@@ -11,7 +11,7 @@ from functools import cache
 from urllib.parse import unquote
 
 from events.instants import unix
-from gateway.http.errors import InvalidParam
+from gateway.http.errors import InvalidParam, unknown_name
 from upstreams.model.archetypes.shape import Archetype, fields_of
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument
@@ -154,12 +154,7 @@ class Declared:
                 lacking, self._lacks[lacking], reason="capability_missing", more={"remove_params": excess}
             )
         meant = self._meant(excess[0].lower())
-        if meant is not None:
-            hint = f"; did you mean {meant}?"
-        else:
-            hint = f"; it accepts {', '.join(self.by_name)}" if self.by_name else ", which accepts none"
-        problem = f"is not a parameter of this endpoint{hint}"
-        return InvalidParam(excess[0], problem, meant=meant, more={"remove_params": excess})
+        return unknown_name("parameter", excess[0], self.by_name, meant, others=excess[1:])
 
     def _meant(self, name: str) -> str | None:
         """Return the declared name that was probably meant; None if none is similar."""

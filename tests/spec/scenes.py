@@ -113,7 +113,7 @@ SCENES = {
     ),
     "an undeclared parameter": invalid(
         f"{PROFILE}&handel=octocat",
-        "did you mean handle",
+        "Did you mean `handle`?",
         did_you_mean="handle",
         param="handel",
         remove_params=["handel"],

@@ -81,17 +81,17 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "an unknown field": (
         b'{"nmae":"a"}',
         meant("name", "nmae"),
-        "nmae is not a field of this body; did you mean name?",
+        "Unknown field `nmae`. Did you mean `name`?",
     ),
     "a field in part": (
         b'{"name":"a","inn":1}',
         meant("inner", "inn"),
-        "did you mean inner?",
+        "Did you mean `inner`?",
     ),
     "a field that is like none": (
         b'{"name":"a","recipe":"b"}',
         {**about("recipe"), "remove_params": ["recipe"]},
-        "recipe is not a field of this body; its fields are name, size, inner.",
+        "Unknown field `recipe`. Valid fields: name, size, inner.",
     ),
     "depth without end": (b'{"name":' * 5000, about("body"), "is not valid JSON"),
 }
