@@ -33,7 +33,7 @@ _IN_WORDS = {
 }
 """JSON types by their msgspec name, in the words used in messages. `null` stays `null`."""
 _BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
-_BOUNDED = {"str": "must have {} characters", "array": "must hold {} entries"}
+_BOUNDED = {"str": "must have {} characters", "array": "must contain {} entries"}
 """Types that bound their length; numbers bound their value."""
 _LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
@@ -58,7 +58,7 @@ async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = Fal
     if may_be_empty and not body:
         return kind()
     if body.count(b"[") + body.count(b"{") > _CONTAINERS_MAX:
-        raise InvalidParam("body", f"may hold at most {_CONTAINERS_MAX:,} arrays and objects")
+        raise InvalidParam("body", f"must not contain more than {_CONTAINERS_MAX:,} arrays and objects")
     try:
         sent = orjson.loads(body)
     except orjson.JSONDecodeError as exc:

@@ -23,7 +23,7 @@ CODES = {
     code.name: code
     for code in (
         Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
-        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked or expired, or suspended."),
+        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked, expired or suspended."),
         Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
         Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
         Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
@@ -32,9 +32,15 @@ CODES = {
         Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such resource, or no usable data."),
         Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB, or a file over 10 MB; it was not read."),
         Code("IDEMPOTENCY_KEY_CONFLICT", 409, "none", "Another request is running under the idempotency key."),
-        Code("IDEMPOTENCY_IN_PROGRESS", 409, "none", "The same request and key is still running.", retryable=True),
+        Code(
+            "IDEMPOTENCY_IN_PROGRESS",
+            409,
+            "none",
+            "The same request is still running under this key.",
+            retryable=True,
+        ),
         Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The stored response is unavailable: it was over 64 KB."),
-        Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used with another query or body."),
+        Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used for another query or body."),
         Code("COHORT_LIMIT_EXCEEDED", 400, "none", "The account already holds 100 cohorts."),
         Code("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "none", "The cohort would have more than 10,000 members."),
         Code("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "none", "The platform has no list of an account's posts."),
@@ -43,8 +49,8 @@ CODES = {
         Code("COHORT_QUERY_NOT_READY", 409, "none", "The query has no results to read: it was not completed."),
         Code("COHORT_RESULT_TOO_LARGE", 413, "none", "One result alone exceeds a page of 1,000,000 bytes."),
         Code("CURSOR_EXPIRED", 410, "none", "Events after the cursor were removed by retention."),
-        Code("RATE_LIMITED", 429, "none", "The key's requests of the last minute reached its limit.", retryable=True),
-        Code("CONCURRENCY_LIMIT", 429, "none", "The key's running requests reached its limit.", retryable=True),
+        Code("RATE_LIMITED", 429, "none", "The key has reached its limit of requests per minute.", retryable=True),
+        Code("CONCURRENCY_LIMIT", 429, "none", "The key has reached its limit of concurrent requests.", retryable=True),
         Code("UPSTREAM_ERROR", 502, "refunded", "The upstream failed, after internal retries.", retryable=True),
         Code(
             "SERVICE_UNAVAILABLE",

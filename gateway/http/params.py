@@ -142,7 +142,7 @@ class Declared:
             found = [name for name in group if name in sent]
             if len(found) != 1:
                 said = "got none" if not found else f"got {' and '.join(found)}"
-                raise InvalidParam(group[0], f"or another of {', '.join(group)} is required, exactly one; {said}")
+                raise InvalidParam(group[0], f"or {' or '.join(group[1:])} is required, exactly one of them; {said}")
         if "since" in sent and "until" in sent and _is_after(str(sent["since"]), str(sent["until"])):
             raise InvalidParam("until", "must be after since")
 
@@ -241,7 +241,7 @@ def _integer(param: Param, text: str) -> int:
 
 def _bounds(param: Param) -> str:
     if param.minimum is not None and param.maximum is not None:
-        return f" of {param.minimum} to {param.maximum}"
+        return f" from {param.minimum} to {param.maximum}"
     return _other("of at least", param.minimum) or _other("of at most", param.maximum)
 
 

@@ -81,7 +81,7 @@ class ScriptedExchange:
         try:
             with trio.move_on_at(deadline_at):
                 return await _say(self._script(call))
-            raise httpx.ReadTimeout("the answer did not come in time")
+            raise httpx.ReadTimeout("the response did not arrive in time")
         finally:
             self.running -= 1
 

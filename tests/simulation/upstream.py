@@ -130,7 +130,7 @@ class Upstream:
                 await trio.sleep(said.after_s)
             if in_time.cancelled_caught:
                 result = "failure" if deadline_at - began_at >= FAIR_S else "nothing"
-                raise httpx.ReadTimeout("the answer did not come in time")
+                raise httpx.ReadTimeout("the response did not arrive in time")
             result = said.result
             if isinstance(said.what, Exception):
                 raise said.what

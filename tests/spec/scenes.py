@@ -109,7 +109,7 @@ SCENES = {
     ),
     "a missing parameter": param("/v1/github/profile", "handle", "is required"),
     "conflicting parameters": param(
-        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id is required"
+        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or user_id is required"
     ),
     "an undeclared parameter": invalid(
         f"{PROFILE}&handel=octocat",
@@ -184,7 +184,7 @@ SCENES = {
     "an answer that was too long to replay": Scene(
         "IDEMPOTENCY_REPLAY_UNAVAILABLE",
         asks.with_a_key_whose_answer_was_too_long,
-        "for a new, billed response use another key",
+        "use another key for a new, billed response",
     ),
     "a full window": Scene(
         "RATE_LIMITED",

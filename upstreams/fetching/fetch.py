@@ -249,7 +249,7 @@ def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
     except UNREADABLE as exc:
         raise unreadable(plan.site.platform.slug, exc) from exc
     if climbs(wanted):
-        raise UpstreamFailed(plan.site.platform.slug, "a value in the answer leads to another path")
+        raise UpstreamFailed(plan.site.platform.slug, "a value in the response leads to another path")
     return wanted
 
 

@@ -128,7 +128,7 @@ async def walk(
         if not may_go_on:
             return basket.answer(following, "the walk was stopped early", whole=False)
         if basket.body_bytes > BODY_BYTES_MAX:
-            return basket.answer(following, "the pages are too long for one answer")
+            return basket.answer(following, "the pages are too long for one response")
         if basket.pages >= pages_max:
             return _at_the_end(basket, following, begun, pages_max)
         args, keeps = replace(planned.args, cursor=following), planned.kept is not None

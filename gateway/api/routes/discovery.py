@@ -93,7 +93,7 @@ class Discovery:
 
     def _chosen(self, values: Mapping[str, Any]) -> ApiOperation:
         if ("id" in values) == ("url" in values):
-            raise InvalidParam("id", "or url must be sent, exactly one of them")
+            raise InvalidParam("id", "or url is required, exactly one of them")
         path = f"/v1/{_id(values['id'])}" if "id" in values else unquote(urlsplit(values["url"]).path)
         method = values.get("method")
         operation = self._reference.find(path, method)

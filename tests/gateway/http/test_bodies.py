@@ -157,7 +157,7 @@ async def test_body_with_too_many_containers_is_rejected() -> None:
     assert not isinstance(await outcome(most), Refused)
     refused = await outcome(more)
     assert isinstance(refused, Refused)
-    assert refused.message == "body may hold at most 100,000 arrays and objects."
+    assert refused.message == "body must not contain more than 100,000 arrays and objects."
     assert refused.details == about("body")
 
 

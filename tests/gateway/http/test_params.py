@@ -140,7 +140,7 @@ def test_error_names_the_problem(query: str, details: dict[str, object]) -> None
         ("name=ada&nam=ada", "nam", "Unknown parameter `nam`. Did you mean `name`?", "name", "invalid_param"),
         ("name=ada&sort=newer", "sort", "must be one of new, old", "new", "invalid_param"),
         ("name=ada&sort=zzzzz", "sort", "must be one of new, old", None, "invalid_param"),
-        ("name=ada&least=x", "least", "must be a whole number of 0 to 9, such as 5", None, "invalid_param"),
+        ("name=ada&least=x", "least", "must be a whole number from 0 to 9, such as 5", None, "invalid_param"),
         (f"name=ada&least={'9' * 5000}", "least", "must be at most 9 and at least 0", None, "invalid_param"),
         (f"name=ada&least=-{'9' * 5000}", "least", "must be at least 0 and at most 9", None, "invalid_param"),
         (f"name=ada&most={'9' * 19}", "most", "has more than 18 digits", None, "invalid_param"),

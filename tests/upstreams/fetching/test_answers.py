@@ -104,7 +104,7 @@ def test_binary_body_is_not_accepted_as_text(raw: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"id":7}'])
 def test_status_202_is_a_transient_failure(raw: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="main: the answer is not ready yet") as failed:
+    with pytest.raises(UpstreamFailed, match="main: the response is not ready yet") as failed:
         body_of(raw, status=202)
     assert failed.value.passing
 

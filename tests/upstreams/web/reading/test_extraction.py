@@ -52,7 +52,7 @@ def test_page_without_any_value_is_reported() -> None:
         ([], "object"),
         ({}, "object"),
         ({"a": 1}, "at a neither"),
-        ({"a": "p["}, "unusable CSS selector"),
+        ({"a": "p["}, "invalid CSS selector"),
         ({"a": ["p", "q"]}, "exactly one entry"),
         ({"a": {"selector": "p"}}, "at a neither"),
         ({"a": {"selector": "p", "fields": {}}}, "object"),

@@ -252,7 +252,7 @@ def test_organization_accepts_its_url() -> None:
         told = record("org-radar", {"org": org, "include": "rollup"}, {f"{API}/users/ada/repos": rows})
         assert (told["platform"], told["org"].lower()) == ("github", "ada"), org
     for org in ("https://gitlab.com/ada", "example.org/ada", "https://github.com/ada/acme/issues/1"):
-        with pytest.raises(InvalidArgument, match="not the address of an organization") as refusal:
+        with pytest.raises(InvalidArgument, match="not the URL of an organization") as refusal:
             record("org-radar", {"org": org}, {f"{API}/users/ada/repos": rows})
         assert refusal.value.param == "org"
 
