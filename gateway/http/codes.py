@@ -41,7 +41,7 @@ CODES = {
         ),
         Code("IDEMPOTENCY_REPLAY_UNAVAILABLE", 409, "none", "The stored response is unavailable: it was over 64 KB."),
         Code("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", 422, "none", "The key was used for another query or body."),
-        Code("COHORT_LIMIT_EXCEEDED", 400, "none", "The account already holds 100 cohorts."),
+        Code("COHORT_LIMIT_EXCEEDED", 400, "none", "The account already has 100 cohorts."),
         Code("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "none", "The cohort would have more than 10,000 members."),
         Code("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "none", "The platform has no list of an account's posts."),
         Code("COHORT_IDENTITY_CONFLICT", 409, "none", "The account is a member under another external id."),

@@ -29,7 +29,7 @@ MAX_CREDITS = Param(
     minimum=0,
     maximum=1_000_000,
 )
-DRY_RUN = Param("dry_run", "Only validate and price the call: free, without an upstream request.", "1", type="boolean")
+DRY_RUN = Param("dry_run", "Validate and price the call, free and without an upstream request.", "1", type="boolean")
 FIELDS = Param(
     "fields", "Comma-separated paths into `data`. Only these are returned.", "items.post.id", length_max=4_096
 )

@@ -47,7 +47,7 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
-    held = "Web sessions whose pages this node holds open."
+    held = "Web sessions whose pages this node keeps open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
     failed = "Failures of the node's background loops, each of which was restarted, by loop."
     yield _by("sluice_loop_failures", failed, "loop", node.supervision.failures())
@@ -97,7 +97,7 @@ def _cache(calls: BilledCalls) -> Iterator[Metric]:
         "sluice_calls_leading", "Billed calls in progress that identical calls may join.", len(calls.flights)
     )
     yield GaugeMetricFamily("sluice_cache_bytes", "Bytes of the cached responses.", now.bytes)
-    yield GaugeMetricFamily("sluice_cache_entries", "Cached answers.", now.entries)
+    yield GaugeMetricFamily("sluice_cache_entries", "Cached responses.", now.entries)
     lookups = CounterMetricFamily("sluice_cache_lookups", "Cache lookups.", labels=["result"])
     lookups.add_metric(["hit"], now.hits_total)
     lookups.add_metric(["miss"], now.misses_total)

@@ -100,10 +100,14 @@ class Discovery:
         if operation is None:
             near, other = self._reference.nearest(path), self._reference.find(path, None)
             shown = near.removeprefix("/v1/") if near and "id" in values else near
-            what = f"endpoint {path[:200]}" if other is None else f"{method} {path[:200]}, but a {other.method}"
+            problem = (
+                f"Unknown endpoint {path[:200]}"
+                if other is None
+                else f"{path[:200]} supports {other.method}, not {method}"
+            )
             raise Refused(
                 "ENDPOINT_NOT_FOUND",
-                f"There is no {what}; /v1/utility/endpoints lists all endpoints.",
+                f"{problem}; /v1/utility/endpoints lists all.",
                 details={"did_you_mean": shown} if shown else None,
             )
         return operation

@@ -59,7 +59,7 @@ def discover() -> None:
 @discover.command("run")
 @click.argument("keywords", nargs=-1, required=True)
 @click.option("--max-credits", type=WholeNumber(1, 10_000), required=True, help="Maximum cost in credits.")
-@click.option("--platform", "platforms", multiple=True, help="Slug of a platform (default all that can be searched).")
+@click.option("--platform", "platforms", multiple=True, help="Slug of a platform (default all searchable platforms).")
 @click.option("--view", type=click.Choice(["posts", "accounts", "items"]), default="posts", show_default=True)
 @click.option("--date-from", help="Date or ISO 8601 time; no older results.")
 @click.option("--date-to", help="Date or ISO 8601 time; no newer results.")

@@ -75,7 +75,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 GATHERED,
                 partial(read_comments, addresses),
                 (URL_OF_POST, _MAX, _REPLIES, _SORT, _LIMIT),
-                price=PriceRange(2, 200, "1 per page call, at least 2.", span, is_most_usual=False),
+                price=PriceRange(2, 200, "1 per page read, at least 2.", span, is_most_usual=False),
                 kind="comments",
                 description=COMMENTS,
             ),

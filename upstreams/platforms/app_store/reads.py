@@ -61,7 +61,7 @@ SORT_BY = Param(
 )
 COLLECTION = Param(
     "app_collection",
-    "Which chart.",
+    "The chart to read.",
     "toppaidapplications",
     default="topfreeapplications",
     choices=("topfreeapplications", "toppaidapplications", "topgrossingapplications"),

@@ -205,7 +205,7 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
             Param("sort", "Order that selects these repositories.", "pushed", default="stars", choices=org.SORTS),
             several("include", "Comma-separated parts (default: all).", org.PARTS),
         ),
-        price=PriceRange(1, 51, "One, plus five per dossier returned.", org.span_of),
+        price=PriceRange(1, 51, "1, plus 5 per dossier returned.", org.span_of),
         kind="analytics",
     )
 

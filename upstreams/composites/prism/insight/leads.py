@@ -139,10 +139,10 @@ def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], so
     phrase = max((one for one, has in finders.items() if has(text)), key=PHRASES.__getitem__)
     points = {
         f"phrase: {phrase.format('X')}": PHRASES[phrase],
-        "asks": 15 if "?" in text else 0,
-        "looks for something": 20 if _LOOKING.search(text) else 0,
-        "is discontent": 10 if _DISCONTENT.search(text) else 0,
-        "of this week": 10 if (today - mention.day).days < 7 else 0,
+        "asks a question": 15 if "?" in text else 0,
+        "is looking for something": 20 if _LOOKING.search(text) else 0,
+        "expresses discontent": 10 if _DISCONTENT.search(text) else 0,
+        "posted in the last 7 days": 10 if (today - mention.day).days < 7 else 0,
         "category": 10 if sought.category is not None and finder(sought.category)(text) else 0,
         "offer": 10 if sought.offer and len(sought.offer & words_of(text)) >= min(2, len(sought.offer)) else 0,
     }
