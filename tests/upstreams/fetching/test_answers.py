@@ -200,5 +200,5 @@ def test_hidden_error_is_a_member_and_not_a_text() -> None:
 def test_platform_decides_the_meaning_of_no_data(raw: bytes) -> None:
     with pytest.raises(UpstreamThrottled):
         judged(raw, lambda answer: UpstreamThrottled(answer.source) if answer.body is None else None)
-    with pytest.raises(NotFound, match="without data"):
+    with pytest.raises(NotFound, match="returned no data"):
         judged(raw, by_status)
