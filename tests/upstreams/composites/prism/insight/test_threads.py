@@ -200,7 +200,7 @@ def test_leads_are_scored_by_the_table() -> None:
         "phrase: alternative to X",
         "asks a question",
         "expresses discontent",
-        "last 7 days",
+        "posted in the last 7 days",
     ]
     assert told["counts_by_phrase"]["alternative to Acme"] == told["counts_by_phrase"]["Acme vs"] == 1
     assert "author" not in told["leads"][0]
