@@ -36,7 +36,7 @@ class RetryBudget:
         self._calls[self._slice % _SLICES] += 1
 
     def take_nowait(self, now: float) -> bool:
-        """Take one retry from the budget. Return False if none is left."""
+        """Take one retry from the budget. Return False if the budget is used up."""
         self._move_to(now)
         if sum(self._retries) >= self._reserve + sum(self._calls) * self._percent // 100:
             self.refused_total += 1

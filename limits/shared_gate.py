@@ -230,7 +230,8 @@ class SharedGate:
         """Renew all leases of this node for their full length, and restore those that the server has lost."""
         held = [(leases, tuple(ids)) for leases, ids in self._held.items()]
         await self._state.run_all(self._scripts.renew, [((leases,), (self._lease_us, *ids)) for leases, ids in held])
-        for leases, ids in held:  # release again what was released while the script was sent again
+        # The script may have restored leases that were released while it ran, so these are released again.
+        for leases, ids in held:
             for lease_id in set(ids) - self._held.get(leases, set()):
                 self._send_release(leases, lease_id)
 

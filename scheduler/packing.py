@@ -48,7 +48,7 @@ class Unpacker:
     def take(self, *bodies: bytes | None) -> list[bytes | None] | None:
         """Return the decompressed bodies of the next row, or None if the page has no room for them.
 
-        Decompression stops as soon as the row is too long, so a rejected row costs no more than the room that was left.
+        Decompression stops once the row exceeds the remaining room, so a rejected row is never decompressed in full.
         """
         left, found = self._left, list[bytes | None]()
         for body in bodies:

@@ -20,7 +20,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE)
         folder.chmod(FOLDER_MODE)
     if not folder.is_dir():
-        folder.mkdir()  # fails and raises the reason
+        folder.mkdir()  # raises the reason why the folder cannot be created
 
 
 def open_private(file: Path) -> int:

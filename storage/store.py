@@ -52,7 +52,7 @@ class Tx(Protocol):
         """Return all rows of a query over `values`. Return no rows if `values` is empty.
 
         They replace `{in}`, which occurs once in the SQL: after a column as `IN {in}`, or as a table `{in} AS asked`
-        with the column `value`. With `FROM {in} AS asked, ...` and one `asked.value`, a list of one costs no more than
+        with the column `value`. With `FROM {in} AS asked, ...` and one `asked.value`, a list of one is as cheap as
         a single value. Bytes are allowed only after a column.
         """
         ...

@@ -133,7 +133,7 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
 
 
 def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Group neighbors with the same handler, which keeps the order of arrival. Each `write` is a group of its own."""
+    """Group neighbors with the same handler, which keeps the order of arrival. Each `write` is a separate group."""
     group: list[Job] = []
     groups, handler = [group], None
     for job in jobs:

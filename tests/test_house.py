@@ -26,7 +26,7 @@ OLD_NAMES = frozenset(
         outcome places presence rung sent shown tell telling told told_waits wakeups""",
     )
 )
-"""Names of modules for which the field has a better word: see the table of words in docs/contributing.md."""
+"""Module names that have a better word in the field: see the table of words in docs/contributing.md."""
 OLD_VERBS = frozenset(
     re.findall(
         r"\w+",
@@ -129,7 +129,7 @@ def test_no_module_has_a_name_with_a_better_word() -> None:
 
 
 def test_no_function_or_attribute_has_a_name_with_a_better_word() -> None:
-    """Goal: one word for one thing. Platforms keep the words of their upstreams, and records those of the responses."""
+    """Goal: one word for one thing. Platforms use the words of their upstreams, records the words of responses."""
     wrong = [
         f"{module.path}:{getattr(node, 'lineno', 0)}: {name}"
         for module in modules().values()

@@ -63,8 +63,7 @@ class Point:
 
     scenario: str
     label: str
-    """The key by which `compare` matches points: a share of the server's capacity (`50 %`), or the rate that was given.
-    """
+    """The key that `compare` uses to match points: a share of the server's capacity (`50 %`), or the given rate."""
     setting: str = ""
     """The value of the setting that a sweep varies, such as `limits.concurrent_requests=10`."""
     steps: list[Step] = field(default_factory=list)

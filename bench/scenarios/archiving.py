@@ -38,7 +38,7 @@ DETAIL_DAYS = 30
 CONNECTIONS = 100
 KEYS_A_TURN = 1_000_000
 P99_TIMES_MAX = 1.5
-"""The maximum factor by which the slowest hundredth may take longer with the archive."""
+"""The maximum ratio of the slowest hundredth's time with the archive to its time without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class TurnFigures:
 
 @dataclass(frozen=True, slots=True)
 class ArchivingFigures:
-    """The turns with and without the archive, and the factor by which the slowest hundredth took longer with it."""
+    """The turns with and without the archive, and the ratio of the slowest hundredth's times, with to without."""
 
     without: list[TurnFigures]
     archiving: list[TurnFigures]

@@ -112,7 +112,7 @@ async def load_of(store: Store, accounts: int) -> Load:
 
 
 async def load_on(store: Store, account_ids: Sequence[str]) -> Load:
-    """Return a load on existing accounts, each of which gets a key."""
+    """Return a load on existing accounts, with a new key for each account."""
     keys = Keys(store, Cipher(b"k" * 32), now=time.time, make_id=id_maker(time.time, Random(2)))
     owners = [(account_id, (await keys.create(account_id)).id) for account_id in account_ids]
     return Load(Charges(store, Balances(store), now=time.time, node="bench"), owners)

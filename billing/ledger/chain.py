@@ -19,7 +19,7 @@ def weight(place: int, balance: int) -> int:
 
     The factor changes with each place, so a single wrong balance is detected wherever it occurs. It rarely changes by
     the same amount, so the same fault at two places hardly ever cancels out. The link of place 0 weighs 0, because no
-    credits have come in yet.
+    credits have been added at that point.
     """
     near = place & 2047
     return (near * (near + 1) & 4095 | 1) * (balance % _PRIME)

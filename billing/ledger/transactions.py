@@ -113,7 +113,7 @@ class Ledger:
     ) -> Statement:
         """Return up to `limit` lines, newest first, older than the line `before`, optionally of one request only.
 
-        A settlement has no line of its own, because the deduction already shows it. Lines that have left the journal
+        A settlement has no separate line, because the deduction already shows it. Lines that have left the journal
         are read from the archive. If the archive cannot be read, its days are returned as sums, after all lines.
         """
         if request_id is not None and "\0" in request_id:  # no request has such an id, and not every store accepts it

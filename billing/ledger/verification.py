@@ -3,7 +3,7 @@
 The journal is read in pieces in the order of its ids. The database returns sums by account and key for each piece, and
 the totals are compared with accounts, open charges and usage. Only a few numbers per account are kept in memory.
 
-Each piece may be read in a transaction of its own, which sees a later state than the previous one. Journal rows never
+Each piece may be read in a separate transaction, which sees a later state than the previous one. Journal rows never
 change, so the state at the beginning can be derived from later states by subtracting newer rows:
 
 1. A row that exists now but did not exist at the beginning belongs to a charge that was open then or was taken later.

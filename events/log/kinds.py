@@ -271,7 +271,7 @@ def named_in(text: str) -> tuple[str, ...]:
 
 
 def expand(names: Iterable[str]) -> frozenset[str]:
-    """Return the types that the names select. An unknown name, for example from a newer version, stays as it is."""
+    """Return the types that the names select. Unknown names, for example of a newer version, are kept."""
     return frozenset(type_ for name in names for type_ in FAMILIES.get(name, (name,)))
 
 

@@ -1,4 +1,4 @@
-"""Proofs by which a node and its client show each other that they have the admin token, without sending it.
+"""Proofs that a node and its client exchange to show that they have the admin token, without sending it.
 
 The client sends a nonce to `POST /admin/challenge`. The node responds with its own nonce and `node_proof`. If the proof
 is valid, the client sends the operation on the same connection, with `request_proof` for exactly this request. Both

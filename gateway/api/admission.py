@@ -89,7 +89,7 @@ class Admission:
     async def key_of(self, request: Request, generation: bytes | None = None) -> Key:
         """Return the key from memory or from the store.
 
-        With a `generation`, return the key as it is after the change that began that generation. Raises the same
+        With a `generation`, the key includes the change that began that generation. Raises the same
         exceptions as `key_of_nowait`.
         """
         return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"), generation)

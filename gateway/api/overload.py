@@ -31,7 +31,7 @@ from upstreams.fetching.site import Site
 
 RETRY_AFTER_S: Final = 1
 LAG_S: Final = 0.009
-"""Seconds by which the event loop may be late.
+"""The maximum delay of the event loop, in seconds.
 
 A request takes several passes of the loop, so it waits several times as long.
 """
@@ -141,8 +141,8 @@ class Overload:
     async def watch(self, stop: trio.Event) -> None:
         """Measure the load until `stop` is set.
 
-        The lag is the time by which this task wakes late, or its wait for the next pass of the loop. Every request that
-        has already arrived is late by the same time. The intervals are random, because regular ones could always fall
+        The lag is how late this task wakes, or how long it waits for the next pass of the loop. Every request that has
+        already arrived has the same delay. The intervals are random, because regular ones could always fall
         between two stalls.
         """
         clock, shedder = self._clock, self._shedder

@@ -58,8 +58,8 @@ class Reservations:
     ) -> tuple[int, int | None]:
         """Settle the used credits and refund the rest, shielded from cancellation. Return the cost and new balance.
 
-        If the store does not confirm in time, the charge stays open until recovery. A charge whose row is missing in
-        the store cost nothing.
+        If the store does not confirm in time, the charge stays open until recovery. A charge that has no row in the
+        store cost nothing.
         """
         with trio.move_on_after(SETTLE_S, shield=True):
             try:

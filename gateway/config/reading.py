@@ -85,7 +85,7 @@ class TableReader:
             return current
 
     def _read_tables(self, kind: type[msgspec.Struct], tables: object, path: str) -> tuple[msgspec.Struct, ...]:
-        """Read an array of tables, each of which must contain its required keys."""
+        """Read an array of tables. Each table must contain the required keys."""
         if not isinstance(tables, list):
             self.problems.append(Problem(path, f"must be tables that each start with [[{path}]], not {_kind(tables)}"))
             return ()

@@ -61,7 +61,7 @@ def fragment(view: PageView, query: FeedQuery, tokens: FeedTokens, base_url: str
 
 
 def event_texts(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
-    """Return each event's cursor, and the event as it is sent, with that cursor in it."""
+    """Return each event's cursor, and the serialized event, which includes that cursor."""
     cursors = [tokens.seal(Position(item.pos, item.at)) for item in page.items]
     return [
         (cursor, b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode()))

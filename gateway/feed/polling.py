@@ -28,7 +28,7 @@ from limits.gate import Gate
 
 HELD = "polls"
 EARLY = 0.04
-"""The fraction of its wait by which a poll may end early, so that polls that began together end at different times."""
+"""A poll may end early by up to this fraction of its wait, so that polls that began together end at different times."""
 FULL_INTERVAL_S = 2
 STOP_INTERVAL_S = 5
 BEAT_S = 15.0

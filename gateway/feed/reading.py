@@ -58,7 +58,7 @@ class ByCursor:
             self.origin = self.after = exc.head.start
         except CursorAhead as exc:
             raise refusals.unusable(refusals.AHEAD, exc.head, self.tokens, self.query.source) from exc
-        # events were removed during the read; read again, because no page was sent that could be followed by a gap
+        # Events were removed during the read. Reading again leaves no gap, because no page was sent yet.
         if page is None:
             return await self.read()
         return self.view(page)

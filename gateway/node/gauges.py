@@ -49,7 +49,7 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
     yield from _monitors(node.monitors)
     held = "Web sessions whose pages this node keeps open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
-    failed = "Failures of the node's background loops, each of which was restarted, by loop."
+    failed = "Failures of the node's background loops, by loop. A failed loop is restarted."
     yield _labeled_counter("sluice_loop_failures", failed, "loop", node.supervision.failures())
     yield from _log(node.runtime.log.statistics())
     yield from _unsent(node.unsent)

@@ -15,7 +15,7 @@ _PAID: Final = ("paid", "no_payment_required")
 _STANDINGS: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
 """The outcomes of closed disputes.
 
-Disputes with any other status are open, except inquiries, for which Stripe holds back no money.
+Disputes with any other status are open. Inquiries are not, because Stripe withholds no money for them.
 """
 _INQUIRY: Final = "warning_"
 

@@ -288,7 +288,7 @@ def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> Job
 
 
 def cancel_jobs_of(tx: Tx, account_id: str, *, charges: Charges, now: Callable[[], float]) -> int:
-    """Cancel a job of a deleted account that has not ended. Return 0 once none is left."""
+    """Cancel one unfinished job of a deleted account. Return 0 if the account has no unfinished jobs left."""
     tx.all_in(READ_ACCOUNTS, [account_id])
     job_id = job_rows.live_job(tx, account_id)
     if job_id is None:

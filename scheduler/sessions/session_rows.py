@@ -184,7 +184,7 @@ def settle(tx: Tx, charges: Charges, session_id: str, *, ended_at: float, becaus
 
 
 def close_sessions_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> int:
-    """Close a session of a deleted account. Return 0 once none is left."""
+    """Close one session of a deleted account. Return 0 if the account has no open sessions left."""
     row = tx.one(LIVE_OF_ACCOUNT, (account_id,))
     if row is None:
         return 0

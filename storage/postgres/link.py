@@ -133,7 +133,7 @@ class PostgresLink:
                 self._wait(select.POLLIN, deadline)
                 wire.consume_input()
             result = wire.get_result()
-            if result is None:  # between two statements
+            if result is None:  # libpq returns None between the results of two statements
                 if wire.status == pq.ConnStatus.BAD:
                     raise psycopg.OperationalError(wire.get_error_message())
                 continue

@@ -99,7 +99,7 @@ def _element(value: str | bytes | float) -> bytes:
 
 
 def _number(text: bytes) -> int | float:
-    """Return the number. PostgreSQL's sum of integers has a type of its own, which is returned as an integer."""
+    """Return the number. PostgreSQL's sum of integers is a `numeric`, which is returned as an integer."""
     return int(text) if text.lstrip(b"-").isdigit() else float(text)
 
 

@@ -184,7 +184,7 @@ class RedisLink:
             with trio.move_on_after(patience_s) as self._patience:
                 while True:
                     self._take(await connection.receive())
-            # The reply may already have arrived while this process was slow, so look once more.
+            # The reply may already have arrived while this process was slow, so read once more.
             with trio.move_on_after(GRACE_S) as grace:
                 while self._in_flight:
                     self._take(await connection.receive())
@@ -221,7 +221,7 @@ class RedisLink:
 
     def _return(self, call: RedisCall, answer: Answer) -> None:
         if call.is_done:
-            return  # it failed earlier, when the link stalled
+            return  # the call already failed when the link stalled
         if not isinstance(answer, RedisError):
             call.answer(answer)
         elif isinstance(answer, NoScriptError) and call.script is not None:

@@ -2,7 +2,7 @@
 
 It uses only the parser and the errors of coredis. Measured for a small script (us of CPU per call, alone / in a
 pipeline of 64): coredis' client 241 / 20, coredis' connection 154 / 9, this module 50 / 5. The connection of coredis
-also turns a cancellation during the handshake into an error of its own, which breaks reconnecting under a deadline.
+also turns a cancellation during the handshake into one of coredis' errors, which breaks reconnecting under a deadline.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class SqliteStore:
         self._writer.submit_nowait(Job(handler, request, on_failure))  # type: ignore[arg-type]  # as above
 
     async def ping(self) -> None:
-        """Prove that the store can be written, by writing."""
+        """Verify that the store is writable, by writing to it."""
         await self._writer.submit(Job(fn=_touch, abandonable=True))
 
     def announce(self, note: Mapping[str, str]) -> None:
@@ -171,7 +171,8 @@ async def open_sqlite(
             writer.refuse(fault)
 
         async with open_writer(partial(run_batch, engine)) as writer:
-            stack.enter_context(_running(watch))  # it runs until everything is committed, and then checks once more
+            # the watch runs until everything is committed, and then checks the file once more
+            stack.enter_context(_running(watch))
             yield SqliteStore(writer, connections.readers, ownership, watch)
 
 

@@ -177,7 +177,7 @@ class FileWatch:
         try:
             header = self._header()
         except OSError:
-            return True  # a disk that cannot be read does not mean another file
+            return True  # a read error does not prove that the file was replaced
         id_, count = _number(header, ID_AT), _number(header, COUNT_AT)
         if len(header) < HEADER_BYTES or id_ not in self._ids:
             return False

@@ -90,7 +90,7 @@ async def test_lists_of_any_length_are_written_found_and_changed(store_url: str,
 
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 69, 130])
 async def test_rows_are_counted_and_lists_of_bytes_have_any_length(store_url: str, count: int) -> None:
-    """Copy the rows with `{rows}`, some of which are missing. The bytes come before the list in the query."""
+    """Copy the rows with `{rows}`. Some of these rows do not exist. The bytes come before the list in the query."""
     insert = """
     INSERT INTO kinds (id, whole, blob)
     WITH asked (blob, word) AS (VALUES {rows})

@@ -22,7 +22,7 @@ ACCOUNT, KEY = "acc_1", "key_1"
 
 
 class Desk:
-    """Events as a node sets them up. Tests move the clock `time`. `told` contains the events that waiters receive."""
+    """Events as a node sets them up. Tests move the clock `time`. `told` collects the events that waiters receive."""
 
     def __init__(self, store: Any, node: str = "") -> None:
         self.time = EPOCH

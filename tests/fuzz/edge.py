@@ -23,7 +23,7 @@ from tests.fuzz.reference import Asked, Told, read_answer, read_requests
 BIG = b"big" * 200_000
 BOUNDS = Bounds(request_line_bytes=2_000, header_bytes=4_000, header_count=20)
 HANG_S = BOUNDS.idle_s + BOUNDS.header_s + BOUNDS.body_s + 2 * BOUNDS.write_s + 10
-"""The maximum time for which a connection may stay open after its client's last byte."""
+"""The maximum time that a connection may stay open after its client's last byte."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tests.gateway.server.socket_apps import say
 
 BOUNDS = Bounds(message_bytes=PIECE_BYTES)
 HANG_S = 3 * BOUNDS.ping_s + BOUNDS.write_s + BOUNDS.linger_s + 10
-"""The maximum time for which a WebSocket may stay open after its client's last byte."""
+"""The maximum time that a WebSocket may stay open after its client's last byte."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Echo:
 
 
 def check_socket(attack: Attack) -> Echo:
-    """Run the attack, and compare the server's messages with those of a second reader. Return the app."""
+    """Run the attack, and compare the server's messages with the output of a second reader. Return the app."""
     app = Echo()
     with no_errors_logged():
         got = trio.run(_run, attack, app, clock=MockClock(autojump_threshold=0))

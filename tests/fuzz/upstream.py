@@ -104,7 +104,7 @@ async def _answer(upstream: trio.SocketStream, turn: Turn) -> None:
 
 
 def _check(turn: Turn, outcome: Outcome) -> None:
-    """Check that an answer equals that of the stricter h11. An answer that h11 refuses must end the connection.
+    """Check that an answer equals the result of the stricter h11. An answer that h11 refuses must end the connection.
 
     The connection may carry another call only if no bytes followed the answer.
     """

@@ -1,1 +1,1 @@
-"""What the gate does with tests that fail: a second try for most of them, none for the critical ones."""
+"""How the gate handles failed tests: most of them get a second try, critical ones do not."""

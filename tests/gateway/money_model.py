@@ -17,7 +17,7 @@ RUNS_S = 300.0
 KEPT_S = 86_400.0
 TEXT_BYTES_MAX = 65_536
 LATE_S = 300.0
-"""The maximum number of seconds by which a claim may be newer than the stored time of its text."""
+"""A claim may be up to this many seconds newer than the stored time of its text."""
 
 Step = Begin | ClaimEnd | ChargeRequest | CloseRequest
 Taken = tuple[int, int]
@@ -152,7 +152,7 @@ class Money:
         self.replies = {name: at for name, at in self.replies.items() if at >= now - KEPT_S - LATE_S}
 
     def _keep(self, account: str, kept: StoredReply, now: float) -> StoredReply:
-        """Return an outcome as it is stored: its text once per account, or none if the text is too long."""
+        """Return the stored form of an outcome. A text is stored once per account, and not if it is too long."""
         if kept.text is None or len(kept.text) > TEXT_BYTES_MAX:
             return replace(kept, text=None)
         name = (account, kept.text)

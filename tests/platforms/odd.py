@@ -211,6 +211,6 @@ CARRIED = (
 
 
 def carried(body: bytes, how: Carried, status: int, headers: Mapping[str, str]) -> Told:
-    """Return the answer as it is sent."""
+    """Return the answer in the form in which the upstream sends it."""
     merged = {name: value for name, value in {**headers, **how.headers}.items() if value}
     return Told(how.status or status, how.body(body), merged)

@@ -1,4 +1,4 @@
-"""An operator's credential is sent only to the fixed hosts of its own platform, for any call and redirect."""
+"""An operator's credential is sent only to the fixed hosts of the credential's platform, for any call and redirect."""
 
 from __future__ import annotations
 

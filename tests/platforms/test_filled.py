@@ -58,7 +58,7 @@ def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: st
 
 
 def leaves(make: Make, at: str = "") -> Iterator[str]:
-    """Yield the paths of a record's fields, including those of nested records."""
+    """Yield the paths of a record's fields, including the fields of nested records."""
     for one in fields_of(make):
         if one.name not in OPEN:
             yield from _leaves(one, f"{at}{one.name}")

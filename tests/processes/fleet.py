@@ -55,7 +55,7 @@ class Fleet:
         process.kill()
 
     def wait(self, process: Process) -> int:
-        """Wait until a node has ended by itself. Return its exit code, or minus the signal's number."""
+        """Wait until a node has ended on its own. Return its exit code, or minus the signal's number."""
         exit_code = process.wait()
         self._running.remove(process)
         process.close()

@@ -66,7 +66,7 @@ class WatchedAdmission(Admission):
     def enter_nowait(self, caller: Caller) -> bool:
         gate, own, key_id, now = self.watch, gate_of(self), caller.key.id, trio.current_time()
         before = own.window.look(key_id, now), own.leases.count(key_id)
-        gate.compare(self)  # so that the number of leases equals that of running requests
+        gate.compare(self)  # checks that the number of leases equals the number of running requests
         recent, running = gate.recent(key_id, now), before[1]
         is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
         try:

@@ -36,7 +36,7 @@ class BreakerModel:
     """The times and accounts of failures. The account is empty if no connection could be made."""
     opened_at: float | None = None
     only: str = ""
-    """The only account for which the circuit is open, if it is not open for all."""
+    """The account that the circuit is open for, if it is open for only one."""
     open_s: float = 0.0
     probes: int = 0
 

@@ -23,7 +23,7 @@ SEEDS = 200
 PART = 20
 ROOT = Path(__file__).parents[2]
 CAUGHT_WITHIN = 10
-"""The number of seeds, most of which reveal each of the faults."""
+"""The number of seeds to try for each fault. Most of them reveal it."""
 
 
 @cache

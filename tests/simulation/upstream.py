@@ -76,7 +76,7 @@ class Upstream:
         self._trace = trace
         self._flying: set[tuple[str, str, bool]] = set()
         self.told_at: list[float] = []
-        """Return the time at which the body `told N` arrived."""
+        """The times at which the bodies `told N` arrived, by N."""
         self.models: dict[str, BreakerModel] = {}
         self._held_until: dict[str, float] = {}
 

@@ -28,7 +28,7 @@ FIELDS = {
 RULE = {"metric": FOLLOWERS, "op": "gt", "value": 1000}
 GONE = object()
 
-# For each case: fields that replace those of a valid monitor, the field in the error, and the suggestion.
+# For each case: fields that replace the fields of a valid monitor, the field in the error, and the suggestion.
 Wrong = tuple[Mapping[str, Any], str, str | None]
 WRONG: Mapping[str, Wrong] = {
     "no recipe": ({"recipe": GONE}, "recipe", None),

@@ -1,4 +1,4 @@
-"""Section 4.4, `GET /v1/events`: every parameter and rule except those of named consumers."""
+"""Section 4.4, `GET /v1/events`: every parameter and rule, except for named consumers."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ async def test_series_are_truncated_beyond_a_hundred_thousand_points(tmp_path: P
 
 
 async def test_export_is_streamed_and_holds_the_lease(tmp_path: Path) -> None:
-    """Goal: an export needs little memory and obeys the key's limits. Method: a reader that stops after a piece."""
+    """Goal: an export needs little memory and respects the key's limits. Method: a reader that stops after a piece."""
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
         id_ = await made(node, POSTS)
         rows = {f"p{row}": {LIKES: row, COMMENTS: row} for row in range(200)}

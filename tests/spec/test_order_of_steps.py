@@ -76,7 +76,7 @@ async def changes(node: OpenNode, **by: int) -> AsyncIterator[None]:
 
 
 async def wrong(node: OpenNode, method: str, target: str, *headers: str) -> Answered:
-    """Return the response to a request with a body over 1 MB, of which only the length is sent."""
+    """Return the response to a request that announces a body of more than 1 MB but does not send it."""
     lines = (f"{method} {target} HTTP/1.1", *headers, "content-length: 1000001", "idempotency-key: a b")
     return await raw_request(node.url, lines)
 

@@ -23,7 +23,7 @@ from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 
 BODY_BYTES_MAX = 256 * 1024
-POLL_S = 0.5  # for messages that were lost
+POLL_S = 0.5  # finds new replies if their message was lost
 LOCK_S = 2.0
 RENEW_S = 0.5
 LANDED = b"sluice:landed"

@@ -320,7 +320,7 @@ class Source:
         except UpstreamError as refusal:
             self._refused(refusal, call, permit, turn)
             raise
-        except BaseException:  # cancelled, or a bug, neither of which says anything about the source
+        except BaseException:  # a cancellation or a bug, so this call says nothing about the health of the source
             permit.abandon()
             raise
         finally:

@@ -130,7 +130,7 @@ def _parts(url: str) -> tuple[str, str, str]:
 
 
 def _host(text: str) -> tuple[str, bool]:
-    """Return a host as it is resolved and sent to the server, and whether it is an address."""
+    """Return a host in the form that is resolved and sent to the server, and whether it is an address."""
     if "%" in text:
         raise TargetRefused("host", "the URL's host must not contain a percent sign or a zone")
     if text.startswith("["):

@@ -111,7 +111,7 @@ class Endpoint:
     price: PriceRange | None = None
     """The price, if it differs from the tier's price."""
     one_of: tuple[tuple[str, ...], ...] = ()
-    """Groups of parameters of which exactly one must be sent."""
+    """Groups of parameters. A request must have exactly one parameter of each group."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     """Known parameters that no node can support. Each has a reason, which completes a sentence that starts with its
     name."""

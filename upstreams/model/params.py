@@ -42,7 +42,7 @@ class Param:
     fold: bool = False
     """Whether the platform ignores case, so that values are converted to lower case."""
     blanks: str = ""
-    """The text by which the platform replaces each run of spaces."""
+    """The text that the platform uses in place of each run of spaces."""
     pattern: str = ""
     """A regular expression that must match the whole canonical value."""
     forms: tuple[str, ...] = ()

@@ -37,14 +37,14 @@ class Located:
     def __init__(self, host: Param, *params: Param) -> None:
         self.params = params
         self.groups = (tuple(one.name for one in params),)
-        """The parameters of which exactly one must be sent."""
+        """The parameters. A request must have exactly one of them."""
         self.name = next(one for one in params if one.type != "url")
         """The parameter that a call receives, regardless of the parameter that was sent."""
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values unchanged, because the URL has a parameter of its own."""
+        """Return the values unchanged, because the URL is a separate parameter."""
         return values
 
     def placed(self, args: Args) -> Args:

@@ -241,7 +241,7 @@ class Fetched:
     """The number of pages with results, which are billed. For endpoints with their own price, the number of credits. 0
     if nothing was found."""
     whole: bool = True
-    """Whether a walk read everything it was asked for; False if it ended early."""
+    """Whether a walk read everything that was requested. False if it ended early."""
     shortfall: str = ""
     """Explains how many of the requested items a walk has, and why, if it ended before reaching their number or the end
     of the list."""

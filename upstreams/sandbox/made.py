@@ -10,7 +10,7 @@ of the host, `{name*}` is the rest of a path), and `body`, a template (see `fill
 - `each`: a value of the request that contains several ids. The list has one row for each id, which is `${each}` in the
   row. Ids that contain `missing` or are 404 are omitted. `parts` is a pattern for these ids, and its groups are also
   values: `at://{did}/{kind}/{key}`.
-- `text`: the lines of a body that is not JSON. `$rows` among them is replaced by the rows, each of which has the lines
+- `text`: the lines of a body that is not JSON. `$rows` among them is replaced by the rows; the lines of one row are in
   `row`. Values of the paging object are available by the names of their members, such as `$next` for
   `ByToken("before", "next")`. The content type is `type`.
 - `headers`: the headers of the answer, also a template.

@@ -1,7 +1,7 @@
 """Parses the usual form of a response head, which nearly all upstreams send, and no other form.
 
-Upstreams send 20 to 40 header lines, most of which are the same in every answer, so the parsed form of each line is
-cached. Unusual heads are parsed by `careful_head`. A test verifies that the two never parse a head differently.
+Upstreams send 20 to 40 header lines. Most are the same in every answer, so the parsed form of each line is cached.
+Unusual heads are parsed by `careful_head`. A test verifies that the two never parse a head differently.
 """
 
 import re

@@ -19,6 +19,6 @@ class Origin(NamedTuple):
 
     @property
     def authority(self) -> str:
-        """The host as it is sent in the Host header: in brackets for IPv6, with the port if it is not the default."""
+        """The value of the Host header: the host, in brackets for IPv6, and the port if it is not the default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"

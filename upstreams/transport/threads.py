@@ -13,8 +13,8 @@ T = TypeVar("T")
 async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter) -> T:
     """Return the result of `work`, or raise its exception, after waiting for the limiter.
 
-    Trio's own function leaves a failure in a variable of a frame of its own traceback. This reference cycle, with all
-    bodies and values in its frames, would live until the garbage collector examines all objects.
+    Trio's own function leaves a failure in a local variable of a frame in that failure's traceback. This reference
+    cycle, with all bodies and values in its frames, would live until the garbage collector examines all objects.
     """
     results: list[T] = []
     failures: list[Exception] = []

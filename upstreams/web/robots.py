@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from protego import Protego
 
 AGENT: Final = "sluice"
-"""The name by which robots.txt files refer to us."""
+"""Our user agent's name in robots.txt files."""
 REMEMBERED_S: Final = 3_600.0
 REMEMBERED_BYTES_MAX: Final = 40_000_000
 """The maximum memory of all cached files."""
@@ -34,7 +34,7 @@ _LETTER_BYTES: Final = 20
 _WILDCARD_BYTES: Final = 1_300
 """The memory per character of a file, and per character of a wildcard rule, which becomes a regular expression.
 
-Measured with the shortest lines, of which 512 KB take 10 MB or 43 MB.
+Measured with the shortest lines: a file of 512 KB takes 10 MB without wildcards and 43 MB with them.
 """
 WILDCARDS_MAX: Final = 2_000
 """A file with more wildcards is checked in a worker process. Checking this many takes a few milliseconds."""

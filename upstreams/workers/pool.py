@@ -45,7 +45,7 @@ REMEMBERED_CPU_S: Final = 4.0
 _CPU_CLOCK: Final = 2
 """Combined with a process id, this is the id of its CPU clock, as in glibc's `clock_getcpuclockid` on Linux."""
 _BY_PAGE: Final = frozenset((signal.SIGPROF, signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS))
-"""Signals by which a page ends its process: the CPU limit, or a library that aborts or crashes."""
+"""The signals that end a process because of a page: the CPU limit, or a library that aborts or crashes."""
 _Buffer = TypeVar("_Buffer", bytearray, mmap)
 _COMMAND: Final = (sys.executable, "-c", "from upstreams.workers.process import main; main()")
 

@@ -87,7 +87,7 @@ class Description:
         )
 
     def table(self, data: Iterable[Route], account: Iterable[Route]) -> Routes:
-        """Return the routing table of a node, with its own routes, all of which it describes."""
+        """Return the routing table of a node, including its own routes, and add all of them to the reference."""
         routes = Routes((*data, *self.routes, *account))
         self.reference.describe(routes.all())
         return routes

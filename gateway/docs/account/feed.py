@@ -27,7 +27,8 @@ class EventsData(TypedDict):
     items: list[streams.EventItem]
     retained_from: Instant | None
     next_step: Annotated[
-        str, meaning("What to do next, in a sentence.", "Process the items, then continue at next.poll_url.")
+        str,
+        meaning("The recommended next action, in one sentence.", "Process the items, then continue at next.poll_url."),
     ]
     next: NextRead
     dropped: Annotated[int, meaning("Positions removed by retention since the reader's position.", 0)]

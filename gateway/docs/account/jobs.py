@@ -141,7 +141,7 @@ _REASONS: Final = (
 _NOTES: Final = (
     "The maximum cost is reserved when the job starts. Each page is billed when it has been read, and the rest is "
     "refunded at the end. After a crash, the job resumes with the first unread page.",
-    "Only a few pages of one host are read at a time, and robots.txt is obeyed.",
+    "Only a few pages of one host are read at a time, and robots.txt is respected.",
 )
 
 

@@ -49,7 +49,7 @@ def _fields_table(shape: type[Struct]) -> str:
 
 
 def _fields(shape: type[Struct], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the path and the type (in words) of each field that has no fields of its own."""
+    """Yield the path and the type (in words) of each field that has no nested fields."""
     for name, hint in get_type_hints(shape).items():
         if isinstance(hint, type) and issubclass(hint, Struct):
             yield from _fields(hint, f"{prefix}{name}.")

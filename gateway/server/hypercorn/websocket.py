@@ -67,10 +67,10 @@ class WebSocketStream:
         self._incoming, self._messages = trio.open_memory_channel[str | bytes](0)
         self._settled = trio.Event()  # set when accepted, refused, or ended
         self._gone = trio.Event()  # set when the client has disconnected
-        self._refusal: tuple[int, Headers] | None = None  # the start of a refusal, until its first bytes are sent
+        self._refusal: tuple[int, Headers] | None = None  # status and headers of a refusal, until they are sent
         self._answered = False
         self._accepted = False
-        self._connected = False  # whether the app has received the connect
+        self._connected = False  # whether the app has received the connect event
         self._busy = 0  # the number of current sends, plus one while a message waits for the app
         self._pinged = False
         self._end: SocketEnd | None = None

@@ -61,7 +61,7 @@ async def scrub(store: Store) -> bool:
 
 
 def destroy_one_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> int:
-    """Destroy a cohort of a deleted account. Return 0 if none is left."""
+    """Destroy one cohort of a deleted account. Return 0 if the account has no cohorts left."""
     cohort_id = cohort_rows.cohort_of(tx, account_id)
     if cohort_id is None:
         return 0

@@ -219,7 +219,7 @@ def _incomplete_accounts(spec: DiscoverSpec, search: PlannedSearch, drafts: Sequ
 def _keep_page(
     tx: Tx, merge: Merge, spec: DiscoverSpec, planned: LegPage | PageRest, outcome: Outcome, *, share: int, at: float
 ) -> int:
-    """Store a page of which at most `share` rows are new. Return its price, which is 0 if it changes no row."""
+    """Store a page with at most `share` new rows. Return its price, which is 0 if it changes no row."""
     leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
     if leg.status != "pending":  # the previous page, which planned this one, has already filled the run
         return 0

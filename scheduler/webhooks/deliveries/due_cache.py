@@ -26,7 +26,7 @@ Line: TypeAlias = tuple[str, str]
 class QueueLook(NamedTuple):
     """The ready deliveries that a read of the queue returned, and the seconds until the next ones.
 
-    `after` is the line after which lines were not read yet.
+    `after` is the last line that was read, or None if the read reached the end of the queue.
     """
 
     due: list[DueDelivery]
@@ -63,7 +63,7 @@ class DueCache:
         self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """Store the deliveries that the read returned. If `anew`, drop all older deliveries first.
+        """Store the deliveries that the read returned. If `anew` is set, drop all older deliveries first.
 
         `look` is None if the read failed.
         """

@@ -57,7 +57,7 @@ class Model:
         self.revoked = False
 
     def within_means(self, request: ChargeRequest) -> int:
-        """Return the price of a request, part of which may be optional."""
+        """Return the price of a request. Part of the price may be optional."""
         least = request.credits_least
         if least is None:
             return request.credits

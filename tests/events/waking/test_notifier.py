@@ -1,4 +1,4 @@
-"""The hub: which waiters are woken by which events, across nodes and by polling, with a simulated state and store."""
+"""The hub: which events wake which waiters, across nodes and by polling, with a simulated state and store."""
 
 from __future__ import annotations
 

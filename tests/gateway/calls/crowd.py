@@ -50,7 +50,7 @@ class Crowd(NamedTuple):
 
 
 def names_of(key: int, requests: int) -> list[str]:
-    """Return the query values of a key's requests: cards of its own names, and the cards that all keys request."""
+    """Return the query values of a key's requests: names of this key only, and names that all keys request."""
     own = [f"k{key}n{place}" for place in range((requests - COMMON) // 2)]
     return [f"common{place}" for place in range(COMMON)] + own + [f"{name}&include=totals" for name in own]
 

@@ -367,7 +367,7 @@ async def test_cancelled_composite_is_complete_or_never_happened(target: str, co
 
 
 def _calling(node: OpenNode, target: str) -> Any:
-    """Run a call inside the node, without a socket, so that its only checkpoints are those of the billed call."""
+    """Run a call inside the node, without a socket, so that only the billed call has checkpoints."""
     path, _, query = target.partition("?")
     inner = node.node
     listing = inner.catalog.at(path)

@@ -1,4 +1,4 @@
-"""Who is admitted by which forms: fixation, CSRF, framing, redirects, hosts, cookies, enumeration (decisions 22)."""
+"""Access to the dashboard's forms: fixation, CSRF, framing, redirects, hosts, cookies, enumeration (decisions 22)."""
 
 from __future__ import annotations
 

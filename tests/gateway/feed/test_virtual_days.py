@@ -1,7 +1,7 @@
 """Months of a feed in virtual time: readers that come and go, consumers that lapse, retention and long-polls.
 
-Goal: each reader gets exactly what the log holds for it after its position, and is told about what it missed. Method:
-each page is compared with a plain list of all events written, with plans from seeds.
+Goal: each reader gets exactly the events that the log holds for it after its position, and a notice about the events
+that it missed. Method: each page is compared with a plain list of all events written, with plans from seeds.
 """
 
 from __future__ import annotations

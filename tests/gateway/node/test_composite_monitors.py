@@ -125,7 +125,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
 @pytest.mark.parametrize("tracks", [False, True], ids=["whole", "numbers"])
 @pytest.mark.parametrize("name", FIRED)
 async def test_composite_rule_fires_and_is_delivered(name: str, tmp_path: Path, *, tracks: bool) -> None:
-    """Goal: an alert reaches the receiver. Method: two runs, the second of which exceeds the limit."""
+    """Goal: an alert reaches the receiver. Method: two runs; the second one exceeds the limit."""
     recipe, metric, op, value, scripts, expected = FIRED[name]
     async with open_upstream_server(always(reply(b"thanks"))) as receiver:
         body = {**recipe, **HOURLY, "alert_rules": [{"metric": metric, "op": op, "value": value}]}

@@ -1,6 +1,6 @@
 """No step of a node's event loop takes 50 ms, whatever a client or an upstream sends and however much data there is.
 
-A whole node runs on an event loop of its own, over real sockets, and the CPU time of each step is measured. Heavy work
+A whole node runs on a separate event loop, over real sockets, and the CPU time of each step is measured. Heavy work
 runs in a thread or in small pieces, so that other requests are answered in the meantime.
 """
 

@@ -1,4 +1,4 @@
-"""A client that sends exactly the given bytes and parses responses by itself, and a server to run it against."""
+"""A client that sends exactly the given bytes and has its own response parser, and a server to run it against."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress

@@ -180,7 +180,7 @@ class SocketApp:
         await self.talk(scope, receive, send)
 
     async def wait(self, scope: WebSocketScope, receive: Receive, send: Send) -> None:
-        """Receive until released, then close as an app does that is told about the stop."""
+        """Receive until released, then close like an app that has received the shutdown signal."""
         await self.accept(send)
 
         async def listen() -> None:

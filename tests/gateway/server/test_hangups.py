@@ -1,4 +1,4 @@
-"""An app that asks for hangups is told once when its own client disconnects, and never about another client."""
+"""An app that subscribes to hangups is notified once when its own client disconnects, and never for another client."""
 
 import random
 from functools import partial

@@ -1,4 +1,4 @@
-"""Clients that read their responses slowly or not at all: what they hold is counted, limited, and released in time."""
+"""Clients that read their responses slowly or never: the memory they hold is counted, limited and freed in time."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class AnswersAtTheStop:
 @BOTH
 @pytest.mark.parametrize("backlog", [False, True])
 async def test_response_after_the_stop_closes_its_connection(engine: str, backlog: bool):
-    """Goal: no client is told to keep a connection that ends. Method: many responses are sent as the stop begins."""
+    """Goal: no keep-alive header on a connection that then closes. Method: many responses end as the stop begins."""
     app = AnswersAtTheStop()
     async with open_served(app, engine=engine) as served:
         app.shutdown = served.shutdown

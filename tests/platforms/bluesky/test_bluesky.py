@@ -104,7 +104,7 @@ def test_recorded_link_card_has_link_and_image() -> None:
 
 
 def test_recorded_quotes_are_read_like_search_results() -> None:
-    """Search needs an account, so it is not recorded. Its rows have the same format as those of getQuotes."""
+    """Search needs an account, so it is not recorded. Its rows have the same format as the rows of getQuotes."""
     body = recorded("bluesky", "getQuotes.json").body
 
     def answer(host_and_path: str, _call: Call) -> Answer:

@@ -15,7 +15,7 @@ from upstreams.workers.pool import PROCESSES_MAX
 LINE = "A line of a page that is read beside calls which have nothing to do with it. "
 DOMAIN = ".example.com"
 MISS_S = 0.02
-"""The upstream's time for a miss: that of a fast platform."""
+"""The upstream's time for a miss, similar to a fast platform."""
 
 
 def crawls(count: int, *, lines: int = 200) -> BackgroundJobs:

@@ -23,9 +23,9 @@ PAGES: Final = 20
 """Pages of a leg."""
 PAGE_ROWS: Final = 50
 POOL: Final = 8_000
-"""The number of stories, some of which are on every page. A run may have more, so none is full."""
+"""The number of stories that pages select from. A run may have more rows than this, so no run becomes full."""
 TAKES_S: Final = 0.2
-"""The time of a search's page: that of a fast platform."""
+"""The time for a page of a search, similar to a fast platform."""
 
 
 def discover_runs(count: int) -> BackgroundJobs:

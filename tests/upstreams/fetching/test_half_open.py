@@ -50,7 +50,7 @@ async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> Non
 
 
 async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: MockClock) -> None:
-    """Each caller returns after its own wait, which never exceeds the time for which the source is down."""
+    """Each caller returns after its own wait, which never exceeds the source's downtime."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
         exchange.say(BROKEN)

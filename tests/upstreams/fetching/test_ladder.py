@@ -302,7 +302,7 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(
 
 
 async def test_sources_share_the_remaining_time_equally(autojump_clock: MockClock) -> None:
-    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources, two of which never answer."""
+    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources; two never answer."""
     rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
     fetched = await rungs.fetch(within_s=60.0)
     assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]

@@ -83,7 +83,7 @@ async def test_cache_is_bounded_and_keeps_the_last_used() -> None:
 
 @pytest.mark.critical
 async def test_headers_and_targets_count_toward_the_bound() -> None:
-    """Goal: a caller's upstream cannot fill the memory with many small headers, each of which is an object."""
+    """Goal: an upstream cannot fill the memory with many small headers, although each header is a separate object."""
     many = {f"x-{number}": "v" * (number % 50) for number in range(200)}
     revalidating = Revalidating(ScriptedExchange(TAGGED), bytes_max=1_000_000)
     gc.collect()

@@ -78,7 +78,7 @@ def alone(made: Made) -> Read:
 
 
 def together(made: Made) -> Read:
-    """Two concurrent calls, one of which fails."""
+    """Make two concurrent calls. One of them fails."""
 
     def read(_args: Args) -> Steps:
         value = Value()

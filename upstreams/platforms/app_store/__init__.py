@@ -20,7 +20,7 @@ _KEYS = {"country": "country", "term": "query", "limit": "limit"}
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Reject an unknown storefront, for which the feeds return 400 with an empty body."""
+    """Reject an unknown storefront. The feeds return 400 with an empty body for it."""
     says_nothing = answer.status == 400 and answer.body in (None, "")
     return InvalidArgument("country", "is not an App Store storefront") if says_nothing else None
 

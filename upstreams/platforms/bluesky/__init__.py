@@ -68,7 +68,7 @@ _COUNTED = ("followers", "following", "posts_count", "external_url")
 """Fields that only the call for a single profile returns."""
 _SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signed=True)
 _PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
-"""Maps the word by which an InvalidRequest names a parameter to our name for it."""
+"""Maps each parameter name in the messages of an InvalidRequest to our name for that parameter."""
 _ABSENT = "not found", "actor", "handle"
 """Words in the message of an InvalidRequest about the requested account.
 

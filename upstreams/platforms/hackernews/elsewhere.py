@@ -1,4 +1,4 @@
-"""Hacker News' fallbacks: data that Algolia and Firebase both have is read from the API that is not used first.
+"""Hacker News' fallbacks: if one API fails, data that Algolia and Firebase both have is read from the other API.
 
 Only Firebase has the number of an item's comments, and only Algolia has the story that an item belongs to. Fields that
 the answering API does not have are null.

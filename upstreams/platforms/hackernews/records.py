@@ -53,7 +53,7 @@ post_of = record_map(
         "story_title": of(_title, read.text("story_title")),
     },
 )
-"""A story, poll or job; or a comment from a search, which has the title of its story instead of its own."""
+"""A story, poll or job; or a comment from a search, whose title is the title of its story."""
 
 
 def comment_of(item: Json, post_id: str | None, levels: int) -> Record:

@@ -203,7 +203,7 @@ def comment(full_name: str, number: int, place: int) -> Invented:
 
 
 def known_comment(full_name: str, comment_id: int) -> Invented:
-    """Return the comment with an id. The id does not determine its issue."""
+    """Return the comment with this id. Its issue is derived from the id and may differ from the issue that lists it."""
     return _comment(full_name, comment_id % 1_000 + 1, comment_id)
 
 

@@ -84,7 +84,7 @@ class PageWatch:
             self._rested_at = trio.current_time()
 
     def identify_nowait(self) -> None:
-        """Start to determine which process currently shows the page."""
+        """Start a task that determines which process currently renders the page."""
         self._begin("identify", self.identify)
 
     def has_used_its_time(self) -> bool:

@@ -14,7 +14,7 @@ LETTERS_MAX: Final = 5_000_000
 CPU_S_MAX: Final = 5.0
 """The CPU seconds after which no further page is read."""
 _HYPHEN = re.compile(r"(?<=\w)[\x02\ufffe\u00ad]\n?")
-"""The character by which PDFium marks a hyphen that splits a word at the end of a line."""
+"""The character that PDFium inserts for a hyphen that splits a word at the end of a line."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
 _BLANKS = re.compile(r"[ \t\f\v]+")
 

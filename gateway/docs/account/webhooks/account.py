@@ -20,7 +20,9 @@ class AccountWebhookView(TypedDict):
     id: Annotated[str, meaning("The webhook.", "wh_01a1fd7128fd7bba92988ba98f5dc154")]
     url: Annotated[str | None, meaning("The URL that events are delivered to.", "https://example.com/hook")]
     types: Annotated[list[str], meaning("The event types and families that it receives.", ["monitor.*", "credits.low"])]
-    description: Annotated[str, meaning("What the webhook is for.", "Alerts for the on-call channel")]
+    description: Annotated[
+        str, meaning("The purpose of the webhook, as the owner described it.", "Alerts for the on-call channel")
+    ]
     status: Literal["active", "paused"]
     failure_count: Annotated[int, meaning("Consecutive failed deliveries.", 0)]
     last_delivery_at: Instant | None

@@ -1,4 +1,4 @@
-"""Cohorts over HTTP, on a whole node with Bluesky behind its egress (spec 4.6, 7.2; decisions 14 and 20)."""
+"""Cohorts over HTTP, on a whole node whose egress leads to a simulated Bluesky (spec 4.6, 7.2; decisions 14 and 20)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Web jobs over HTTP, on a whole node with a site behind its egress (decisions 17 and 21)."""
+"""Web jobs over HTTP, on a whole node whose egress leads to a simulated site (decisions 17 and 21)."""
 
 from __future__ import annotations
 

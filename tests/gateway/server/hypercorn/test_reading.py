@@ -1,4 +1,4 @@
-"""HTTP/2 clients that read slowly or not at all have the same limits as on the cleartext port."""
+"""HTTP/2 clients that read slowly, or stop reading, have the same limits as on the cleartext port."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

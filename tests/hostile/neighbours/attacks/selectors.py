@@ -21,7 +21,7 @@ def siblings_of(length: int) -> str:
 
 
 def last_of_type(length: int) -> str:
-    """A chain of positions counted from the end, each of which examines all siblings."""
+    """A chain of positions counted from the end. Matching each one examines all siblings."""
     return "p" + "".join(f":nth-last-of-type({at + 2}n+1)" for at in range(length))
 
 

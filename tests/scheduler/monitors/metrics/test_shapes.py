@@ -1,4 +1,4 @@
-"""The shape of an archetype's responses equals the output of its own constructors."""
+"""The shape of an archetype's responses equals the output of that archetype's constructors."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ async def test_expired_lease_is_taken_by_another_node(virtual: Office, autojump_
 
 
 async def test_nodes_never_attempt_a_delivery_concurrently(postgres: PostgresServer) -> None:
-    """Method: three nodes, one of which is cancelled during its attempts, and receivers that fail occasionally.
+    """Method: three nodes and receivers that fail occasionally. One node is cancelled during its attempts.
 
     The cancelled node's attempts in progress, up to the limit per host, were sent and are not counted.
     """

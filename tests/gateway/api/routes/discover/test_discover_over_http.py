@@ -1,4 +1,4 @@
-"""Discover over HTTP, on a whole node with a search behind its egress (decisions 19)."""
+"""Discover over HTTP, on a whole node whose egress leads to a simulated search (decisions 19)."""
 
 from __future__ import annotations
 
