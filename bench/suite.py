@@ -33,7 +33,7 @@ SOAK_REQUESTS_MIN = 100_000
 REFUSALS = (429, 503)
 
 Announce = Callable[[str], None]
-"""Called with the name of the next measurement; `works_of` calls in a whole run."""
+"""Called with a message before each measurement; `works_of` returns the number of calls in a whole run."""
 
 
 @dataclass(frozen=True, slots=True)

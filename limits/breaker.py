@@ -61,7 +61,7 @@ class BreakerStatistics:
 
 
 class _Failure(NamedTuple):
-    """One failure in the window. An empty account or an address of None is unknown, and differs from every other."""
+    """One failure in the window. An empty account or an address of None is unknown and differs from all others."""
 
     at: float
     account: str

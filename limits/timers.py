@@ -94,7 +94,7 @@ class Deadlines:
 
 
 def whole_seconds(now: float, until: float) -> int:
-    """Return the fewest whole seconds after which a clock that shows `now` reaches `until`; 0 if `until` has passed."""
+    """Return the smallest whole number of seconds that takes `now` to `until`; 0 if `until` has passed."""
     # `until` and the difference are rounded floats, so `ceil` is sometimes one too low or too high.
     seconds = int(until - now) if until > now else 0
     while now + seconds < until:

@@ -37,7 +37,7 @@ class Keep(Protocol):
 
 
 class FailureLog(Protocol):
-    """The operator's log, as far as failures need it."""
+    """The part of the operator's log interface that is used to report failures."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line."""

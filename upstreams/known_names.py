@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names. Their cost hardly depends on the number of names."""
+"""Suggestions for misspelled names. Their cost is nearly independent of the number of names."""
 
 from __future__ import annotations
 

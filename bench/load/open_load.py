@@ -201,7 +201,8 @@ def main() -> None:
     """Run the `OpenLoad` on stdin and print the `OpenLoadCounts`."""
     raise_open_files()
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
-    gc.disable()  # a pause would look like a pause of the server, and the number of requests limits the memory
+    # A collection would look like a pause of the server. Memory stays bounded by the number of requests.
+    gc.disable()
     sys.stdout.buffer.write(msgspec.json.encode(trio.run(OpenLoop(load).run)) + b"\n")
 
 

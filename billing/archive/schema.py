@@ -56,7 +56,7 @@ def m0008_archives(schema: Schema) -> None:
     """Add the files of the archive. Rows of the journal may be deleted once a file contains their day."""
     schema.execute(ARCHIVES)
     schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # may a row be deleted?
-    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # for the comparison with the day's files
+    schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # to compare a day with its archive files
     schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
 
 

@@ -64,7 +64,7 @@ _NEAR = 0.6
 """How similar an unknown name must be to a declared one to count as a misspelling (0 to 1)."""
 _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
-"""Any number with so many digits fits into 64 bits."""
+"""Every number with this many digits fits into 64 bits."""
 _SCHEMES = ("http://", "https://")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _NOTHING: Mapping[str, str] = {}

@@ -15,7 +15,7 @@ LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
 """Maximum number of bytes kept for a blocked sink. Beyond it, lines are dropped until half of the bytes are written."""
 GATHER_S = 0.05
-"""Seconds after a write during which unflushed lines are collected, to be written together."""
+"""Seconds after a write to collect unflushed lines, which are then written together."""
 RETRY_S = 1.0
 """Seconds between attempts to write to a failed sink."""
 FLUSH_S = 1.0

@@ -70,7 +70,7 @@ async def serve_native(
 
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
-    """Until cancelled, accept connections, each time all that wait.
+    """Accept connections until cancelled. Each pass accepts several waiting connections.
 
     Trio accepts one connection per pass of its event loop. The passes of a busy loop are long, so clients would wait
     for seconds.

@@ -23,7 +23,7 @@ A step takes about 3 ms of the event loop and the writer, so fewer than 2 of 100
 of these waits for only a part of it.
 """
 BUSY_PER_S: Final = 100.0
-"""The request rate, per second, from which on steps start at intervals."""
+"""The request rate, per second, at and above which steps start at intervals."""
 WINDOW_S: Final = 0.1
 
 

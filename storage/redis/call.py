@@ -117,7 +117,7 @@ class Calls(Protocol):
 
 
 class Owner(Protocol):
-    """The owner of a link, to which the link reports."""
+    """The owner of a link. The link reports its state to it."""
 
     def connected(self, link: Calls) -> None:
         """Called when the link is up."""

@@ -213,7 +213,7 @@ def _plain_bytes(values: Sequence[Any]) -> list[Any]:
 
 
 def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield pieces for lists after `IN`, padded with repeated values to few lengths, as each length is a statement."""
+    """Yield pieces for lists after `IN`, padded with repeated values, because each length needs its own statement."""
     for start in range(0, len(values), ROWS_MAX):
         piece = values[start : start + ROWS_MAX]
         yield [*piece, *[piece[-1]] * (-len(piece) % STEP)]

@@ -212,8 +212,8 @@ def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 -
 def forms_at_host(mark: str) -> tuple[str, ...]:
     """Return the spellings of a name that may be on another host: its URL, with `mark` before the name, or `name@host`.
 
-    The canonical form is the name, a slash and its host. The URL of a profile shown on a third host gives the account's
-    own host.
+    The canonical form is the name, a slash and its host. If a profile is shown on a third host, its URL contains
+    the account's own host.
     """
     return (
         rf"(?=[^/]+/{mark}([^/@]+)(?:/|$))([^/@]+)/.*",

@@ -41,7 +41,7 @@ class OpenApiRoute:
 
     @property
     def route(self) -> Route:
-        """Return the routing table entry, for the catalog and for the 405 of a wrong method, which requires a key."""
+        """Return the routing table entry. The catalog lists it, and a wrong method gets a 405, which requires a key."""
         return Route(OPENAPI_PATH, self._by_route, doc=OPENAPI, params=_PARAMS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:

@@ -47,7 +47,7 @@ class SocketLine:
         self._patience = wire.patience_of_answer()
         self._owed = b""  # unsent bytes of control frames, sent before the next message
         self._ping_at = trio.current_time() + bounds.ping_s
-        self._rounds = 0  # waits since the unanswered ping
+        self._rounds = 0  # completed waits since the last ping that has no pong yet
         self.end: SocketEnd | None = None
 
     async def receive(self) -> str | bytes | None:

@@ -153,7 +153,7 @@ class Frontier:
 
 
 def pages_led_to(bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-    """Return the pages to which the links of some steps lead, each once per step.
+    """Return the pages that the links of some steps lead to, each once per step.
 
     Runs as a task of the worker processes. `found` contains compressed lists of links, as steps store them. A list that
     would decompress to more than a step may store yields no pages.

@@ -113,7 +113,7 @@ class PageSteps(JobKind):
         return PageWave(room, lead, partial(self._planning.turn, job.account_id))
 
     async def _pages_led_to(self, account_id: str, bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
-        """Return the pages to which the links of some steps lead.
+        """Return the pages that the links of some steps lead to.
 
         Worker processes examine the links, in turns by account.
 
@@ -135,7 +135,7 @@ class PageSteps(JobKind):
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
         """Return how the job ends.
 
-        A job without any page has failed, even if all its pages are merely gone or forbidden.
+        A job without any page has failed, even if the only reason is that all its pages are gone or forbidden.
         """
         stop = super().verdict(tx, job, has_credits=has_credits)
         return Stop("failed", stop.because) if has_credits and not job.done else stop
@@ -162,7 +162,7 @@ def followed_links(links: Any) -> tuple[tuple[str, ...], int]:
 
 
 class PageWave(Wave):
-    """The next pages of a crawl: those to which its links lead, in the order of the pages that contain them."""
+    """The next pages of a crawl: the targets of its links, in the order of the pages that contain them."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class PageWave(Wave):
         lead: Callable[[Sequence[bytes]], Awaitable[list[list[str]]]],
         turn: Callable[[], AbstractAsyncContextManager[object]],
     ) -> None:
-        """`lead` returns the pages to which the links of some steps lead.
+        """`lead` returns the pages that the links of some steps lead to.
 
         `turn` waits for the account's turn to add pages.
         """
@@ -190,7 +190,7 @@ class PageWave(Wave):
         self._frontier.note(name)
 
     async def add(self, found: Sequence[bytes]) -> None:
-        """Add the pages to which the links of some steps lead, with a checkpoint after every few pages."""
+        """Add the pages that the links of some steps lead to, with a checkpoint after every few pages."""
         for first in range(0, len(found), LED_AT_ONCE):
             pages = [page for some in await self._lead(found[first : first + LED_AT_ONCE]) for page in some]
             for begin in range(0, len(pages), TAKEN_AT_ONCE):

@@ -34,7 +34,7 @@ def names_of(path: str) -> tuple[str, ...]:
 
 
 def value_at(record: object, names: Iterable[str]) -> object:
-    """Return the value to which the names lead, or None if a name is missing. Arrays are never entered."""
+    """Return the value at the path of these names, or None if a name is missing. Arrays are never entered."""
     for name in names:
         if not isinstance(record, dict):
             return None

@@ -23,7 +23,7 @@ class WebWatch(msgspec.Struct, frozen=True):
     ignore: tuple[str, ...] = ()
     """CSS selectors of parts to ignore: dates, counters, advertisements."""
     threshold: float = 0.0
-    """The share of changed words up to which a change is ignored."""
+    """A change is ignored if at most this share of the words changed."""
     retention_days: int = KEPT_DAYS
 
     @property

@@ -18,7 +18,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
 _OEMBED_SCHEMA: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
-"""The schema with which `web/extract` finds the oEmbed URL of a page."""
+"""The schema that `web/extract` uses to find the oEmbed URL of a page."""
 _EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
     post,

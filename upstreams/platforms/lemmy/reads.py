@@ -114,7 +114,7 @@ TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("pag
 _VERSION = "v"
 """The key in a cursor's state under which the API version that issued its token is stored."""
 _FIRST = "f"
-"""The key in a cursor's state under which the id of the list's first row is stored if it came from version 3."""
+"""The key in a cursor's state for the id of the list's first row, if that row came from version 3."""
 
 
 class Listed(NamedTuple):

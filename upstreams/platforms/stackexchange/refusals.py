@@ -33,6 +33,6 @@ REFUSALS = Refusals(
     code="error_id",
     message="error_message",
     hidden=True,
-    absent={"404": "", "400": "ids", 404: "", 410: "", 451: ""},  # `ids`: the number is above all existing ones
+    absent={"404": "", "400": "ids", 404: "", 410: "", 451: ""},  # `ids`: the id exceeds all existing ids
     passing=("500",),
 )

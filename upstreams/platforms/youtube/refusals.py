@@ -22,7 +22,7 @@ _PARAM_OF_NAME = {
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """Return the error for the reason that an answer gives."""
+    """Return the error for the reason in an answer."""
     if answer.status < 400:
         return None
     if answer.source == "web":

@@ -19,7 +19,7 @@ from upstreams.web.browser.watch import PageWatch
 SETTLE_S: Final = 10.0
 """The maximum seconds to wait until a page is idle. After that, the page is read in its current state."""
 QUIET_S: Final = 0.5
-"""The number of seconds without loading after which a page counts as idle."""
+"""A page counts as idle after this many seconds without loading."""
 _CHECK_EVERY_S: Final = 0.1
 LETTERS_MAX: Final = 10 * 1024 * 1024
 """The maximum number of characters of a page's HTML."""

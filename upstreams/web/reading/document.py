@@ -28,7 +28,7 @@ from upstreams.web.reading.walls import wall_of_page
 LINKS_MAX: Final = 10_000
 _SNIFFED: Final = 4_096
 _WALL_LETTERS_MAX: Final = 20_000
-"""A page with more characters is not a wall."""
+"""A page with more characters is not checked for being a wall."""
 _FEED_START = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*|<\?.*?\?>\s*)*<(?:rss|feed|rdf:RDF)\b", re.DOTALL)
 _HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
 _TEXT_TYPES: Final = (

@@ -23,7 +23,7 @@ _FORMS = re.compile(r"\b(?:inc|llc|ltd|gmbh|corp|co|limited|sa|ab|bv|games?|stud
 
 
 def threshold_of(args: Args) -> float:
-    """Return the similarity from which two listings count as the same app.
+    """Return the minimum similarity of two listings that count as the same app.
 
     Raises:
         InvalidArgument: The value is not a number from 0 to 1.

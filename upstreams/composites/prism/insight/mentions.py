@@ -21,13 +21,13 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Single, Steps
 
 BRAND_ROUNDS: Final = 4
-"""The number of pages per platform from which a brand's mentions are counted."""
+"""The number of pages to search per platform for a brand's mentions."""
 BOARDS: Final = "message-boards"
 PAGE_TYPES: Final = ("ecommerce", "news", "blogs", BOARDS, "organization")
 _RECENT, _TOP = 20, 10
 _LINEAR: Final = "1.0.0"
 _STEADY: Final = 0.05
-"""The slope (as a share of the mean) from which a trend is no longer steady."""
+"""The maximum slope (as a share of the mean) of a steady trend."""
 
 
 def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
