@@ -12,7 +12,7 @@ from tests.processes.commands import Commands
 KILLS, SEED = 8, 7
 
 
-async def test_killed_composites_are_used_or_refunded(tmp_path: Path, commands: Commands) -> None:
+async def test_credits_of_killed_composites_are_used_or_refunded(tmp_path: Path, commands: Commands) -> None:
     """Goal: used + refunded = reserved, for legs that fail or hang, clients that disconnect, and SIGKILL."""
     with trio.fail_after(300):
         report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED)

@@ -193,7 +193,7 @@ async def test_throttled_trial_makes_others_wait_or_refuses_them(autojump_clock:
     await with_callers(governor, run)
 
 
-async def test_long_trial_does_not_exceed_the_patience_of_others(autojump_clock: MockClock) -> None:
+async def test_waiters_still_time_out_during_a_long_trial(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("source", 5.0)
 

@@ -199,7 +199,7 @@ async def test_first_webhook_gets_a_secret_and_removed_one_is_gone(tmp_path: Pat
         assert (await patch(node, id_, webhook_url=None)).json["data"]["monitor"]["webhook"] is None
 
 
-async def test_delete_removes_everything_of_a_monitor(tmp_path: Path) -> None:
+async def test_delete_removes_all_data_of_a_monitor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_, other = await made(node, HOOKED), await made(node)
         await ran(node, id_, [{"_": {FOLLOWERS: place}} for place in range(1_201)], plain=True)

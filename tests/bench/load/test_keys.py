@@ -27,7 +27,7 @@ def test_mixed_keys_are_80_percent_known_by_popularity() -> None:
     assert known[0] > 1.5 * known[1] > 2 * known[3]
 
 
-def test_new_keys_of_a_mix_are_new() -> None:
+def test_new_keys_of_a_mix_are_distinct_and_unknown() -> None:
     new = [key for key in islice(KEYS["mixed"](1, 2), 5_000) if key >= KNOWN]
     assert len(new) == len(set(new)) > 500
     assert min(new) > NEW_FROM

@@ -146,7 +146,7 @@ async def test_missing_archive_shows_exact_sums(desk: PastDesk, tmp_path: Path, 
     assert any(line.endpoint is None and line.type == "deduction" for line in page.lines), "the day of the open charge"
 
 
-async def test_request_of_an_unreadable_day_gives_a_warning(desk: PastDesk, tmp_path: Path) -> None:
+async def test_request_of_an_unreadable_day_returns_a_warning(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=1, calls=2)
     account = (await accounts_of(desk))[0]
     lines = await statement(ledger_of(desk.store, tmp_path), account, limit=100)

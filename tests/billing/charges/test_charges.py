@@ -380,7 +380,9 @@ async def test_settlements_of_a_lost_account_fail_alone(desk: Desk) -> None:
 
 
 @pytest.mark.sqlite
-async def test_full_disk_takes_nothing_and_keeps_settlements(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_full_disk_refuses_charges_and_keeps_settlements(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Method: SQLite's page limit simulates a full disk during calls."""
     async with open_desk(f"sqlite:///{tmp_path / 'billing.db'}") as desk:
         account = await desk.accounts.create("Ada", credits=1000)
@@ -434,7 +436,7 @@ async def test_cancelled_call_leaves_no_open_charge(desk: Desk) -> None:
     assert await used(desk, key.id) == spent
 
 
-async def test_cancellation_at_every_step_of_a_billed_call(desk: Desk) -> None:
+async def test_call_cancelled_at_any_step_is_refunded(desk: Desk) -> None:
     """Method: cancel at the first checkpoint, then at the second, and so on until the call completes."""
     account = await desk.accounts.create("Ada", credits=1000)
     for steps in range(100):

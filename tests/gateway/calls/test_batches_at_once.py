@@ -21,7 +21,7 @@ AT_ONCE, KEY_MAX = 200, 50
 ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}
 
 
-async def test_concurrent_batches_share_calls_and_obey_the_limit_per_key(tmp_path: Path) -> None:
+async def test_concurrent_batches_share_calls_and_respect_the_limit_per_key(tmp_path: Path) -> None:
     """Goal: 200 batches of the same five rows make five paid calls; 50 batches run, the others are rejected."""
     body = {"urls": [STORY.format(8_863 + place) for place in range(5)] * 2}
     answers: list[int] = []

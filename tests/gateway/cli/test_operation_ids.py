@@ -124,7 +124,7 @@ def add_record(tx: Tx, at: float) -> None:
 
 
 @pytest.mark.parametrize("answers", [2, 3])
-def test_lost_response_is_requested_again(place: Place, answers: int) -> None:
+def test_request_is_repeated_after_a_lost_response(place: Place, answers: int) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, answers)) as lossy:
         point_to(place, lossy.port)

@@ -75,7 +75,7 @@ async def test_socket_counts_once_in_the_keys_window(tmp_path: Path):
 
 
 @BOTH
-async def test_plain_request_is_told_to_open_a_websocket(engine: str, tmp_path: Path):
+async def test_plain_request_is_refused_with_upgrade_required(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         answer = await node.get(PATH)
         assert (answer.status, answer.code) == (426, "UPGRADE_REQUIRED")

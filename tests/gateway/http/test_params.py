@@ -148,7 +148,7 @@ def test_error_names_the_problem(query: str, details: dict[str, object]) -> None
         ("name=%FF", "name", "is not valid UTF-8", None, "invalid_utf8"),
     ],
 )
-def test_error_has_its_parts_as_fields(query: str, param: str, problem: str, meant: str | None, reason: str) -> None:
+def test_error_has_fields_for_its_parts(query: str, param: str, problem: str, meant: str | None, reason: str) -> None:
     with pytest.raises(InvalidParam) as refusal:
         rules(NAME, SORT, LEAST, MOST).read(parse_qsl(query, keep_blank_values=True))
     rejection = refusal.value

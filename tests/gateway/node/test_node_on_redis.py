@@ -63,9 +63,7 @@ async def test_request_is_counted_in_redis_and_its_lease_released(node: OpenNode
     await node.assert_sound()
 
 
-async def test_window_and_lease_rejections_equal_those_of_a_single_node(
-    empty_redis: RedisServer, tmp_path: Path
-) -> None:
+async def test_window_and_lease_rejections_match_a_single_node(empty_redis: RedisServer, tmp_path: Path) -> None:
     limits = {"requests_per_minute": 2, "concurrent_requests": 1}
     async with open_test_node(tmp_path, state={"url": empty_redis.url}, limits=limits) as node:
         await up(node)

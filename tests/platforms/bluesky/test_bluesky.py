@@ -232,7 +232,7 @@ def test_deleted_or_blocked_replies_are_tombstones() -> None:
     assert (below["flags"]["deleted"], below["author"]) == (True, None)
 
 
-def test_unnamed_reply_is_not_a_tombstone() -> None:
+def test_reply_without_an_id_is_omitted() -> None:
     """A post without even an id cannot be reported as deleted."""
     kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
     replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]

@@ -97,7 +97,7 @@ def test_url_on_a_non_public_host_is_refused_before_any_call(host: str) -> None:
     assert refusal.value.param == "url"
 
 
-def test_suspended_account_with_success_status_is_gone() -> None:
+def test_suspended_account_is_gone_even_with_status_200() -> None:
     for status, body in ((200, {"id": "1", "suspended": True}), (410, {"error": "Gone"})):
         with pytest.raises(NotFound) as refusal:
             drive(PLATFORM, "profile", {"handle": "ada"}, always(body, status))

@@ -103,7 +103,7 @@ def test_secret_hint_shows_at_most_a_quarter_and_four_characters(secret: str) ->
 
 
 @pytest.mark.parametrize(("length", "shows"), [(8, 2), (15, 3), (16, 4), (200, 4)])
-def test_secret_hint_of_any_valid_secret_is_its_end(length: int, shows: int) -> None:
+def test_secret_hint_is_the_end_of_the_secret(length: int, shows: int) -> None:
     secret = "".join(chr(0x4E00 + place) for place in range(length))
     assert shown(made(), hook(secret))["webhook"]["signing_secret_hint"] == f"...{secret[-shows:]}"
 

@@ -66,7 +66,7 @@ def between(first: date, last: date) -> int:
     return len([one for one in DAYS if first <= one <= last])
 
 
-def test_brand_mentions_by_month_over_recorded_questions() -> None:
+def test_recorded_brand_mentions_are_counted_by_month() -> None:
     told = record(
         "brand-mentions",
         {"keyword": "indentation", "date_from": "2010-01-01", "date_to": "2014-12-31", "date_group": "month"}
@@ -90,7 +90,7 @@ def test_brand_mentions_by_month_over_recorded_questions() -> None:
 
 
 @pytest.mark.parametrize("judged", ["2014-11-20", "2014-11-06", "2013-07-12"])
-def test_crisis_radar_over_recorded_questions(judged: str) -> None:
+def test_recorded_crisis_radar_compares_the_day_with_its_baseline(judged: str) -> None:
     values = {"brand": "indentation", "date_to": judged, "baseline_days": 30, **ON_OVERFLOW}
     told = record("crisis-radar", values, {OVERFLOW: QUESTIONS})
     last = date.fromisoformat(judged)
@@ -106,7 +106,7 @@ def test_crisis_radar_over_recorded_questions(judged: str) -> None:
     )
 
 
-def test_campaign_over_recorded_questions() -> None:
+def test_recorded_campaign_compares_mentions_before_during_and_after() -> None:
     values = {
         "phrase": "indentation",
         "window_start": "2013-07-01",
@@ -179,7 +179,7 @@ def test_recorded_card_sums_accounts() -> None:
     assert (cards["github"]["display_name"], cards["mastodon"]["display_name"]) == ("Vincent Jacques", "John Lennon")
 
 
-def test_audit_of_a_recorded_account() -> None:
+def test_recorded_account_audit_has_the_score_computed_by_hand() -> None:
     """By hand: no followers; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
     answers = {
         f"{MASTODON}/accounts/lookup": ACCOUNT,
@@ -206,7 +206,7 @@ def test_audit_of_a_recorded_account() -> None:
     assert block["verdict"] == ("pull" if block["score"] >= 60 else "pull_partial" if block["score"] >= 35 else "skip")
 
 
-def test_full_profile_and_voice_of_the_same_recordings() -> None:
+def test_recorded_full_profile_and_voice_have_the_same_posts() -> None:
     answers = {
         f"{MASTODON}/accounts/lookup": ACCOUNT,
         f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
@@ -258,7 +258,7 @@ def test_recorded_launch_has_comments_of_the_top_threads() -> None:
     assert (told["tone"]["positive"], told["tone"]["negative"]) == (1, 0)
 
 
-def test_comments_of_a_recorded_thread() -> None:
+def test_recorded_thread_comments_are_returned_in_order() -> None:
     result = compose("comments", {"url": "https://lemmy.world/post/180"}, TALK)
     assert isinstance(result, Page)
     rows = body(TALK[f"{LEMMY}/comment/list"])["comments"]
@@ -267,7 +267,7 @@ def test_comments_of_a_recorded_thread() -> None:
     assert result.credits_used == 2
 
 
-def test_pulse_of_a_recorded_repository() -> None:
+def test_recorded_repository_pulse_scores_releases_and_issues() -> None:
     answers = {
         f"{GITHUB}/repos/danvk/comparea": "github/repo__danvk_comparea.json",
         f"{GITHUB}/repos/danvk/comparea/releases": PYGITHUB,
@@ -287,7 +287,7 @@ def test_pulse_of_a_recorded_repository() -> None:
     assert [one["tag"] for one in told["dossier"]["releases"]] == [one["tag_name"] for one in releases]
 
 
-def test_app_listings_of_recorded_stores() -> None:
+def test_recorded_stores_are_in_app_listings() -> None:
     answers = {
         f"{ITUNES}/search": "itunes/search__things.json",
         f"{ITUNES}/lookup": "itunes/lookup__things.json",
@@ -301,7 +301,7 @@ def test_app_listings_of_recorded_stores() -> None:
     assert (told["match"]["is_match"], told["rating_gap"]) == (False, None)
 
 
-def test_questions_in_recorded_titles() -> None:
+def test_recorded_audience_questions_are_found_in_titles() -> None:
     told = record("audience-questions", {"topic": "python", "max_questions": 100, **ON_OVERFLOW}, {OVERFLOW: QUESTIONS})
     titles = {
         unescape(one["title"]): one["score"]

@@ -76,7 +76,7 @@ def test_rss_is_parsed_with_podcast_elements() -> None:
     [(" CEST", "07:00"), (" aest", "23:00"), ("BST", "08:00"), (" PDT", "16:00"), (" GMT", "09:00"), ("", "09:00"),
      (" +0200 (XYZ)", "07:00"), (" XYZ", None), (" IST", None), (" PM", None)],
 )  # fmt: skip
-def test_known_zone_is_parsed_and_unknown_zone_gives_no_time(zone: str, at: str | None) -> None:
+def test_known_zone_is_parsed_and_unknown_zone_has_no_time(zone: str, at: str | None) -> None:
     told = read_feed(RSS.replace(b"03:04:05 GMT", b"09:00:00" + zone.encode()))["items"][0]["published_at"]
     assert told == (at and f"2024-01-0{1 if at > '22' else 2}T{at}:00Z")
 

@@ -139,7 +139,7 @@ async def test_unserved_part_is_a_leg_without_an_answer_if_not_selected(
     assert isinstance(found.failure, PartUnavailable)
 
 
-async def test_part_has_its_own_time_limit_and_is_late_after_it(autojump_clock: MockClock) -> None:
+async def test_part_that_exceeds_its_own_time_limit_is_late(autojump_clock: MockClock) -> None:
     part = Part("user", {"handle": "ada"}, optional=True, platform="other", within_s=3.0)
     found = await part_of(composite(part, ScriptedExchange(SILENCE)))
     assert trio.current_time() == pytest.approx(3.0)

@@ -49,7 +49,7 @@ def test_retry_after_is_seconds_or_a_date(retry_after: str, date: str, wait_s: f
     assert retry_after_s({"retry-after": retry_after, "date": date}) == wait_s
 
 
-def test_unreadable_headers_give_no_wait() -> None:
+def test_unreadable_headers_cause_no_wait() -> None:
     assert retry_after_s({}) is None
     assert until_reset_s({}, "x-reset") is None
 
@@ -152,7 +152,7 @@ def test_plain_text_is_quoted_but_a_page_is_not(kind: str, body: str, words: str
         Answer(400, {}, {"error": "text"}, "api"),
     ],
 )
-def test_unknown_error_is_left_to_the_fetch(answer: Answer) -> None:
+def test_unknown_error_is_handled_by_the_fetch(answer: Answer) -> None:
     assert REFUSALS(answer) is None
 
 

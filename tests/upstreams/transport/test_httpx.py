@@ -142,7 +142,7 @@ async def test_read_timeout_applies_to_each_wait():
             assert (await client.get(server.url, timeout=0.15)).text == "x" * 10
 
 
-async def test_timeout_none_is_left_to_the_caller():
+async def test_timeout_none_never_ends_the_call():
     with trio.fail_after(5):
         async with (
             open_upstream_server(_silent) as server,

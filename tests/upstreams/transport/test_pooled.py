@@ -270,7 +270,7 @@ async def test_compression_bomb_is_refused_and_its_connection_kept():
             assert server.connections == 1
 
 
-async def test_redirects_are_left_to_the_caller():
+async def test_redirects_are_returned_to_the_caller():
     answer, _ = await _ask(reply(b"", "Location: /elsewhere", status="302 Found"))
     assert (answer.status, answer.headers["location"]) == (302, "/elsewhere")
 
