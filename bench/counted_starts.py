@@ -60,7 +60,7 @@ def above_marks(counted: Mapping[str, int]) -> list[str]:
 
 
 def _start(name: str, folder: Path, under: Sequence[str]) -> None:
-    """Run a command to its end. A node is stopped as soon as it serves."""
+    """Run a command until it exits. A node is stopped once it serves requests."""
     command = [*under, *_program(), *STARTS[name]]
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(command, cwd=folder, env=_environ(), stdout=pipe, stderr=nowhere) as process:

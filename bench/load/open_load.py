@@ -57,7 +57,7 @@ class OpenLoadCounts:
     lags: dict[int, int]
     """The generator's own lateness: the time from a request's scheduled time until the generator noticed it."""
     served_in_time: int
-    """Requests served before the last scheduled time, from which throughput is computed. Latencies include the drain.
+    """Requests served before the last scheduled time, used to compute the throughput. Latencies include the drain.
     """
     answered_in_time: int
     """The same for all responses, including refusals."""

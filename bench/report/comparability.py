@@ -10,7 +10,7 @@ from bench.report.compare import SMALLEST, difference
 RATE_SHARE = 0.02
 """Offered rates that differ by more than this are reported, because the latencies then belong to different loads."""
 BUSY_LOAD = 0.5
-"""The load average per CPU, in the minute before the run, from which other work is assumed to run."""
+"""The minimum load average per CPU, in the minute before the run, that indicates other work."""
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 

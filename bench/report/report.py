@@ -16,9 +16,9 @@ from bench.report.compare import Change
 WIDTH_OF_A_PIPE = 160
 """The number of columns if the output is not a terminal."""
 WIDE = 150
-"""The width from which tables show every column. A narrower table omits columns, which are still in the JSON."""
+"""The minimum width of tables that show every column. A narrower table omits columns, which are still in the JSON."""
 LAG_SHARE = 0.2
-"""The share of p99 from which the generator's own lateness is reported for a point."""
+"""The minimum share of p99 at which a point reports the generator's own lateness."""
 FULL = 0.97
 """From this share on, the machine is full and has no capacity left for the server."""
 REQUESTS_FOR_P99, REQUESTS_FOR_P999 = 100, 1_000

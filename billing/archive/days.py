@@ -14,7 +14,7 @@ def first_id(day: int) -> bytes:
 
 
 def day_of(id_: bytes) -> int:
-    """Return the day of a row, in days since 1970. An id made from text gives a day in the far future."""
+    """Return the day of a row, in days since 1970. For an id made from text, the day is in the far future."""
     return int.from_bytes(id_[:6], "big") // DAY_MS
 
 

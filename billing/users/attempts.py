@@ -42,7 +42,7 @@ def of_user(name: str) -> AttemptSubject:
 
 
 def of_address(address: str) -> AttemptSubject:
-    """Return the subject for the address that an attempt comes from."""
+    """Return the subject for the client address of an attempt."""
     return AttemptSubject(_digest(f"address {_site(address)}"), OF_ADDRESS_MAX)
 
 

@@ -75,7 +75,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The address and the browser from which a session is started."""
+    """The address and the browser of the client that starts a session."""
 
     address: str
     agent: str = ""
@@ -134,7 +134,7 @@ class UserSessions:
         return found
 
     async def prove(self, signed_in: SignedIn, password: str, visitor: Visitor) -> None:
-        """Check the password of a session's user once more. Raises SignInRefused, TooManyAttempts."""
+        """Check the password of a session's user again. Raises SignInRefused, TooManyAttempts."""
         user = signed_in.user
         subjects = (attempts.of_user(user.email), attempts.of_address(visitor.address))
         await self._store.write(partial(attempts.enter, subjects=subjects, now=self.now()))

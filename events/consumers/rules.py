@@ -27,7 +27,7 @@ Status = Literal["active", "idle", "lapsed"]
 def opened(
     account_id: str, key_id: str, name: str, filters: Filters, *, start: Start, head: LogHead, now: float
 ) -> Consumer:
-    """Return a new consumer to which nothing was served yet."""
+    """Return a new consumer that has not received any events."""
     place = head.start if start == "oldest" else head.end
     return Consumer(
         key_id, name, account_id, filters, place, place, place.pos, place.pos, 0, created_at=now, seen_at=now

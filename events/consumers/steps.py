@@ -237,7 +237,7 @@ def _unread(tx: Tx, consumer: Consumer, head: LogHead) -> int:
 
 
 def _waiting(consumer: Consumer, head: LogHead) -> tuple[int, int]:
-    """Return the stored count of unacknowledged kept events, and the position after which events are uncounted."""
+    """Return the stored count of unacknowledged kept events, and the position up to which events were counted."""
     if consumer.committed.pos < head.first_pos - 1:
         return 0, head.first_pos - 1
     return consumer.counted, consumer.counted_pos

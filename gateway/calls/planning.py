@@ -15,7 +15,7 @@ QUOTES_MAX = 500
 
 
 class Quote(NamedTuple):
-    """The reservation of a call: up to `credits`, as far as the balance covers them, but at least `credits_least`."""
+    """The reservation of a call: as much of `credits` as the balance covers, but at least `credits_least`."""
 
     credits_least: int
     credits: int

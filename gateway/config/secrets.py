@@ -89,7 +89,7 @@ def _judge(master: str, place: str) -> str | None:
 
 
 def derive_secrets(master: str) -> Secrets:
-    """Derive the keys from a master secret. The same secret always gives the same keys."""
+    """Derive the keys from a master secret. The same secret always results in the same keys."""
     return Secrets(
         sealing=_derive(master, "sealing"),
         cursors=_derive(master, "cursors"),

@@ -287,7 +287,7 @@ def param_record(param: Param, place: str = "query") -> dict[str, Any]:
 
 
 def canonical_form(param: Param) -> dict[str, Any] | None:
-    """Describe the canonical form to which spellings of a value are converted; None if there is only one spelling."""
+    """Describe the canonical form of a value that has several spellings; None if there is only one spelling."""
     if param.choices or not (param.forms or param.fold or param.strip or param.pattern):
         return None
     return {

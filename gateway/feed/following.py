@@ -25,7 +25,7 @@ class Sink(Protocol):
         ...
 
     async def beat(self, view: PageView) -> None:
-        """Send a keep-alive, with the position up to which everything was sent."""
+        """Send a keep-alive with the position of the last event that was sent or skipped."""
         ...
 
     async def receive(self) -> object:

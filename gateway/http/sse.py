@@ -17,7 +17,7 @@ GLANCE_S = 0.001
 class EventStream:
     """A response as an event stream, started by its first event. Earlier errors use their usual HTTP status.
 
-    The stream is silent while a page is read. That takes no longer than a plain response, so proxies need no
+    The stream is silent while a page is read. Reading takes at most as long as a plain response, so proxies need no
     keep-alives.
     """
 

@@ -11,7 +11,7 @@ _UNLIMITED = 1_048_576  # the default maximum on Linux
 def connections_possible(wanted: int) -> int:
     """Return how many of `wanted` client connections the descriptors allow.
 
-    Raises the soft limit as far as possible.
+    Raises the soft limit to the highest possible value.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _UNLIMITED if hard == resource.RLIM_INFINITY else hard

@@ -41,7 +41,7 @@ class RefusedClients:
     async def wait_next(self, wire: Wire, read_by: float) -> bool | None:
         """Refuse the client's requests until one arrives that its connection must handle. Leave it in `wire.unread`.
 
-        Return True if the decision to serve it was made already, and None if no data came before the connection's end.
+        Return True if the decision to serve it was made already, and None if the connection closed without data.
 
         Raises:
             ClientGone: the client does not read its refusals.

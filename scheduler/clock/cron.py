@@ -139,7 +139,7 @@ def _wall_clock_times(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
 
 
 def _actual_times(seconds: tuple[int, ...], clock: _Clock) -> list[int]:
-    """Return local times as often as they occur: skipped times never, repeated times twice."""
+    """Return each occurrence of the local times: none for skipped times, two for repeated times."""
     local = [clock.midnight + second for second in seconds]
     stopped, resumed = clock.changes_at + clock.before, clock.changes_at + clock.after
     return [at - clock.before for at in local if at < stopped] + [at - clock.after for at in local if at >= resumed]

@@ -151,7 +151,7 @@ def legs_of(settled: Iterable[Settled]) -> tuple[Leg, ...]:
 
 
 def states_of(cursor: State | None) -> dict[str, State | None] | None:
-    """Return the state from which each leg continues, by platform.
+    """Return the state where each leg continues, by platform.
 
     None means that all legs start from the beginning. If a platform has no state, its list has ended.
     """

@@ -40,7 +40,7 @@ ROWS_MAX = fields.ROWS_MAX
 
 
 def page(**members: Selected) -> Form:
-    """Return the form of a page from which these values are extracted."""
+    """Return a response format: an HTML page, with these values extracted."""
     return Form(HTML_TYPES, partial(_read_page, members))
 
 

@@ -159,7 +159,7 @@ class _Collected:
     def take(self, fetched: Fetched, state: State) -> State | None:
         """Add the new rows of a page, up to the limit.
 
-        Return the state from which to continue, or None at the end of the list.
+        Return the state where the walk continues, or None at the end of the list.
         """
         page = fetched.result
         assert isinstance(page, Page), "a collect-until-N endpoint answers with pages"

@@ -59,7 +59,7 @@ def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping
 
 
 def address_of(fields: Mapping[str, str]) -> str | None:
-    """Return the canonical address that a file comes from, or None if the caller did not send it.
+    """Return the canonical address of a file's source, or None if the caller did not send it.
 
     Raises:
         InvalidArgument: The value is not the address of a page.

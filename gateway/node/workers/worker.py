@@ -1,6 +1,6 @@
 """A node as one of several workers: the values that its supervisor passes, and how it stops.
 
-A worker's stdin is a pipe to which nothing is ever written. Its end means "stop": the supervisor has closed the pipe or
+A worker's stdin is a pipe that never carries data. Its end means "stop": the supervisor has closed the pipe or
 has exited. A signal is not used for this, because a service manager may signal the whole process group, and a second
 signal would end the worker immediately.
 """

@@ -82,7 +82,7 @@ def drafts_of(
 ) -> Iterator[RowDraft]:
     """Yield the rows of a page, or of a part of one, that match the run's filters, best first.
 
-    `before` is the number of rows that came before them.
+    `before` is the number of items before these, on this page or earlier ones.
     """
     for rank, item in enumerate(items, before + 1):
         record = item.get(search.key)

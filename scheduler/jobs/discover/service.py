@@ -122,7 +122,7 @@ class DiscoverService:
         return await self._store.read(read)
 
     async def place(self, account_id: str, run_id: str, after: str | None) -> int:
-        """Return the number of the row after which results continue.
+        """Return the number of the last row that the client already has.
 
         Raises:
             JobUnknown, JobInvalid: the run or the row does not exist.

@@ -59,7 +59,7 @@ NOTHING: Final = Scored(None, dict.fromkeys(WEIGHTS), dict.fromkeys(WEIGHTS), 0.
 
 
 def signals_of(author: Record, posts: Sequence[Record] | None, now_at: float) -> Record:
-    """Return the numbers from which the components are computed; `posts` is None if they are unknown."""
+    """Return the inputs of the components; `posts` is None if they are unknown."""
     rates = [rate for post in posts or () if (rate := rate_of(post, author["followers"])) is not None]
     moments = moments_of(posts or ())
     texts = [len(post["content"]["text"] or "") for post in posts or ()]

@@ -47,7 +47,7 @@ def search(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _states(args: Args) -> tuple[Mapping[str, State | None] | None, Mapping[str, int]]:
-    """Return the state from which each platform continues, and the number of its rows on earlier pages."""
+    """Return the state where each platform continues, and the number of its rows on earlier pages."""
     if args.cursor is None:
         return None, _NONE
     own = {name: state for name, state in args.cursor.items() if name != _SEEN}

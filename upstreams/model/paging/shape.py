@@ -39,7 +39,7 @@ class Paging:
     total: str = ""
     """The member of the body with the total number of rows."""
     whole: ClassVar[bool] = False
-    """Whether the upstream sends the whole list, from which a page is cut."""
+    """Whether the upstream sends the whole list, so that each page is a part of one answer."""
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Paging:
         return {self.size: args.number("limit")} if self.size else {}
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """Return the state from which the next page starts; None on the last page."""
+        """Return the state where the next page starts; None on the last page."""
         raise NotImplementedError
 
     def fresh(self, args: Args, records: list[Record]) -> list[Record]:  # noqa: ARG002 - by default, all of them

@@ -1,4 +1,4 @@
-"""Map Wikipedia's JSON to our records. Lists contain titles, from which the URLs are built."""
+"""Map Wikipedia's JSON to our records. Lists contain only titles, and the URLs are built from them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_br
 MEASURE_EVERY_S: Final = 0.25
 """The seconds between two measurements. In one second, a script can fill about one gigabyte."""
 USUAL_S: Final = 0.5
-"""The CPU seconds after which the priority of a renderer is lowered. Many pages are idle by then."""
+"""The priority of a renderer is lowered after this many CPU seconds. Many pages are idle by then."""
 NICENESS_A_S: Final = 8
 """The increase of a renderer's niceness per further CPU second. It reaches 19, the maximum, after three seconds."""
 NICENESS_MAX: Final = 19

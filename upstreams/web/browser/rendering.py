@@ -130,7 +130,7 @@ class Rendering:
                 return RenderedPage(problem=f"the page closed while it was read ({exc})")
         if page is not None and page.watch is not None and page.watch.has_used_its_time():
             return RenderedPage(problem=str(PageTooCostly()), is_absent=True, is_costly=True)
-        with trio.move_on_after(CONNECT_S):  # the call's time is over, so wait no longer than this for a busy browser
+        with trio.move_on_after(CONNECT_S):  # the call's time is over, so wait at most this long for a busy browser
             await self.browser.reach()  # the browser answers, so the page caused the delay
             return RenderedPage(problem="the page did not finish in time")
         raise httpx.ReadTimeout("the browser did not respond in time")

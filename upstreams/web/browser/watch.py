@@ -22,7 +22,7 @@ from upstreams.web.browser.renderers import MEASURE_EVERY_S, Renderers
 from upstreams.web.browser.wanted import SOURCE
 
 BUSY_S: Final = 2.0
-"""The CPU seconds (at most half of the page's time) from which the page itself is blamed for not finishing in time."""
+"""A page that used this many CPU seconds (or half of its time, if less) is itself blamed for not finishing in time."""
 _EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 100, "Page.javascriptDialogOpening": 20}
 """How many events of a kind a page may cause. One more is allowed per second that it is open.
 

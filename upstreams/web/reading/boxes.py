@@ -36,7 +36,7 @@ _TEXT_NAME = re.compile(
     r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
     re.IGNORECASE,
 )
-"""Names that publishing software gives to the text itself, even if the class has other words, such as a category."""
+"""Class names that publishing software uses for the text itself, even next to other words, such as a category."""
 _INLINE: Final = frozenset(("span", "a", "strong", "em", "small"))
 _BOX_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "complementary", "search", "dialog", "menu"))
 _BOX_SHARE_MAX: Final = 0.3
@@ -69,7 +69,7 @@ _ITEM_WORDS_MAX: Final = 2
 """A list item without links and with at most this many words may belong to any list."""
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
-"""The number of characters from which an element after a heading counts as text."""
+"""An element after a heading counts as text if it has at least this many characters."""
 _HEADER_LINKS: Final = etree.XPath(  # a single step, because libxml2 compares the results of several
     "descendant::a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
     "[ancestor::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]]"

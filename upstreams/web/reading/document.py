@@ -72,7 +72,7 @@ class PageReading:
 
 
 def read_document(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Return a body in the requested formats; `url` is the requested address, and `sent_to` is where it came from.
+    """Return a body in the requested formats; `url` is the requested address, and `sent_to` the final one.
 
     Raises:
         NotFound: The body is a wall, or has no text.

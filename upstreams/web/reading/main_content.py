@@ -58,9 +58,9 @@ _SHORT_SHARE_MAX: Final = 1.5
 """The length of the part of a short page that may be used, relative to the length of the text that Trafilatura found.
 """
 _BOOK_LETTERS_MIN: Final = 500_000
-"""The number of characters from which a page counts as a book."""
+"""A page with at least this many characters counts as a book."""
 _BOOK_ELEMENTS_MIN: Final = 20_000
-"""The number of elements from which a page counts as a book. Trafilatura takes about 0.1 ms per element."""
+"""A page with at least this many elements counts as a book. Trafilatura takes about 0.1 ms per element."""
 _COUNT: Final = etree.XPath("count(descendant::*)")
 _WORD = re.compile(r"\w+")
 _TITLES_MAX: Final = 10

@@ -296,7 +296,7 @@ class Matching:
     def _leading(
         self, elements: Elements, wanted: Elements, step: Callable[[Element], Element | None], root: Element
     ) -> Iterable[Element]:
-        """Return the elements from which steps lead to a wanted element. Each element is visited once per step."""
+        """Return the elements whose steps lead to a wanted element. Each element is visited once per step."""
         leads: dict[Element, bool] = {}
         for one in elements:
             path, at = [one], None if one is root else step(one)
