@@ -144,7 +144,7 @@ async def run_of(node: OpenNode, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", [MONITORS, WATCHES])
 async def test_monitor_counts_toward_its_creator_even_if_another_key_runs_it(kind: str, node: OpenNode) -> None:
-    """The run that the creation starts, and runs started by another key. At the cap, runs are skipped."""
+    """Covers the run that the creation starts and runs that another key starts. At the cap, runs are skipped."""
     key, key_id = await node.new_key(node.account, credit_limit=1_000)
 
     async def make(**more: object) -> str:

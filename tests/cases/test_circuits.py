@@ -1,4 +1,4 @@
-"""Failures of one page do not close its host to others; failures of many pages open the host's circuit."""
+"""Failures of one page do not block its host for other pages; failures of many pages open the host's circuit."""
 
 from __future__ import annotations
 

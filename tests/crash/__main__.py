@@ -18,7 +18,7 @@ ORDEALS: Final = {"calls": ordeal, "composites": composites.ordeal, "payments": 
 
 
 def main() -> None:
-    """Run it, and print the result."""
+    """Run the killer, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)

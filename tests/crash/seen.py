@@ -78,7 +78,7 @@ def content_of(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_costs(seen: Seen, net: dict[str, int], partial: dict[str, int]) -> None:
-    """Compare with the ledger. `net` is the cost of each request; `partial` has those that cost less than was taken."""
+    """Compare with the ledger. `net` has the cost of each request, `partial` the costs below the reserved credits."""
     for request_id, used in seen.exact.items():
         assert net.get(request_id, 0) == used, f"{request_id} answered {used} and cost {net.get(request_id, 0)}"
     for request_id, used in seen.settling.items():

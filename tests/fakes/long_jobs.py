@@ -43,6 +43,6 @@ def rows_of_job(account_id: str, sizes: Sequence[int]) -> Iterator[tuple[str, tu
 
 
 def store_job(run: Callable[..., object], account_id: str, sizes: Sequence[int]) -> None:
-    """Store it with a program that runs a statement with parameters."""
+    """Store a long job. `run` executes a statement with its parameters."""
     for sql, params in rows_of_job(account_id, sizes):
         run(sql, *params)

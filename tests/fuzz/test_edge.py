@@ -16,7 +16,7 @@ def test_server_reads_attacks_like_a_second_reader(attack: Attack):
 
 
 def may_close(asked: Asked) -> bool:
-    """Return whether the answer may be the last: it has no other end, or the body of its request was left unread."""
+    """Return whether the connection may close after the answer: only that ends it, or the request's body is unread."""
     endless = asked.version == b"1.0" and asked.target in {b"/stream", b"/early"} and asked.method != b"HEAD"
     bodiless = not {b"content-length", b"transfer-encoding"} & dict(asked.headers).keys()
     return not asked.keeps or endless or (not bodiless and asked.target in {b"/ignore", b"/early"})

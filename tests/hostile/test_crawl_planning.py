@@ -24,7 +24,7 @@ LINKS = 1_950
 """The number of links per page that no pattern accepts; fewer than a crawl examines."""
 PATTERNS = [f"/x/*a*b*c*d*e*{n}*/f*g*" for n in range(50)]
 SHARE_S = 0.2
-"""The maximum CPU seconds of the node while the other account's read waits; once up to 0.5."""
+"""The maximum CPU seconds of the node while the other account's read waits. An earlier version used up to 0.5."""
 _LONG = "abcde/" * 50
 
 

@@ -42,7 +42,7 @@ class Exchange:
     params: Mapping[str, str | int]
     is_feed: bool = False
     pages: Pages | None = None
-    """The object that pages its list, if it is paged."""
+    """The pagination of the list, if the answer is a page of one."""
     last_row: Mapping[str, Any] = field(default_factory=dict)
     """The record of the list's last row."""
     sought: frozenset[str] = frozenset()

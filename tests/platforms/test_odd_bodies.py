@@ -52,7 +52,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OddBench]:
 
 
 def rows_at(body: Any, rows: int, here: Path = ()) -> Path | None:
-    """Return the path of the list with this many objects, from which the answer's rows were read."""
+    """Return the path of the first list that contains exactly this many objects, as the answer's rows do."""
     if isinstance(body, list):
         return here if len(body) == rows and all(isinstance(one, dict) for one in body) else None
     inner = body.items() if isinstance(body, dict) else ()

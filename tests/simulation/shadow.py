@@ -170,7 +170,7 @@ class Shadow:
             self._trace.hold(left == due, WHOLE, f"{entry.request_id}: {money}, open {due}")
 
     def _check_claims(self, rows: Rows) -> None:
-        """Check that a finished claim does not change during its day, which is longer than any world."""
+        """Check that a finished claim does not change. Claims are kept for a day, which is longer than any world."""
         for id_, (owner, status, _) in rows.claims.items():
             before = self._running.get(id_)
             if before is not None and before != owner:

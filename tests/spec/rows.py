@@ -28,7 +28,7 @@ for _slug, _name in _needed():
 CREDENTIALS: dict[str, object] = {"operator_contact": CONTACT, **_VARIABLES}
 """The `[upstreams]` tables of config.toml that make every endpoint available."""
 OF_PLATFORMS = {name: told for name, told in CREDENTIALS.items() if name not in composite_slugs()}
-"""The same tables for a node with only the platforms."""
+"""The same tables for a node that has no composites."""
 ENVIRON = {f"{slug}_{name}".upper(): f"{name}.{slug}.test" for slug, name in _needed()}
 
 

@@ -310,7 +310,7 @@ async def test_feed_has_every_run_followed_by_its_alerts(tmp_path: Path) -> None
 
 
 async def ran(life: Life, since: int) -> list[dict[str, Any]]:
-    """Return the runs after the newest has ended and there are more than `since`."""
+    """Wait until there are more than `since` runs and the newest has ended. Return all runs."""
     with trio.fail_after(20.0):
         while True:
             items: list[dict[str, Any]] = (await life.data("/runs"))["items"]

@@ -31,7 +31,7 @@ TRIPPED = {"upstreams": {"defaults": {"retries": 0}}, "breaker": {"failures": 1,
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """Everything that a request may change."""
+    """All counters that a request may change."""
 
     window: int
     leases: int

@@ -56,7 +56,7 @@ async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Pat
 
 @every_endpoint
 async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: Path) -> None:
-    """For every endpoint: nothing is called, one credit less is rejected, and this many are its maximum cost."""
+    """For every endpoint: a dry run calls no upstream, and `max_credits` must be at least its estimate."""
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         priced = await node.get(row.target(dry_run=1))
         data = priced.json["data"]

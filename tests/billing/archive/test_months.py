@@ -206,7 +206,7 @@ async def test_earlier_rows_move_into_their_new_month(desk: PastDesk, monkeypatc
 
 
 async def filled_before(url: str) -> list[str]:
-    """A store of the previous version, with current rows, some from a clock far ahead, and the ids of all."""
+    """Fill a store of the previous version with current rows and rows from a clock far ahead. Return all ids."""
     async with open_store(url, [BEFORE_MONTHS]) as store:
         desk = PastDesk(store)
         await play(desk, days=2)

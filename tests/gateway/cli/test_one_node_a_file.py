@@ -88,7 +88,7 @@ def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_node_does_not_start_on_a_separately_mounted_file(place: Place) -> None:
-    """Goal: neither next to another node, nor where the log of a killed one would not be found."""
+    """Goal: no second node on one file, and no node at a path where it would miss the log of a killed node."""
     _, key = place.new_key()
     mounted = place.folder / "a mounted.db"
     mounted.touch()

@@ -64,7 +64,7 @@ WRITTEN = [
 
 
 def test_written_text_is_judged_closely_and_most_random_text_is_not() -> None:
-    """Goal: word lists are loaded for few starts, and length alone never skips the check."""
+    """Goal: few starts have to load the word lists, but a long text of words is always checked against them."""
     assert [secret for secret in WRITTEN if looks_random(secret)] == []
     draw = Random(5)
     drawn = [base64.urlsafe_b64encode(draw.randbytes(32)).decode() for _ in range(1_000)]

@@ -317,7 +317,7 @@ POLLS = 10_000
 
 
 async def test_many_keys_polls_and_charges_do_not_block_the_loop(tmp_path: Path) -> None:
-    """Method: windows, cached keys and cached responses by the ten thousand; polls that wait, wake and are ended."""
+    """Method: tens of thousands of windows, cached keys and responses; polls that wait, wake and are ended."""
     async with open_timed_node(tmp_path, limits=ROOMY, server={"port": 0, "drain_s": 1, "shed": False}) as node:
         for case in (fill_windows, fill_caches, shrink_the_cache, charge_many):
             async with node.timed(case.__name__):

@@ -18,7 +18,7 @@ FREE_CPU_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Strictness:
-    """Which of the neighbour's waits are judged, and how far they may rise."""
+    """The percentile of the neighbour's waits that is checked, and the maximum that it may reach."""
 
     share: float
     """The percentile: 0.95, or the median for runs with few calls."""
@@ -26,11 +26,11 @@ class Strictness:
     """Only gross faults fail, so that a busy machine does not."""
 
     def wait_s(self, record: Record) -> float:
-        """Return the wait that is judged."""
+        """Return the neighbour's wait at the percentile."""
         return percentile(record.waits_s, self.share)
 
     def most_s(self, kind: Kind, alone: Record) -> float:
-        """Return its maximum during the attack."""
+        """Return the maximum of that wait during the attack."""
         most_s = TIMES * max(self.wait_s(alone), kind.floor_s)
         return max(most_s, kind.small_s) if self.is_small else min(most_s, kind.most_s)
 

@@ -21,7 +21,7 @@ COMPANY = {"crawls": (crawls, 20, 50.0), "discover": (discover_runs, 100, 500.0)
 
 
 def main() -> int:
-    """Run it, and print the result."""
+    """Run the comparison, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.beside", description=__doc__)
     parser.add_argument("--of", choices=sorted(COMPANY), default="discover")
     parser.add_argument("--jobs", type=int, help="20 crawls, 100 discover runs")

@@ -14,7 +14,7 @@ from tests.storm.crawls.run import Size, storm
 
 
 def main() -> int:
-    """Run it, and print the result."""
+    """Run the storm, and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.crawls", description=__doc__)
     parser.add_argument("--pages", type=int, default=2_000)
     parser.add_argument("--crawls", type=int, default=1)

@@ -94,7 +94,7 @@ async def storm(folder: Path, pages: int, size: int) -> Report:
 
 
 def main() -> int:
-    """Run it, and print the verdict."""
+    """Run the storm, and print the verdict."""
     parser = argparse.ArgumentParser(prog="python -m tests.storm.reading", description=__doc__)
     parser.add_argument("--pages", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=2_000_000, dest="size")

@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 async def states(address: str, target: str = "/") -> tuple[list[str], str]:
-    """Return who is blamed for five failing calls of one account, and the circuit's state for another account."""
+    """Return the blame of five failed calls of one account, and the circuit's state for another account."""
     async with open_transport(max_connections=5) as transport:
         source = Source(
             "page", address, exchange=transport.exchange, breaker=Breaker(BreakerRules(), trio.current_time,

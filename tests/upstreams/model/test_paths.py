@@ -1,4 +1,4 @@
-"""A path leads where its endpoint intends, whatever the adapter does. Others are refused for free, by parameter."""
+"""No value leads a path away from its endpoint's target. Such values are refused for free, with their parameter."""
 
 from __future__ import annotations
 

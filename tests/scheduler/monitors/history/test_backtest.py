@@ -85,7 +85,7 @@ async def lived(
 
 
 async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int) -> Any:
-    """Return the backtest of the runs, starting with one of them."""
+    """Return the backtest of all runs from the slot at hour `since` on."""
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     window = SlotSpan(since=EPOCH + since * HOUR_S)
     return shown_backtest(await Projections(desk.store, LongReads()).backtest(monitor, window, read_rules(sent, track)))

@@ -32,7 +32,7 @@ def read(text: str) -> Any:
 
 
 async def watched(desk: Desk, watch: WebWatch | None = None, *, credits: int = 1_000) -> tuple[str, Monitor]:  # noqa: A002
-    """Create an account with a watch and its webhook, whose recipe costs 1."""
+    """Create an account with a watch and its webhook. Each check's recipe costs 1 credit."""
     desk.recipes.credits_least = desk.recipes.credits_most = 1
     account = await desk.account(credits)
     chosen = watch or WebWatch("scrape", PAGE)
