@@ -49,8 +49,6 @@ RIGHT: MappingProxyType[tuple[str, str], str] = MappingProxyType(
         ("docs/contributing.md", "tell"): _AVOIDED,
         ("docs/contributing.md", "telling"): _AVOIDED,
         ("docs/contributing.md", "told"): _AVOIDED,
-        ("gateway/docs/account/feed.py", "what"): "a description of a field, not a sentence",
-        ("gateway/docs/account/webhooks/account.py", "what"): "a description of a field, not a sentence",
         ("gateway/docs/pages/library.py", "what"): "an indirect question as the description of a page",
         ("upstreams/composites/prism/insight/questions.py", "somebody"): _WORD_LIST,
         ("upstreams/model/computed/small_words.py", "tell"): _WORD_LIST,
