@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from events.filters import Moved
+from events.filters import AppendedEvent
 from scheduler.account_webhooks import rows
 from scheduler.account_webhooks.batches import EventBatches
 from scheduler.log import OperatorLog
@@ -39,9 +39,9 @@ class Feeder:
         self._accounts: frozenset[str] = frozenset()
         self._woken = trio.Event()
 
-    def follow(self, moves: Sequence[Moved]) -> None:
+    def follow(self, appended: Sequence[AppendedEvent]) -> None:
         """Wake the task if any of the appended events belongs to an account with webhooks."""
-        if self._accounts and any(moved.account_id in self._accounts for moved in moves):
+        if self._accounts and any(event.account_id in self._accounts for event in appended):
             self._woken.set()
 
     def wake(self) -> None:
