@@ -20,7 +20,7 @@ from events.log.pages import read_heads
 from events.waking.waiter import Waiter
 from limits.timers import Deadlines
 from storage.errors import StorageError
-from storage.state import LOOK_AGAIN, State
+from storage.state import RECHECK, State
 from storage.store import Store
 
 CHANNEL = b"events"
@@ -121,7 +121,7 @@ class Hub:
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
-                appended = None if message == LOOK_AGAIN else _parse_appended(message)
+                appended = None if message == RECHECK else _parse_appended(message)
                 if appended is None:
                     self._check_now.set()
                 else:

@@ -19,7 +19,7 @@ from events.sleeper import Sleeper
 from events.waking.notifier import LOOK_EVERY_S, Hub
 from events.waking.waiter import WaitEnd, Waiter
 from limits.timers import Deadlines
-from storage.state import LOOK_AGAIN
+from storage.state import RECHECK
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
 
@@ -227,7 +227,7 @@ async def test_message_of_another_node_wakes_waiters(autojump_clock: trio.abc.Cl
     assert not there.appended, "each node counts only the events that it wrote"
 
 
-@pytest.mark.parametrize("message", [LOOK_AGAIN, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
+@pytest.mark.parametrize("message", [RECHECK, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
 async def test_unreadable_message_triggers_a_read(message: bytes, quick: Desk) -> None:
     wire = Wire()
     hub = Hub(wire)  # type: ignore[arg-type]
