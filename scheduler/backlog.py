@@ -41,7 +41,7 @@ class Watch:
         self._instant = instant
         self.seen = Backlog()
 
-    async def keep_looking(self) -> None:
+    async def keep_checking(self) -> None:
         """Measure at intervals. While the store is unavailable, keep the last result."""
         while True:
             with suppress(StorageError):

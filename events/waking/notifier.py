@@ -1,7 +1,7 @@
 """The readers that wait for their account's log to grow, and the messages that wake them.
 
 A message only says that there may be new events: a waiter that wakes reads the store again. A lost message therefore
-costs time, but never an event. If nodes send messages through a server that may lose them, `keep_looking` limits that
+costs time, but never an event. If nodes send messages through a server that may lose them, `keep_checking` limits that
 time.
 """
 
@@ -127,7 +127,7 @@ class Hub:
                 else:
                     self._observe(appended)
 
-    async def keep_looking(self, store: Store) -> None:
+    async def keep_checking(self, store: Store) -> None:
         """Check the store for events whose messages were lost, at least every `LOOK_EVERY_S`, until cancelled."""
         while True:
             with trio.move_on_after(LOOK_EVERY_S):

@@ -24,7 +24,7 @@ async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_c
     monitor = await office.monitor(account)
     watch = Watch(quick.store, now=quick.now, instant=office.instant)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.keep_looking)
+        nursery.start_soon(watch.keep_checking)
         await trio.sleep(1)
         assert watch.seen == Backlog()
         slots = await quick.monitor(account)
@@ -62,7 +62,7 @@ async def test_backlog_keeps_its_last_values_while_the_store_is_unavailable(
     away = Away()
     watch = Watch(away, now=quick.now, instant=lambda _tx: EPOCH)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.keep_looking)
+        nursery.start_soon(watch.keep_checking)
         await trio.sleep(1)
         assert watch.seen == Backlog()
         away.store = quick.store

@@ -73,15 +73,15 @@ async def test_only_reading_status_needs_no_key(tmp_path: Path) -> None:
 async def test_status_page_shows_worst_state_of_each_hour(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         history = node.node.description.status
-        history.look()
+        history.check()
         assert history.past()["odd"][-1] == "operational"
         assert history.past()["odd"][:-1] == [None] * (HOURS - 1)
         node.upstream.always(told({}, 500))
         assert (await node.get("/v1/odd/warned")).status == 502
-        history.look()
+        history.check()
         assert history.past()["odd"][-1] == "down"
         await node.operate("platform.reset", platform="odd")
-        history.look()
+        history.check()
         assert (await status(node))["platforms"]["odd"]["status"] == "operational"
         assert history.past()["odd"][-1] == "down", "the worst state of the hour"
         page = (await node.get("/status", key=None)).body.decode()

@@ -41,7 +41,7 @@ class Disk:
     async def at(self, free: int | None) -> str | None:
         """Return the refusal once the disk has this much free."""
         self.free = free
-        await self.watch.look()
+        await self.watch.check()
         return self.watch.refusal
 
 
@@ -73,7 +73,7 @@ async def test_unknown_disk_has_no_floor() -> None:
 async def test_changes_are_logged_once_and_a_low_disk_once_an_hour(autojump_clock: MockClock) -> None:
     disk = Disk(10 * FLOOR)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(disk.watch.keep_looking, disk.event)
+        nursery.start_soon(disk.watch.keep_checking, disk.event)
         await trio.sleep(LOOK_S / 2)
         assert disk.events == []
         for free, level, event in (
@@ -94,7 +94,7 @@ async def test_changes_are_logged_once_and_a_low_disk_once_an_hour(autojump_cloc
 async def test_failed_check_changes_nothing(autojump_clock: MockClock) -> None:
     disk = Disk(0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(disk.watch.keep_looking, disk.event)
+        nursery.start_soon(disk.watch.keep_checking, disk.event)
         await trio.sleep(LOOK_S / 2)
         disk.error = StoreUnavailable("the disk is gone")
         await trio.sleep(LOOK_S)

@@ -237,7 +237,7 @@ async def test_unreadable_message_triggers_a_read(message: bytes, quick: Desk) -
     with trio.fail_after(LOOK_EVERY_S - 1):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hub.keep_receiving)
-            nursery.start_soon(hub.keep_looking, quick.store)
+            nursery.start_soon(hub.keep_checking, quick.store)
             await wire.send.send(message)
             assert await wait(waiter, 60) is WaitEnd.MOVED
             nursery.cancel_scope.cancel()
@@ -253,7 +253,7 @@ async def test_hub_polls_periodically_without_messages(wait: Wait, quick: Desk, 
     await quick.append(alert(), alert())
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hub.keep_looking, quick.store)
+        nursery.start_soon(hub.keep_checking, quick.store)
         assert await wait(waiter, 60) is WaitEnd.MOVED
         assert trio.current_time() - began <= LOOK_EVERY_S + 0.1
         assert await wait(reader, 60) is WaitEnd.TIME_UP, "the hub has read the whole log"

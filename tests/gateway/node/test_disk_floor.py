@@ -31,7 +31,7 @@ class Disk:
 
 async def check_disk(node: OpenNode) -> None:
     """Let the node check its disk now."""
-    await node.node.stores.disk.look()
+    await node.node.stores.disk.check()
 
 
 async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:

@@ -103,11 +103,11 @@ class Machine:
         """Run all sweepers of a process until the block ends."""
         store, log, rng = self.desk.store, self.desk.log, Random(1)
         instant = instant_of(self.desk.now, is_alone=True)
-        look = SweepClock(store, instant, event=log.event).look
+        check = SweepClock(store, instant, event=log.event).check
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(sweep_monitors, sweep_at=look, rng=rng), store, Retention(7, 7), log)
-            nursery.start_soon(partial(sweep_events, sweep_at=look, rng=rng), store, 7, log)
-            nursery.start_soon(partial(forget_old_claims, sweep_at=look), store, log)
+            nursery.start_soon(partial(sweep_monitors, sweep_at=check, rng=rng), store, Retention(7, 7), log)
+            nursery.start_soon(partial(sweep_events, sweep_at=check, rng=rng), store, 7, log)
+            nursery.start_soon(partial(forget_old_claims, sweep_at=check), store, log)
             yield
             nursery.cancel_scope.cancel()
 
@@ -206,13 +206,13 @@ async def test_runs_are_swept_in_whole_days_after_the_first_minutes(autojump_clo
     await machine.fill()
     swept_at: list[float] = []
 
-    async def look() -> float | None:
+    async def check() -> float | None:
         await trio.lowlevel.checkpoint()
         swept_at.append(trio.current_time())
         return machine.desk.now()
 
     async with trio.open_nursery() as nursery:
-        sweeping = partial(sweep_monitors, sweep_at=look, rng=Random(1))
+        sweeping = partial(sweep_monitors, sweep_at=check, rng=Random(1))
         nursery.start_soon(sweeping, machine.desk.store, Retention(1, 1), machine.desk.log)
         await trio.sleep(2 * DAY_S - (EPOCH % DAY_S) - 1)
         assert machine.left().runs == 3
