@@ -123,7 +123,7 @@ def source_over(
         rules=rules,
         rng=rng or Random(1),
         pace=pace,
-        goes_anywhere=by_page,
+        allows_any_host=by_page,
         by_page=by_page,
     )
 

@@ -74,7 +74,7 @@ class Scene:
             return Source(
                 "instance", base_url, exchange=guarded, breaker=Breaker(BreakerRules(2, 60, 30), trio.current_time),
                 judge=by_status, backoff=lambda _answer: None, method_of=lambda _path: "", rules=Rules(retries=retries),
-                rng=Random(1), goes_anywhere=True,
+                rng=Random(1), allows_any_host=True,
             )  # fmt: skip
 
         self.named = NamedSource(

@@ -26,7 +26,7 @@ async def states(address: str, target: str = "/") -> tuple[list[str], str]:
         source = Source(
             "page", address, exchange=transport.exchange, breaker=Breaker(BreakerRules(), trio.current_time,
             needs_several=True), judge=by_status, backoff=lambda _answer: None, method_of=lambda _path: "",
-            rules=Rules(retries=0), rng=Random(1), goes_anywhere=True, by_page=True,
+            rules=Rules(retries=0), rng=Random(1), allows_any_host=True, by_page=True,
         )  # fmt: skip
         blames: list[str] = []
         with trio.fail_after(PATIENCE_S):
