@@ -27,7 +27,7 @@ from upstreams.model.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamThrottled,
-    most_useful,
+    failure_to_report,
     unreadable,
 )
 from upstreams.model.params import Args, State
@@ -174,7 +174,7 @@ async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: fl
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
-        raise most_useful(refusals)
+        raise failure_to_report(refusals)
     finally:
         refusals.clear()  # otherwise the frames of each failure, and their bodies, stay until garbage collection
 
