@@ -123,7 +123,7 @@ class JobRoutes:
 
         async def begin(write: Write | None) -> JobRecord:
             await self._hooks.check(target)
-            return await self._jobs.begin(self._hooks.beside(draft, target), owner, write=write)
+            return await self._jobs.begin(self._hooks.with_webhook(draft, target), owner, write=write)
 
         made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
         if isinstance(made, StoredReply):  # repeated: return the job's current state
