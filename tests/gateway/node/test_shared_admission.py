@@ -13,7 +13,7 @@ import trio
 import billing.migrations
 from billing.errors import KeyUnusable
 from billing.keys.keys import NewKey
-from gateway.api.admission import LOOKS_MAX
+from gateway.api.admission import LOOKUPS_MAX
 from gateway.http.request import Request
 from limits.errors import ConcurrencyReached, RateLimited
 from limits.gate import KNOWN_S, MemoryGate
@@ -169,7 +169,7 @@ async def test_key_that_changes_at_each_lookup_is_rejected(two: Two) -> None:
     two.other.desk.keys._store = Reading(read_and_change)  # type: ignore[assignment]
     with pytest.raises(StateUnavailable):
         await two.other.pass_through(two.key.key)
-    assert looks == 1 + LOOKS_MAX
+    assert looks == 1 + LOOKUPS_MAX
     assert len(two.one.gate) == len(two.other.gate) == 0
 
 
