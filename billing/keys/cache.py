@@ -38,10 +38,10 @@ class KeyCache:
     """The newest look-up results by digest.
 
     Valid and refused keys are kept apart, so that guessing cannot evict real keys. Code that changes a key must call
-    `forget` with its digest after the commit. A look-up calls `begin_lookup` before it reads the store; the result is kept only
-    if no key changed in between. Valid keys are trusted for `known_s`, or without it until they are forgotten; refused
-    keys stay refused. The one exception is a suspended account, whose keys may become valid again: if other nodes can
-    change keys, that refusal is not kept.
+    `forget` with its digest after the commit. A look-up calls `begin_lookup` before it reads the store; the result is
+    kept only if no key changed in between. Valid keys are trusted for `known_s`, or without it until they are
+    forgotten; refused keys stay refused. The one exception is a suspended account, whose keys may become valid again:
+    if other nodes can change keys, that refusal is not kept.
     """
 
     def __init__(self, known_s: float | None = None) -> None:

@@ -142,7 +142,7 @@ class Admission:
             request.caller = None  # a key that may be revoked must not reveal its account
             caller.key = await self.key_of(request, generation)
             request.caller = caller
-        raise StateUnavailable(f"the key changed {LOOKS_MAX} times during the lookup")
+        raise StateUnavailable(f"the key changed {LOOKUPS_MAX} times during the lookup")
 
     def _record_admission(self, caller: Caller, admitted: Admitted) -> None:
         caller.window, caller.lease, balance = admitted
