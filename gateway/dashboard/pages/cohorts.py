@@ -166,7 +166,7 @@ class CohortPages:
             placeholder = orjson.dumps(
                 {"query_id": query_id, "text_excerpt": sentence(exc), "error": "COHORT_RESULT_TOO_LARGE"}
             )
-            return ResultPage([placeholder], [], ResultPosition(*exc.behind))
+            return ResultPage([placeholder], [], ResultPosition(*exc.next_at))
 
     async def _pieces(self, owner_id: str, query_id: str) -> AsyncIterator[bytes]:
         # pieces are produced after the request has ended, so they must not use its context

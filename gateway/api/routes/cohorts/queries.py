@@ -160,9 +160,9 @@ class CohortQueryRoutes:
         return account_fragment(request.path, data, pagination)
 
     def _too_large(self, exc: CohortResultTooLarge, place: ListPosition) -> Refused:
-        behind = self._lists.cursor(place, _state(ResultPosition(*exc.behind)))
+        next_cursor = self._lists.cursor(place, _state(ResultPosition(*exc.next_at)))
         how = "Continue with next_cursor."
-        details = {"reason": "result_too_large", "param": "cursor", "next_step": how, "next_cursor": behind}
+        details = {"reason": "result_too_large", "param": "cursor", "next_step": how, "next_cursor": next_cursor}
         return Refused("COHORT_RESULT_TOO_LARGE", sentence(exc), details=details)
 
     def _shown(self, request: Request, query: Query) -> dict[str, Any]:
