@@ -27,7 +27,7 @@ class ListPosition(NamedTuple):
         return None if self.state is None else (float(self.state["at"]), str(self.state["id"]))
 
 
-def behind(at: float, id_: str) -> State:
+def position_after(at: float, id_: str) -> State:
     """Return the cursor state for the position after an item, in the form that `ListPosition.before` reads."""
     return {"at": repr(at), "id": id_}
 

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from events.instants import iso
 from gateway.api.changes import Changes, claim_of_change, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.api.routes.webhooks.deliveries import DeliveryLog, DeliveryLogRoutes, delivery_view
 from gateway.calls.planning import check_max_credits
@@ -140,7 +140,7 @@ class JobRoutes:
         size, place = int(values["limit"]), self._lists.place(request, caller, values)
         found = await self._jobs.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1] if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         items = [self._shown(request, job) for job in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 

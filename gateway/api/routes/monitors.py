@@ -11,7 +11,7 @@ import trio
 from gateway.api.changes import Changes, text_of
 from gateway.api.monitor_changes import MonitorChanges
 from gateway.api.monitor_records import run_record
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.windows import WINDOW, window_of
 from gateway.calls.idempotency import idempotency_key
@@ -114,7 +114,7 @@ class MonitorRoutes:
         found = await self._monitors.list(caller.key.account_id, filter_of(status), before=place.before, limit=size + 1)
         views = found[:size]
         last = views[-1].monitor if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         items = []
         for view in views:  # takes 1 ms per monitor if a metric of its rules must be guessed, so yield between them
             items.append(self._monitors.to_json(view))

@@ -10,7 +10,7 @@ import orjson
 from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, text_of
 from gateway.api.monitor_changes import MonitorChanges
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.api.routes.monitors import filter_of, monitor_id_of
 from gateway.calls.idempotency import idempotency_key
@@ -101,7 +101,7 @@ class WebMonitorRoutes:
             caller.key.account_id, filter_of(status), before=place.before, limit=size + 1, of_web=True
         )
         last = found[size - 1].monitor if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         return await self._lists.page(request, caller, list(map(self._view, found[:size])), place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:

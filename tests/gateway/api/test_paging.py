@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from billing.accounts.balances import Balances
 from billing.keys.cache import Key
-from gateway.api.paging import ListPosition, Lists, behind
+from gateway.api.paging import ListPosition, Lists, position_after
 from gateway.api.responses import Replies
 from gateway.http.request import Caller, Request
 from limits.gate import BalanceUpdate
@@ -61,7 +61,7 @@ async def test_last_page_has_no_more(items: list[Any]) -> None:
 
 @given(st.floats(0, 9e15), IDS)
 async def test_cursor_continues_where_its_page_ended(at: float, id_: str) -> None:
-    body = await page([{"id": "1"}], behind(at, id_), "all")
+    body = await page([{"id": "1"}], position_after(at, id_), "all")
     cursor = body["pagination"]["next_cursor"]
     assert body["pagination"] == {"next_cursor": cursor, "has_more": True, "page_size": 1}
     assert cursor.startswith("cur_")
@@ -69,7 +69,7 @@ async def test_cursor_continues_where_its_page_ended(at: float, id_: str) -> Non
 
 
 async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
-    cursor = (await page([], behind(1.0, "mon_1"), "all"))["pagination"]["next_cursor"]
+    cursor = (await page([], position_after(1.0, "mon_1"), "all"))["pagination"]["next_cursor"]
     sent = {"cursor": cursor}
     for path, account, chosen in (
         ("/v1/monitors", "acc_1", ("active",)),
@@ -90,4 +90,4 @@ def test_forged_cursor_is_rejected(cursor: str) -> None:
 
 
 def test_position_keeps_its_timestamp_exactly() -> None:
-    assert ListPosition(b"", behind(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")
+    assert ListPosition(b"", position_after(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")
