@@ -77,7 +77,7 @@ class Owner:
 
 def rules_of(owner: Owner) -> list[Rule]:
     """Return the routes of the dashboard."""
-    (dashboard,) = [one for one in owner.node.node.api.beside if isinstance(one, Dashboard)]
+    (dashboard,) = [one for one in owner.node.node.api.adjacent_pages if isinstance(one, Dashboard)]
     return list(dashboard._app._app.url_map.iter_rules())  # type: ignore[attr-defined]
 
 
