@@ -10,7 +10,7 @@ import trio
 
 from limits.breaker import BreakerRules
 from tests.fakes.scripted_exchange import LONG_S, Said, ScriptedExchange, Slow, said, source_over
-from upstreams.fetching.planned import GoOn, Walked
+from upstreams.fetching.planned import Walked, WantsMore
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.fetching.walk import Walk, plan_walk, walk
@@ -158,7 +158,7 @@ async def walked(
     *,
     pages_max: int = MANY,
     deadline_at: float = LONG_S,
-    go_on: GoOn = on,
+    wants_more: WantsMore = on,
 ) -> Fetched:
     """Run a whole walk."""
-    return await walk(begun(site, limit, cursor), pages_max, deadline_at, go_on)
+    return await walk(begun(site, limit, cursor), pages_max, deadline_at, wants_more)

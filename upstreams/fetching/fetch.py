@@ -16,7 +16,7 @@ from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, run_concurrently
 from upstreams.fetching.parts import answer_part, check_parts
-from upstreams.fetching.planned import Conduct, GoOn, OnLeg, PartReader, Plan, never
+from upstreams.fetching.planned import Conduct, OnLeg, PartReader, Plan, WantsMore, never
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import (
@@ -60,7 +60,7 @@ class PlainRead(Plan):
         pages_max: int,
         deadline_at: float,
         *,
-        go_on: GoOn | None = None,
+        wants_more: WantsMore | None = None,
         stopping: Callable[[], bool] = never,
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
@@ -69,7 +69,7 @@ class PlainRead(Plan):
         if _TIMEOUT in self.args.values:
             deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
-            self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
+            self.conduct = Conduct(pages_max, wants_more, stopping, parts, on_leg)
             deadline_at -= (deadline_at - trio.current_time()) * _PROCESSING_SHARE
         return fetch(self, deadline_at)
 

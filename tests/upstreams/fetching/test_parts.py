@@ -200,7 +200,7 @@ async def test_walk_receives_the_number_of_pages_left(
                 break
         return Single({"id": "1"})
 
-    async def go_on(walked: Walked) -> bool:
+    async def wants_more(walked: Walked) -> bool:
         await trio.lowlevel.checkpoint()
         assert (walked.items, walked.limit) == (walked.pages * 10, 30)
         return wanted
@@ -209,5 +209,5 @@ async def test_walk_receives_the_number_of_pages_left(
     there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(said(1)))
     own.others = {"other": there}
     planned = plan(own, own.platform.endpoints[0], Args({}))
-    await planned.run(pages_max, trio.current_time() + LONG_S, go_on=go_on, stopping=lambda: stopping)
+    await planned.run(pages_max, trio.current_time() + LONG_S, wants_more=wants_more, stopping=lambda: stopping)
     assert got == left
