@@ -14,7 +14,7 @@ import trio
 from storage.errors import StorageError
 from storage.store import DiskSpace
 
-LOOK_S: Final = 2.0
+CHECK_S: Final = 2.0
 FLOOR_SHARE: Final = 4
 """The reciprocal of the floor's largest share of the disk: at most a quarter, so that small disks can be used."""
 WARN_FLOORS: Final = 4
@@ -59,7 +59,7 @@ class DiskWatch:
                 event("warning", "disk_not_seen", error=str(exc))
             if self.space is not None:
                 self._report(self.space, event)
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def check(self) -> None:
         """Check once. Raises StorageError if the disk cannot be checked; in that case nothing changes."""

@@ -3,7 +3,7 @@
 Removed data cannot be restored, and with a wrong clock all data seems old. Code that removes data by age therefore gets
 its time here. The last trusted time is kept in the store for the next process. A clock is in doubt if it is more than a
 day ahead of that time plus the time elapsed since: nothing is removed until the clock has run evenly for
-`SECOND_LOOK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
+`SECOND_CHECK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
 clock that goes back is trusted immediately, because that makes no data older.
 """
 
@@ -19,7 +19,7 @@ from storage.migrations import MigrationSet, Schema
 from storage.store import Store, Tx
 
 AHEAD_S: Final = 86_400.0
-SECOND_LOOK_S: Final = 3_600.0
+SECOND_CHECK_S: Final = 3_600.0
 
 READ = "SELECT trusted_at FROM sweep_clock"
 SAVE = """
@@ -74,11 +74,11 @@ class SweepClock:
         """
         first = self._doubted
         if first is not None and abs(first.leads_to(reading)) <= AHEAD_S:
-            return reading.steady_at - first.steady_at >= SECOND_LOOK_S
+            return reading.steady_at - first.steady_at >= SECOND_CHECK_S
         self._doubted = reading
         if known:  # a store that was never swept has no time to compare with
             ahead_s = round(min(one.leads_to(reading) for one in known))
-            self._event("warning", "clock_doubted", at=reading.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_LOOK_S)
+            self._event("warning", "clock_doubted", at=reading.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_CHECK_S)
         return False
 
     def _read(self, tx: Tx) -> tuple[float, float | None]:

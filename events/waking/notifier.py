@@ -24,9 +24,9 @@ from storage.state import RECHECK, State
 from storage.store import Store
 
 CHANNEL = b"events"
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 """The maximum time in seconds until another node notices an event whose message was lost."""
-LOOK_AT_ONCE = 1_000
+CHECK_AT_ONCE = 1_000
 CLOSED_AT_ONCE = 500
 
 _json: Final = msgspec.json.Encoder()
@@ -128,9 +128,9 @@ class Hub:
                     self._observe(appended)
 
     async def keep_checking(self, store: Store) -> None:
-        """Check the store for events whose messages were lost, at least every `LOOK_EVERY_S`, until cancelled."""
+        """Check the store for events whose messages were lost, at least every `CHECK_EVERY_S`, until cancelled."""
         while True:
-            with trio.move_on_after(LOOK_EVERY_S):
+            with trio.move_on_after(CHECK_EVERY_S):
                 await self._check_now.wait()
             self._check_now = trio.Event()
             try:
@@ -140,8 +140,8 @@ class Hub:
 
     async def _check_store(self, store: Store) -> None:
         accounts = list(self._waiting)
-        for first in range(0, len(accounts), LOOK_AT_ONCE):
-            heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))
+        for first in range(0, len(accounts), CHECK_AT_ONCE):
+            heads = await store.read(partial(read_heads, account_ids=accounts[first : first + CHECK_AT_ONCE]))
             for account_id, head in heads.items():
                 for waiter in self._waiting.get(account_id, ()):
                     waiter.observe_end(head.last_pos)

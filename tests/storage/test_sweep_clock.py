@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from storage.errors import StoreUnavailable
-from storage.sweep_clock import AHEAD_S, MIGRATIONS, SECOND_LOOK_S, SweepClock
+from storage.sweep_clock import AHEAD_S, MIGRATIONS, SECOND_CHECK_S, SweepClock
 from tests.fakes.inline_store import InlineStore
 
 EPOCH = 1_800_000_000.0
@@ -38,7 +38,7 @@ class Machine:
         """Return a process that has checked the clock twice."""
         clock = self.process()
         assert await clock.check() is None
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         assert await clock.check() == self.now()
         return clock
 
@@ -55,7 +55,7 @@ async def test_never_swept_store_is_swept_at_the_second_check_without_warning(
 ) -> None:
     clock = machine.process()
     assert await clock.check() is None
-    await trio.sleep(SECOND_LOOK_S - 1)
+    await trio.sleep(SECOND_CHECK_S - 1)
     assert await clock.check() is None
     await trio.sleep(1)
     assert await clock.check() == machine.now()
@@ -80,10 +80,10 @@ async def test_jump_of_more_than_a_day_is_reported_and_trusted_after_an_hour(
 ) -> None:
     clock = await machine.trusted()
     machine.wrong_s += 40 * DAY_S
-    told = {"at": machine.now(), "ahead_s": 40 * 86_400, "sweeps_again_in_s": SECOND_LOOK_S}
+    told = {"at": machine.now(), "ahead_s": 40 * 86_400, "sweeps_again_in_s": SECOND_CHECK_S}
     for _ in range(6):
         assert await clock.check() is None
-        await trio.sleep(SECOND_LOOK_S / 6)
+        await trio.sleep(SECOND_CHECK_S / 6)
     assert machine.events == [("warning", "clock_doubted", told)]
     assert await clock.check() == machine.now()
 
@@ -104,7 +104,7 @@ async def test_second_jump_restarts_the_hour(machine: Machine, autojump_clock: M
     for jump_s in (40 * DAY_S, 300 * DAY_S, -100 * DAY_S):
         machine.wrong_s += jump_s
         assert await clock.check() is None
-        await trio.sleep(SECOND_LOOK_S - 1)
+        await trio.sleep(SECOND_CHECK_S - 1)
     assert await clock.check() is None
     await trio.sleep(1)
     assert await clock.check() == machine.now()
@@ -119,7 +119,7 @@ async def test_process_started_with_a_wrong_clock_detects_it_from_the_store(
     for _ in range(3):
         restarted = machine.process()
         assert await restarted.check() is None
-        await trio.sleep(SECOND_LOOK_S - 1)
+        await trio.sleep(SECOND_CHECK_S - 1)
         assert await restarted.check() is None, "each process needs its own hour"
     assert len(machine.events) == 3
     machine.wrong_s -= 40 * DAY_S
@@ -131,7 +131,7 @@ async def test_node_that_was_off_for_a_week_resumes_after_an_hour(machine: Machi
     await trio.sleep(7 * DAY_S)
     restarted = machine.process()
     assert await restarted.check() is None
-    await trio.sleep(SECOND_LOOK_S)
+    await trio.sleep(SECOND_CHECK_S)
     assert await restarted.check() == machine.now()
     assert [name for _, name, _ in machine.events] == ["clock_doubted"]
 
@@ -142,7 +142,7 @@ async def test_backward_jump_is_trusted_and_its_reversal_is_a_jump(machine: Mach
     assert await clock.check() == machine.now()
     machine.wrong_s += 400 * DAY_S
     assert await clock.check() is None
-    await trio.sleep(SECOND_LOOK_S)
+    await trio.sleep(SECOND_CHECK_S)
     assert await clock.check() == machine.now()
 
 
@@ -150,7 +150,7 @@ async def test_second_check_of_one_node_is_trusted_by_others(machine: Machine, a
     one, other = await machine.trusted(), machine.process()
     machine.wrong_s += 40 * DAY_S
     assert [await clock.check() for clock in (one, other)] == [None, None]
-    await trio.sleep(SECOND_LOOK_S)
+    await trio.sleep(SECOND_CHECK_S)
     assert [await clock.check() for clock in (one, machine.process())] == [machine.now()] * 2
 
 

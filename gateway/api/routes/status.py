@@ -24,7 +24,7 @@ STATUS_PATH = "/v1/status"
 Health = Literal["operational", "degraded", "down"]
 _HEALTHS: Final = ("operational", "degraded", "down")
 HOURS: Final = 24
-LOOK_EVERY_S: Final = 120.0
+CHECK_EVERY_S: Final = 120.0
 _WORST_FIRST = ("open", "half_open", "closed")
 
 
@@ -66,7 +66,7 @@ class Status:
         """Until cancelled, record the worst state of each platform for every hour."""
         while True:
             self.check()
-            await trio.sleep(LOOK_EVERY_S)
+            await trio.sleep(CHECK_EVERY_S)
 
     def check(self) -> None:
         """Add the current state of the platforms to the record of this hour."""

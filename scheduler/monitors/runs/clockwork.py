@@ -33,9 +33,9 @@ TICK_S: Final = 0.5
 MARGIN_S: Final = 0.001
 APART_S: Final = 0.1
 """The shortest pause in seconds between two polls, so that runs that start in short succession are started together."""
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 """The pause in seconds between polls for changes by other nodes. The next constant is the pause of a single node."""
-LOOK_ALONE_S: Final = 30.0
+CHECK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
 RESET_EVERY_S: Final = 60.0
@@ -103,7 +103,7 @@ class Clock:
         """Returns whether runs must yield to requests. The gateway sets it."""
         self.refusal: Callable[[], str | None] = lambda: None
         """Returns why no run may start, or None. The node sets it, for example while the store is unavailable."""
-        self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self._look_every_s = CHECK_ALONE_S if setting.is_alone else CHECK_S
         self.others: Sequence[SlotSource] = ()
         """Additional slot sources. The node sets them."""
         kind = LeasedKind(

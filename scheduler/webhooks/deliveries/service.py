@@ -34,9 +34,9 @@ from storage.errors import StorageError
 from storage.store import Store
 from storage.supervision import Keep
 
-LOOK_S: Final = 0.5
+CHECK_S: Final = 0.5
 """The pause in seconds between polls for deliveries of other nodes. The next constant is the pause of a single node."""
-LOOK_ALONE_S: Final = 30.0
+CHECK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
 LEASED_AT_ONCE: Final = 64
 LEASE_MARGIN_S: Final = 15.0
@@ -95,7 +95,7 @@ class Deliveries:
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
-        self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self._look_every_s = CHECK_ALONE_S if setting.is_alone else CHECK_S
         self._in_flight: dict[str, DueDelivery] = {}
         self._due_cache = DueCache()
         self._read_to = FROM_START
@@ -128,7 +128,7 @@ class Deliveries:
         """Start attempts in `nursery`, which owns all attempts of this node, until the node stops."""
         while not self._is_stopping():
             self._woken = trio.Event()
-            pause_s = LOOK_S
+            pause_s = CHECK_S
             try:
                 pause_s = await self._turn(nursery)
             except StorageError as exc:
@@ -156,7 +156,7 @@ class Deliveries:
         """Start as many attempts as there is room for, and return the seconds until the next turn."""
         under_way, free = self._in_flight.values(), min(IN_FLIGHT_MAX - len(self._in_flight), LEASED_AT_ONCE)
         if free <= 0:
-            return LOOK_S
+            return CHECK_S
         if self._look_at <= trio.current_time():
             await self._look()
         chosen = self._due_cache.choose(under_way, free=free)
@@ -176,7 +176,7 @@ class Deliveries:
             self._due_cache.end_look(look, self._in_flight.values(), from_start=is_from_start)
         self._read_to = look.after or FROM_START
         # A continued read misses lines that become ready before its start.
-        every_s = self._look_every_s if is_from_start else LOOK_S
+        every_s = self._look_every_s if is_from_start else CHECK_S
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 

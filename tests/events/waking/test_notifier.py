@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from events.filters import AppendedEvent, Filters
 from events.sleeper import Sleeper
-from events.waking.notifier import LOOK_EVERY_S, Hub
+from events.waking.notifier import CHECK_EVERY_S, Hub
 from events.waking.waiter import WaitEnd, Waiter
 from limits.timers import Deadlines
 from storage.state import RECHECK
@@ -234,7 +234,7 @@ async def test_unreadable_message_triggers_a_read(message: bytes, quick: Desk) -
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=0)
     await quick.append(low())
-    with trio.fail_after(LOOK_EVERY_S - 1):
+    with trio.fail_after(CHECK_EVERY_S - 1):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hub.keep_receiving)
             nursery.start_soon(hub.keep_checking, quick.store)
@@ -255,7 +255,7 @@ async def test_hub_polls_periodically_without_messages(wait: Wait, quick: Desk, 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.keep_checking, quick.store)
         assert await wait(waiter, 60) is WaitEnd.MOVED
-        assert trio.current_time() - began <= LOOK_EVERY_S + 0.1
+        assert trio.current_time() - began <= CHECK_EVERY_S + 0.1
         assert await wait(reader, 60) is WaitEnd.TIME_UP, "the hub has read the whole log"
         assert await wait(other, 1) is WaitEnd.TIME_UP
         nursery.cancel_scope.cancel()

@@ -35,7 +35,7 @@ from scheduler.monitors.runs.run_rows import add_runs
 from scheduler.retention import Retention
 from storage.errors import StoreUnavailable
 from storage.store import Tx
-from storage.sweep_clock import SECOND_LOOK_S, SweepClock
+from storage.sweep_clock import SECOND_CHECK_S, SweepClock
 from tests.billing.archive.past import PastDesk, play
 from tests.events.desk import low
 from tests.fakes.inline_store import InlineStore
@@ -49,7 +49,7 @@ ALL = (
     gateway.admin.operation_records.MIGRATIONS,
     storage.sweep_clock.MIGRATIONS,
 )
-TWO_CHECKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
+TWO_CHECKS_S = 2 * SECOND_CHECK_S + 2 * SWEEP_EVERY_S
 """Long enough for two checks by every sweeper, at least an hour apart."""
 
 
@@ -124,7 +124,7 @@ async def test_clock_jump_of_forty_days_sweeps_nothing(
     async with machine.process():
         await trio.sleep(TWO_CHECKS_S)
         machine.set_clock(40 * DAY_S)
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         assert machine.left() == EVERYTHING
         machine.set_clock(-40 * DAY_S)
         await trio.sleep(TWO_CHECKS_S)
@@ -141,7 +141,7 @@ async def test_restarts_with_a_wrong_clock_sweep_nothing(autojump_clock: MockClo
     machine.set_clock(40 * DAY_S)
     for _ in range(5):
         async with machine.process():
-            await trio.sleep(SECOND_LOOK_S)
+            await trio.sleep(SECOND_CHECK_S)
     assert machine.left() == EVERYTHING
     machine.desk.store.close()
 
@@ -153,7 +153,7 @@ async def test_upgraded_store_is_not_swept_by_a_wrong_clock(
     await machine.fill()
     machine.set_clock(40 * DAY_S)
     async with machine.process():
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         assert machine.left() == EVERYTHING
     machine.desk.store.close()
 
@@ -263,7 +263,7 @@ async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) ->
 
     await store.write(add)
     async with machine.process():
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         before = store.statistics().calls
         await trio.sleep(TWO_CHECKS_S)
         assert (machine.left().operations, machine.left().claims) == (0, 0)

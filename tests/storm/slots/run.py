@@ -49,7 +49,7 @@ def _page(first: int, *, has_more: bool) -> Told:
 
 PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
 """Every tag has two pages."""
-LOOK_S: Final = 0.02
+CHECK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
 """The clock stops while this many past slots have not ended."""
@@ -113,7 +113,7 @@ class Storm:
             self.clock.advance(max(STEP_S, (self.tables.coming() or now) - now))
         elif behind < BEHIND_MAX:
             self.clock.advance(STEP_S)
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
 
     async def _kill(self) -> None:
         while True:
@@ -127,12 +127,12 @@ class Storm:
 
     async def _until_runs_are_under_way(self) -> None:
         while not self.tables.running():  # noqa: ASYNC110 - other processes set no event
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def _settle(self) -> None:
         """Stop the clock, and wait until all past slots have ended."""
         while self.tables.behind(self.clock.now()) or not self.tables.is_settled():  # noqa: ASYNC110 - not an event
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     def _is_enough(self, passed_s: float) -> bool:
         """Return whether the storm is done. False unless all monitors may have started, long before the next slot."""

@@ -36,7 +36,7 @@ from upstreams.model.params import limit
 QUERY: Final = "/v1/cohort-queries/{query_id}"
 _BEGIN: Final = (DRY_RUN,)
 _RESULTS: Final = (limit(500, default=100), CURSOR)
-LOOK_S: Final = 0.5
+CHECK_S: Final = 0.5
 """Seconds between two checks of a query that a stream follows."""
 STREAM_S: Final = 900.0
 """Seconds after which a stream ends with the query's current state."""
@@ -124,7 +124,7 @@ class CohortQueryRoutes:
             if now != last_sent and not await stream.publish("progress", now):
                 break
             last_sent = now
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
             query = await read()
         request.held_s += trio.current_time() - began
         return query
