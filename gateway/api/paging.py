@@ -41,7 +41,7 @@ class Lists:
     platform: str = "account"
     """The platform slug in the envelopes of the lists."""
 
-    def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
+    def position(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
         """Return the requested start of the page. `chosen` contains the other values that the cursor depends on.
 
         Raises:

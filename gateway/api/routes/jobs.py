@@ -137,7 +137,7 @@ class JobRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of jobs, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._jobs.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1] if len(found) > size else None
         more = None if last is None else position_after(last.created_at, last.id)
@@ -199,7 +199,7 @@ class JobRoutes:
 
     async def _steps_page(self, request: Request, caller: Caller, statuses: tuple[StepStatus, ...]) -> Reply:
         values = read_free(request.query, _STEPS)
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         after = 0 if place.state is None else int(place.state["number"])
         rows, has_more = await self._jobs.steps(
             caller.key.account_id, _job_id(request), statuses, after=after, limit=int(values["limit"])

@@ -110,7 +110,7 @@ class MonitorRoutes:
         """Return a page of monitors, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
-        place = self._lists.place(request, caller, values, status)
+        place = self._lists.position(request, caller, values, status)
         found = await self._monitors.list(caller.key.account_id, filter_of(status), before=place.before, limit=size + 1)
         views = found[:size]
         last = views[-1].monitor if len(found) > size else None
@@ -179,7 +179,7 @@ class MonitorRoutes:
         values = read_free(request.query, _RUNS)
         window, include = window_of(values), _includes(values.get("include"))
         status = str(values["status"]) if "status" in values else None
-        place = self._lists.place(request, caller, values, status, *window.bounds)
+        place = self._lists.position(request, caller, values, status, *window.bounds)
         if place.state is not None:
             window = window._replace(until=float(place.state["at"]))
         page = await self._monitors.runs(

@@ -96,7 +96,7 @@ class WebMonitorRoutes:
         """Return a page of watches, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
-        place = self._lists.place(request, caller, values, status)
+        place = self._lists.position(request, caller, values, status)
         found = await self._monitors.list(
             caller.key.account_id, filter_of(status), before=place.before, limit=size + 1, of_web=True
         )
@@ -141,7 +141,7 @@ class WebMonitorRoutes:
         """Return a page of the watch's checks, newest first."""
         caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _CHECKS)
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         window = SlotSpan() if place.state is None else SlotSpan(until=float(place.state["at"]))
         page = await self._monitors.runs(
             caller.key.account_id,

@@ -41,13 +41,13 @@ def caller(account: str = "acc_1") -> Caller:
 
 
 async def page(items: list[Any], more: Any = None, *chosen: object) -> Any:
-    place = lists().place(request(), caller(), {}, *chosen)
+    place = lists().position(request(), caller(), {}, *chosen)
     reply = await lists().page(request(), caller(), items, place=place, more=more)
     return orjson.loads(reply.body)
 
 
 def test_list_without_cursor_begins_with_the_first_item() -> None:
-    place = lists().place(request(), caller(), {"limit": 5})
+    place = lists().position(request(), caller(), {"limit": 5})
     assert (place.state, place.before) == (None, None)
 
 
@@ -65,7 +65,7 @@ async def test_cursor_continues_where_its_page_ended(at: float, id_: str) -> Non
     cursor = body["pagination"]["next_cursor"]
     assert body["pagination"] == {"next_cursor": cursor, "has_more": True, "page_size": 1}
     assert cursor.startswith("cur_")
-    assert lists().place(request(), caller(), {"cursor": cursor}, "all").before == (at, id_)
+    assert lists().position(request(), caller(), {"cursor": cursor}, "all").before == (at, id_)
 
 
 async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
@@ -79,14 +79,14 @@ async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
         ("/v1/monitors/", "acc_1", ("all",)),
     ):
         with pytest.raises(InvalidCursor):
-            lists().place(request(path), caller(account), sent, *chosen)
-    assert lists().place(request(), caller(), sent, "all").before == (1.0, "mon_1")
+            lists().position(request(path), caller(account), sent, *chosen)
+    assert lists().position(request(), caller(), sent, "all").before == (1.0, "mon_1")
 
 
 @pytest.mark.parametrize("cursor", ["cur_AAAA", "", "x", "cur_" + "A" * 5_000])
 def test_forged_cursor_is_rejected(cursor: str) -> None:
     with pytest.raises(InvalidCursor):
-        lists().place(request(), caller(), {"cursor": cursor})
+        lists().position(request(), caller(), {"cursor": cursor})
 
 
 def test_position_keeps_its_timestamp_exactly() -> None:

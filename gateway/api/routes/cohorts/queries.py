@@ -138,7 +138,7 @@ class CohortQueryRoutes:
     async def results(self, request: Request, caller: Caller) -> Reply:
         """Return a page of the query's results, with its coverage."""
         values = read_free(request.query, _RESULTS)
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))
         query_id = _query_id(request)
         caller.hold(await self._reads.take(caller.key.account_id))

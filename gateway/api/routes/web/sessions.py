@@ -120,7 +120,7 @@ class SessionRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of sessions, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._sessions.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1] if len(found) > size else None
         more = None if last is None else position_after(last.created_at, last.id)

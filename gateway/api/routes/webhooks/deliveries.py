@@ -77,7 +77,7 @@ class DeliveryLogRoutes:
         """Return a page of deliveries with their attempts, newest first."""
         values = read_free(request.query, _PAGE)
         size, account_id = int(values["limit"]), caller.key.account_id
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         page = await self._webhooks.deliveries(account_id, self._owner(request), before=place.before, limit=size)
         last = page.entries[-1].delivery if page.has_more else None
         more = None if last is None else position_after(last.created_at, last.id)
