@@ -101,7 +101,7 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainRead:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     read = own or endpoint.read
-    args = endpoint.placed(args)
+    args = endpoint.resolve(args)
     steps = read(args)
     try:
         first = next(steps)
@@ -130,7 +130,7 @@ def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> s
         if isinstance(values.get(param.name), str):
             values[param.name] = param.example_value
             with suppress(InvalidArgument):
-                if count_detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
+                if count_detours(next(read(endpoint.resolve(replace(args, values=values))))) < worst:
                     return param.name
     return None
 

@@ -161,9 +161,9 @@ class Endpoint:
         """The parameters that identify the subject. One of them must be sent."""
         return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
-    def placed(self, args: Args) -> Args:
-        """Return the arguments for the reads; a URL among them is resolved by `Located.placed`."""
-        return args if self.located is None else self.located.placed(args)
+    def resolve(self, args: Args) -> Args:
+        """Return the arguments for the reads; a URL among them is resolved by `Located.resolve`."""
+        return args if self.located is None else self.located.resolve(args)
 
     def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return the values as normalized by `Within.settled`."""

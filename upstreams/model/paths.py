@@ -47,7 +47,7 @@ class Located:
         """Return the values unchanged, because the URL has a parameter of its own."""
         return values
 
-    def placed(self, args: Args) -> Args:
+    def resolve(self, args: Args) -> Args:
         """Return the arguments with the name and the host from the URL, or unchanged if no URL was sent.
 
         Raises:
@@ -91,7 +91,7 @@ class Within:
             raise InvalidArgument(self.place.name, f"must be {place}, as in the URL, or be left out")
         return {**values, self._name: number, self.place.name: place}
 
-    def placed(self, args: Args) -> Args:
+    def resolve(self, args: Args) -> Args:
         """Return the arguments with number and place extracted. A place that equals the default counts as not sent.
 
         Raises:
