@@ -105,7 +105,7 @@ class WebSocket(Exchange):
             AppMisbehaved: the message is invalid in the WebSocket's current state.
         """
         if message["type"] == "websocket.send" and self._line is not None:
-            await self._line.say(payload_of(message))
+            await self._line.send_message(payload_of(message))
         elif message["type"] == "websocket.close":
             await self._close(message)
         elif self.accepted:
