@@ -169,9 +169,9 @@ class Api:
     async def _outside(self, request: Request) -> Reply:
         """Return a page outside the API. For an unknown path, return an error that points to the catalog."""
         pages = self._parts.description.pages
-        for pages in self.adjacent_pages:
-            if pages.covers(request.path):
-                return await pages.answer(request)
+        for adjacent in self.adjacent_pages:
+            if adjacent.covers(request.path):
+                return await adjacent.answer(request)
         if not await pages.knows(request.path):
             absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
             if request.method in _READS and prefers(request.headers.get(b"accept"), b"text/html", b"application/json"):
