@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases.files import case, needs_cases, read_at
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.content.amounts import duration
 from upstreams.content.charset import text_of
 from upstreams.content.dates import instant_of
@@ -44,7 +44,7 @@ hosts = count()
 async def episodes(node: OpenNode, raw: bytes, *, host: str = "", items: bool = True) -> Any:
     """Return the episodes of a feed by their ids. Each feed has its own host."""
     address = f"{host or f'h{next(hosts)}.example.org'}/feed.xml"
-    answer = await read_at(node, address, Told(200, raw, XML), "podcasts/episodes")
+    answer = await read_at(node, address, ScriptedAnswer(200, raw, XML), "podcasts/episodes")
     if not items:
         return answer
     assert answer.status == 200, answer.json

@@ -26,7 +26,7 @@ from tests.crash.stripe_side import CREDITS, Stripe
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import Outsider, open_outsider
 from tests.fakes.quick_node import BEAT_S
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.fakes.stores import store_at
 from tests.fakes.stripe_stand_in import SECRET_KEY, WEBHOOK_SECRET, StripeStandIn, open_stripe, signature
 from tests.processes.commands import Commands
@@ -202,7 +202,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, sto
     The seed decides everything except the machine's timing.
     """
     rng, upstream, url = Random(seed), Upstream(), store_url or store_at(folder / "sluice.db")
-    upstream.always(Told(200, b'{"id":1,"login":"octocat"}'))
+    upstream.always(ScriptedAnswer(200, b'{"id":1,"login":"octocat"}'))
     place = Place(folder, commands, ENVIRON, admin_port=0 if url.startswith("sqlite:") else free_port())
     with open_fleet(commands) as fleet:
         async with open_upstream(upstream) as egress, open_stripe(StripeStandIn()) as api_url:

@@ -16,7 +16,7 @@ import trio
 from tests.crash.lives import ENVIRON, settle, start
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import open_outsider
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
@@ -38,14 +38,14 @@ def pages() -> Any:
     """Serve pages: some change at each read, some never do, and some fail."""
     versions = count()
 
-    def page(asked: str) -> Told:
+    def page(asked: str) -> ScriptedAnswer:
         if asked.endswith("robots.txt"):
-            return Told(404, b"", HTML)
+            return ScriptedAnswer(404, b"", HTML)
         if asked.startswith(FAILING):
-            return Told(500, b"", HTML)
+            return ScriptedAnswer(500, b"", HTML)
         version = next(versions) if asked.startswith(CHANGING) else 0
         text = f"It has a text that is long enough to be told, and this is version number {version} of it."
-        return Told(200, f"<title>A page</title><body><main><p>{text}</p></main></body>".encode(), HTML)
+        return ScriptedAnswer(200, f"<title>A page</title><body><main><p>{text}</p></main></body>".encode(), HTML)
 
     return page
 

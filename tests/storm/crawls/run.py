@@ -12,7 +12,7 @@ import httpx
 import orjson
 import trio
 
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
@@ -49,17 +49,17 @@ class Site:
     under_way: int = 0
     most_at_once: int = 0
 
-    def answer(self, asked: str) -> Told:
+    def answer(self, asked: str) -> ScriptedAnswer:
         """Return the page at an address, or a 404."""
         path = asked.removeprefix(f"{HOST}/").partition("?")[0]
         number = 0 if not path else int(path[1:]) if path[:1] == "p" and path[1:].isdigit() else -1
         if not 0 <= number < self.pages:
-            return Told(404, b"", HTML)
+            return ScriptedAnswer(404, b"", HTML)
         self.reads[number] += 1
         links = "".join(f'<li><a href="/p{below}">Page {below}</a></li>' for below in self.below(number))
         text = f"<p>This is page {number} of a site that is read while its reader is killed.</p>" * 3
         body = f"<html><head><title>Page {number}</title></head><body><main>{text}<ul>{links}</ul></main></body></html>"
-        return Told(200, body.encode(), HTML, self.page_s)
+        return ScriptedAnswer(200, body.encode(), HTML, self.page_s)
 
     def below(self, number: int) -> range:
         """Return the pages that a page links to."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.test_jobs import ended
 from tests.gateway.dashboard.owner import Owner, open_house
@@ -19,13 +19,13 @@ HTML = {"content-type": "text/html"}
 RULES = b"User-agent: *\nDisallow: /private/\n"
 
 
-def site(asked: str) -> Told:
+def site(asked: str) -> ScriptedAnswer:
     """Return a page that links to a disallowed page, or the site's robots.txt."""
     if asked == f"{HOST}/robots.txt":
-        return Told(200, RULES, {"content-type": "text/plain"})
+        return ScriptedAnswer(200, RULES, {"content-type": "text/plain"})
     links = "".join(f'<a href="/{path}">{path}</a> ' for path in ("private/x", "a", "b"))
     text = f"<p>The page {asked} has a text that is long enough to be one, and says little.</p>{links}"
-    return Told(200, f"<html><title>{asked}</title><body><main>{text}</main></body></html>".encode(), HTML)
+    return ScriptedAnswer(200, f"<html><title>{asked}</title><body><main>{text}</main></body></html>".encode(), HTML)
 
 
 @pytest.fixture
