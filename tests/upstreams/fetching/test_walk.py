@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import LONG_S, SILENCE, Said, said
+from tests.fakes.scripted_exchange import LONG_S, SILENCE, Scripted, http_answer
 from tests.fakes.shelf import (
     LIMIT_MAX,
     MANY,
@@ -140,14 +140,14 @@ async def test_page_warnings_are_kept(autojump_clock: MockClock) -> None:
 
 # Pages that fail
 
-FAILURES: dict[str, tuple[Said, type[UpstreamError]]] = {
-    "broken": (said(status=500), UpstreamFailed),
-    "refused": (said(status=400), UpstreamFailed),
-    "gone": (said(status=404), NotFound),
-    "throttled": (said(status=429), UpstreamThrottled),
+FAILURES: dict[str, tuple[Scripted, type[UpstreamError]]] = {
+    "broken": (http_answer(status=500), UpstreamFailed),
+    "refused": (http_answer(status=400), UpstreamFailed),
+    "gone": (http_answer(status=404), NotFound),
+    "throttled": (http_answer(status=429), UpstreamThrottled),
     "cut": (httpx.ReadError("cut"), UpstreamFailed),
-    "not to be read": (said(b"<html>"), UpstreamFailed),
-    "of another shape": (said({"rows": None, "next": None}), UpstreamFailed),
+    "not to be read": (http_answer(b"<html>"), UpstreamFailed),
+    "of another shape": (http_answer({"rows": None, "next": None}), UpstreamFailed),
     "silent until the deadline": (SILENCE, UpstreamFailed),
 }
 every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(), ids=FAILURES.keys())
@@ -156,7 +156,7 @@ every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(
 @every_failure
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 async def test_failed_page_ends_the_walk_with_earlier_items(
-    failing: Said, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
+    failing: Scripted, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
 ) -> None:
     shelf = distinct(4, 4, 4, 4, 4)
     shelf.fails_at, shelf.failing = number, failing
@@ -187,7 +187,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
         if refusal is CircuitOpen:
             site.sources["main"].breaker.isolate()
         else:
-            shelf.fails_at, shelf.failing = 2, said(status=429)
+            shelf.fails_at, shelf.failing = 2, http_answer(status=429)
             with pytest.raises(UpstreamThrottled):
                 await site.call(Call("/rows", {"page": 2, "size": 1}), LONG_S)
         return True
@@ -200,7 +200,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
 
 @every_failure
 async def test_failure_without_items_is_raised(
-    failing: Said, refusal: type[UpstreamError], autojump_clock: MockClock
+    failing: Scripted, refusal: type[UpstreamError], autojump_clock: MockClock
 ) -> None:
     shelf = distinct(0, 0, 4)
     shelf.fails_at, shelf.failing = 2, failing
