@@ -243,7 +243,7 @@ def test_events_appear_on_the_open_page_without_reload(browser: Browser, house: 
         page.goto(house.address("/events"))
         expect(page.get_by_text("No events yet")).to_be_visible()
         (key_id,) = {
-            one["id"] for one in house.place.told("key", "list") if one["account_id"] == account_of(page, house)
+            one["id"] for one in house.place.json_of("key", "list") if one["account_id"] == account_of(page, house)
         }
         house.place.run("key", "revoke", key_id)
         expect(page.get_by_text("key.revoked")).to_be_visible(timeout=LIVE_S)
@@ -336,7 +336,7 @@ def test_webhook_page_is_readable(owner: Visit, house: House) -> None:
 def test_purchase_and_payment_pages_are_readable(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
-    house.place.told("pack", "grant", account_of(page, house), "welcome")
+    house.place.json_of("pack", "grant", account_of(page, house), "welcome")
     page.goto(house.address("/billing"))
     page.get_by_role("button", name="Buy").click()
     link = page.get_by_role("link", name="Pay with Stripe")

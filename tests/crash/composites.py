@@ -152,7 +152,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> 
                 exact |= dict(life.answers[: life.sure])
                 settling |= dict(life.answers[life.sure :])
             await _recovered(place, fleet, report)
-    verified = await trio.to_thread.run_sync(place.told, "ledger", "verify")
+    verified = await trio.to_thread.run_sync(place.json_of, "ledger", "verify")
     assert verified == {"ok": True, "violations": []}
     with open_outsider(place.store_url) as store:
         entries = read_entries(store.run)

@@ -207,13 +207,13 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, sto
     with open_fleet(commands) as fleet:
         async with open_upstream(upstream) as egress, open_stripe(StripeStandIn()) as api_url:
             _configure(place, url, egress, api_url)
-            account = place.told("account", "create", "--name", "buyer", "--credits", "0")["id"]
-            key = place.told("key", "create", "--account", account)["key"]
+            account = place.json_of("account", "create", "--name", "buyer", "--credits", "0")["id"]
+            key = place.json_of("key", "create", "--account", account)["key"]
             whole = CrashRun(place, url, fleet, rng, key, Stripe(rng))
             for _ in range(kills):
                 await whole.live()
             await whole.live(to_the_end=True)
-    assert await trio.to_thread.run_sync(place.told, "ledger", "verify") == {"ok": True, "violations": []}
+    assert await trio.to_thread.run_sync(place.json_of, "ledger", "verify") == {"ok": True, "violations": []}
     with open_outsider(url) as store:
         check(store, account, whole.stripe)
     whole.report.kills -= 1

@@ -142,7 +142,7 @@ class CrashRun:
 
     async def verify(self) -> None:
         """Run the operator's verification on the store as the kill has left it."""
-        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        verified = await trio.to_thread.run_sync(self.place.json_of, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
 
     def check(self) -> None:
@@ -233,7 +233,7 @@ async def ordeal(
 
 def _prepare(place: Place, fleet: Fleet, rng: Random) -> CrashRun:
     account, key = place.new_key(balance=BALANCE)
-    treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
+    treasury: dict[str, Any] = place.json_of("account", "create", "--name", "treasury", "--credits", "0")
     token = load_secret(ENVIRON, place.database.parent).admin_token
     clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
     return CrashRun(place, fleet, clients, rng, account)

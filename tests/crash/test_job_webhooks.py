@@ -47,8 +47,10 @@ async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path
                 upstreams={"egress": egress},
                 limits={"requests_per_minute": 1_000_000},
             )
-            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")["id"]
-            key = place.told("key", "create", "--account", account)["key"]
+            account = place.json_of("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")[
+                "id"
+            ]
+            key = place.json_of("key", "create", "--account", account)["key"]
             for _ in range(KILLS):
                 begun += await _killed(place, fleet, receiver, key, rng)
                 _check(place)

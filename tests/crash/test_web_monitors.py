@@ -62,10 +62,10 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
         async with open_upstream(upstream) as egress:
             place = Place(tmp_path, commands, ENVIRON)
             place.configure(upstreams={"egress": egress, "defaults": {"retries": 0}}, breaker={"failures": 100_000})
-            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", str(BALANCE))[
-                "id"
-            ]
-            await _made(place, fleet, place.told("key", "create", "--account", account)["key"])
+            account = place.json_of(
+                "account", "create", "--name", "t", "--plan", "enterprise", "--credits", str(BALANCE)
+            )["id"]
+            await _made(place, fleet, place.json_of("key", "create", "--account", account)["key"])
             life, met = 0, 0
             while life < KILLS or not met:
                 life += 1
@@ -78,7 +78,7 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
                 ahead_s = calm * CADENCE_S
                 await settle(place, fleet, LEFT, time() + ahead_s, ahead_s=ahead_s)
     _check(place, account)
-    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 async def _made(place: Place, fleet: Fleet, key: str) -> None:

@@ -121,11 +121,11 @@ def test_sixth_active_key_is_rejected_until_one_is_revoked(shared: Place, node: 
 
 def test_offline_changes_apply_when_a_node_starts(place: Place) -> None:
     account, kept = place.new_key(balance=1)
-    revoked = place.told("key", "create", "--account", account)
-    place.told("key", "revoke", revoked["id"])
-    place.told("credits", "grant", account, "4")
+    revoked = place.json_of("key", "create", "--account", account)
+    place.json_of("key", "revoke", revoked["id"])
+    place.json_of("credits", "grant", account, "4")
     with place.serve("--sandbox") as node:
         assert ask(node, kept["key"]).json["credits_remaining"] == 4
         assert ask(node, revoked["key"]).code == "INVALID_API_KEY"
         assert node.stop() == 0
-    assert place.told("account", "list")[0]["balance"] == 4
+    assert place.json_of("account", "list")[0]["balance"] == 4

@@ -125,10 +125,10 @@ def test_removed_owner_note_is_recreated(place: Place) -> None:
     lock = place.database.with_name("sluice.db.lock")
     with place.serve("--sandbox"):
         lock.unlink()
-        assert place.told("credits", "grant", account, "7")["balance"] == 107
+        assert place.json_of("credits", "grant", account, "7")["balance"] == 107
         lock.unlink(missing_ok=True)
         wait_until(lock.exists)
-        assert place.told("credits", "grant", account, "7")["balance"] == 114
+        assert place.json_of("credits", "grant", account, "7")["balance"] == 114
 
 
 def test_offline_command_works_through_a_symbolic_link(place: Place) -> None:

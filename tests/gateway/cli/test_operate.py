@@ -149,7 +149,7 @@ def test_concurrent_commands_wait_for_each_other(place: Place) -> None:
     ]
     ended = [(each.communicate(timeout=90)[1], each.returncode) for each in running]
     assert ended == [(b"", 0)] * 4
-    assert len(place.told("account", "list")) == 4
+    assert len(place.json_of("account", "list")) == 4
 
 
 def test_store_size_is_listed_by_table(shared: Place) -> None:

@@ -128,12 +128,12 @@ def test_lost_response_is_requested_again(place: Place, answers: int) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, answers)) as lossy:
         point_to(place, lossy.port)
-        assert place.told("credits", "grant", account, "5") == {"account": account, "balance": 105}
+        assert place.json_of("credits", "grant", account, "5") == {"account": account, "balance": 105}
     assert balance_of(place, account) == 105
 
 
 def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
-    account = place.told("account", "create", "--name", "lost")["id"]
+    account = place.json_of("account", "create", "--name", "lost")["id"]
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, 100)) as lossy:
         point_to(place, lossy.port)
         said = place.operate("key", "create", "--account", account).refused(1)
@@ -144,7 +144,7 @@ def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
         read = place.operate("account", "list").refused(1)
         assert read.endswith("; it is safe to repeat")
     point_to(place, place.admin_port)
-    made = place.told("key", "create", "--account", account, ID, operation_id)
+    made = place.json_of("key", "create", "--account", account, ID, operation_id)
     assert keys_of(place, account) == [made["id"]]
     assert made["key"].endswith(made["last4"])
 
@@ -175,19 +175,19 @@ def begin(place: Place, *command: str) -> Started:
 def test_killed_and_repeated_command_applies_once(place: Place, command: tuple[str, ...]) -> None:
     """Method: kill -9 at many moments without a node, then repeat with the same id."""
     for moment, after_s in enumerate(MOMENTS_S):
-        account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
+        account = place.json_of("account", "create", "--name", "killed", "--credits", "100")["id"]
         whole = [account if word == "ACCOUNT" else word for word in command]
         with begin(place, *whole, ID, f"op_killed_{moment}") as begun:
             time.sleep(after_s)
             begun.kill()
-        place.told(*whole, ID, f"op_killed_{moment}")
+        place.json_of(*whole, ID, f"op_killed_{moment}")
         assert (balance_of(place, account), len(keys_of(place, account))) in ((105, 0), (100, 1))
-    assert place.told("ledger", "verify")["ok"]
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 def test_node_killed_during_command_applies_once(place: Place) -> None:
     """Method: kill -9 of the node at many moments. The command retries, or says how to repeat it."""
-    account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
+    account = place.json_of("account", "create", "--name", "killed", "--credits", "100")["id"]
     for moment, after_s in enumerate(MOMENTS_S):
         grant = ("credits", "grant", account, "5", ID, f"op_under_{moment}")
         with place.serve("--sandbox") as node, begin(place, *grant) as begun:
@@ -196,9 +196,9 @@ def test_node_killed_during_command_applies_once(place: Place) -> None:
             node.wait()
             begun.wait(60)
         place.bury()
-        place.told(*grant)
+        place.json_of(*grant)
         assert balance_of(place, account) == 100 + 5 * (moment + 1)
-    assert place.told("ledger", "verify")["ok"]
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 @pytest.mark.parametrize("arrives", [True, False])
@@ -209,18 +209,18 @@ def test_commit_with_lost_response_applies_once(
     postgres.fresh()
     place = Place(tmp_path, commands)
     place.configure(store={"url": postgres.url()})
-    account = place.told("account", "create", "--name", "cut", "--credits", "100")["id"]
+    account = place.json_of("account", "create", "--name", "cut", "--credits", "100")["id"]
     with open_cutter(postgres.port) as cutter:
         place.configure(store={"url": postgres.url(cutter.port)})
         cut = cut_at_commit(cutter, arrives=arrives)
         ended = place.operate("credits", "grant", account, "5", ID, "op_commit", "--json")
         place.configure(store={"url": postgres.url()})
-        assert place.told("credits", "grant", account, "5", ID, "op_commit") == {"account": account, "balance": 105}
+        assert place.json_of("credits", "grant", account, "5", ID, "op_commit") == {"account": account, "balance": 105}
     assert cut.is_set()
     assert ended.exit_code == 0, "the command did not repeat the operation"
     assert all(line.startswith("the link to PostgreSQL is ") for line in ended.err.splitlines())
     assert ended.json["balance"] == 105
-    assert [each["balance"] for each in place.told("account", "list")] == [105]
+    assert [each["balance"] for each in place.json_of("account", "list")] == [105]
 
 
 def cut_at_commit(cutter: Cutter, *, arrives: bool) -> threading.Event:

@@ -30,7 +30,7 @@ def test_commands_use_the_node_at_the_admin_address(place: Place, tmp_path: Path
     with place.serve() as node:
         desk.configure(admin={"port": urlsplit(node.admin_url).port}, store=SHARED)
         made = desk.told("account", "create", "--name", "elsewhere")
-        assert [account["id"] for account in place.told("account", "list")] == [made["id"]]
+        assert [account["id"] for account in place.json_of("account", "list")] == [made["id"]]
         assert desk.told("reload") == {"applied": [], "needs_restart": []}
         assert desk.told("platforms", "isolate", "github")["platform"] == "github"
 
@@ -49,12 +49,12 @@ def test_every_command_works_directly_on_the_database(place: Place, postgres: Po
     place = replace(place, environ=SECRET)
     place.configure(admin={"port": free_port()}, store={"url": postgres.fresh()})
     account, key = place.new_key(balance=7)
-    assert place.told("credits", "grant", account, "3") == {"account": account, "balance": 10}
-    assert place.told("key", "update", key["id"], "--credit-limit", "5")["credit_limit"] == 5
-    assert place.told("key", "revoke", key["id"])["revoked_at"] is not None
-    assert [record["id"] for record in place.told("key", "list", "--account", account)] == [key["id"]]
-    assert [record["balance"] for record in place.told("account", "list")] == [10]
-    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert place.json_of("credits", "grant", account, "3") == {"account": account, "balance": 10}
+    assert place.json_of("key", "update", key["id"], "--credit-limit", "5")["credit_limit"] == 5
+    assert place.json_of("key", "revoke", key["id"])["revoked_at"] is not None
+    assert [record["id"] for record in place.json_of("key", "list", "--account", account)] == [key["id"]]
+    assert [record["balance"] for record in place.json_of("account", "list")] == [10]
+    assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 def test_second_node_does_not_start_with_memory_state(place: Place, postgres: PostgresServer) -> None:

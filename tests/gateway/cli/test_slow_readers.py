@@ -78,8 +78,8 @@ async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, 
             place.configure(server={"shed": False}, upstreams={"egress": egress}, **tables)
             made = []
             for _ in range(accounts):
-                account = place.told("account", "create", "--name", "test", "--credits", str(READERS))["id"]
-                made += [place.told("key", "create", "--account", account)["key"] for _ in range(keys)]
+                account = place.json_of("account", "create", "--name", "test", "--credits", str(READERS))["id"]
+                made += [place.json_of("key", "create", "--account", account)["key"] for _ in range(keys)]
             with place.serve() as node:
                 yield node, made
 

@@ -207,7 +207,7 @@ async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path:
         place.folder.mkdir()
         place.configure(store={"url": store_url})
         account, key = place.new_key()
-        place.told("key", "revoke", key["id"])
+        place.json_of("key", "revoke", key["id"])
     async with open_node(store_url) as node_stores:
         assert await types(node_stores, account) == ["key.revoked"]
 

@@ -113,8 +113,8 @@ async def storm(folder: Path, size: Size, commands: Commands) -> Report:
             limits={"requests_per_minute": 1_000_000, "concurrent_requests": 1_000},
             log={"access": False},
         )
-        account = place.told("account", "create", "--name", "storm", "--credits", "1000000")["id"]
-        key = place.told("key", "create", "--account", account)["key"]
+        account = place.json_of("account", "create", "--name", "storm", "--credits", "1000000")["id"]
+        key = place.json_of("key", "create", "--account", account)["key"]
         with open_fleet(commands) as fleet:
             return await _Storm(place, fleet, site, size, key, account).run()
 
@@ -152,7 +152,7 @@ class _Storm:
                 break
             self.fleet.kill(node)
             self.kills += 1
-        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        verified = await trio.to_thread.run_sync(self.place.json_of, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
         return Report(self.kills, sum(self.site.reads.values()), self.site.most_at_once, self.resumed_s)
 
