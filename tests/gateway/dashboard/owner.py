@@ -102,7 +102,7 @@ async def open_owner(node: OpenNode, account: str = "", email: str = "ada@exampl
 
 
 @asynccontextmanager
-async def open_house(folder: Path, **tables: Mapping[str, object]) -> AsyncIterator[Owner]:
+async def open_owned_node(folder: Path, **tables: Mapping[str, object]) -> AsyncIterator[Owner]:
     """A node with one owner."""
     async with open_test_node(folder, **tables) as node, open_owner(node) as owner:
         yield owner

@@ -19,7 +19,7 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.discover.algolia import Algolia, story
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house, open_owner
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_owned_node, open_owner
 from tests.gateway.dashboard.test_keys import stale
 from tests.gateway.dashboard.test_webhook_pages import shown_until
 
@@ -30,7 +30,7 @@ BODY: dict[str, Any] = {"keywords": ["trio"], "platforms": ["hackernews"], "max_
 
 @asynccontextmanager
 async def open_search(tmp_path: Path, answer: Callable[[str], ScriptedAnswer]) -> AsyncIterator[Owner]:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         owner.node.upstream.script = answer
         yield owner
 

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.test_jobs import ended
-from tests.gateway.dashboard.owner import Owner, open_house
+from tests.gateway.dashboard.owner import Owner, open_owned_node
 
 HOST = "site.example.com"
 HOME = f"https://{HOST}/"
@@ -31,7 +31,7 @@ def site(asked: str) -> ScriptedAnswer:
 @pytest.fixture
 async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     """An owner on a node that has cached the site's robots.txt."""
-    async with open_house(tmp_path) as opened:
+    async with open_owned_node(tmp_path) as opened:
         node = opened.node
         node.upstream.script = site
         assert (await ask(node, "GET", f"/v1/web/scrape?url={HOME}"))[0] == 200
