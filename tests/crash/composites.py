@@ -133,7 +133,7 @@ def random_answers(rng: Random, upstream: Upstream) -> Callable[[str], ScriptedA
     return script
 
 
-async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
+async def crash_run(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
     """Kill a node this many times during composites, and verify its ledger.
 
     The seed decides everything except the machine's timing.

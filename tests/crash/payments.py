@@ -196,7 +196,7 @@ class CrashRun:
         return self.fleet.start(self.place.config, environ, pace=pace)
 
 
-async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
+async def crash_run(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
     """Kill a node this many times while payments are reported, and verify the state.
 
     The seed decides everything except the machine's timing.

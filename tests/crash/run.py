@@ -197,7 +197,7 @@ def at_once(_report: Report) -> bool:
     return True
 
 
-async def ordeal(
+async def crash_run(
     folder: Path,
     commands: Commands,
     *,
