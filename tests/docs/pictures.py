@@ -13,7 +13,7 @@ from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser
 
 from tests.browser.chromium import Look, open_chromium, open_node, visiting
-from tests.docs.request_way import request_way
+from tests.docs.request_path import request_path
 from tests.processes.commands import PROJECT, open_commands
 from tests.processes.place import Place, Served
 
@@ -46,7 +46,7 @@ def landing_shot(browser: Browser, node: Served) -> bytes:
 
 def main() -> None:
     """Write both pictures."""
-    WAY.write_text(request_way())
+    WAY.write_text(request_path())
     with (
         TemporaryDirectory() as folder,
         open_commands() as runner,
