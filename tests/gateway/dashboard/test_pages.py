@@ -14,9 +14,9 @@ from tests.billing.users.test_second_factor import code_at
 from tests.fakes.node import open_test_node
 from tests.gateway.api.routes.test_cohorts import make
 from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_owned_node, open_owner, rules_of
+from tests.gateway.dashboard.test_access import forms_of
 from tests.gateway.dashboard.test_cohort_pages import new_query
 from tests.gateway.dashboard.test_discover_pages import new_run, new_schedule
-from tests.gateway.dashboard.test_doors import forms_of
 from tests.gateway.dashboard.test_keys import stale
 from tests.gateway.dashboard.test_webhook_pages import new_webhook
 

@@ -15,7 +15,7 @@ import trio
 
 from gateway.server.bounds import Bounds
 from tests.fakes.node import OpenNode, open_test_node
-from tests.gateway.feed.talking import BOTH, PATH, append_some, numbers, refused, talking
+from tests.gateway.feed.feed_client import BOTH, PATH, append_some, numbers, refused, talking
 from tests.gateway.server.frames import handshake
 from tests.gateway.server.raw_client import Client, Served, open_served
 from tests.servers.postgres import PostgresServer
