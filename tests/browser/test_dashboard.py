@@ -312,8 +312,8 @@ def test_monitor_page_is_readable(owner: Visit, house: House) -> None:
     owner.page.get_by_label("value").fill("many")
     owner.page.get_by_role("button", name="Save alerts").click()
     expect(owner.page.get_by_text("must be a finite number")).to_be_visible()
-    for look in (DESKTOP, DARK, PHONE):
-        owner.turn(look)
+    for appearance in (DESKTOP, DARK, PHONE):
+        owner.turn(appearance)
         assert owner.violations() == []
     assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
 
@@ -378,12 +378,12 @@ def test_pages_of_long_work_are_readable(owner: Visit, house: House) -> None:
 def test_second_factor_page_is_readable_and_its_code_complete(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
-    for look in (DESKTOP, DARK, PHONE):
-        owner.turn(look)
+    for appearance in (DESKTOP, DARK, PHONE):
+        owner.turn(appearance)
         page.goto(house.address("/account"))
         page.get_by_role("button", name="Turn on").click()
         expect(page.get_by_role("heading", name="Turn on the second factor")).to_be_visible()
-        assert owner.violations(None if look is DESKTOP else ["color-contrast"]) == []
+        assert owner.violations(None if appearance is DESKTOP else ["color-contrast"]) == []
         size = page.get_by_role("img", name="QR code").bounding_box()
         assert size is not None
         assert size["width"] >= 180
@@ -423,7 +423,7 @@ def look_at(visit: Visit, url: str) -> None:
 
 def look_through(visit: Visit) -> None:
     """Check the open page in every size and color scheme."""
-    for look, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
-        visit.turn(look)
+    for appearance, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
+        visit.turn(appearance)
         assert visit.violations(rules) == []
-        assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, "wider than its window"
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == appearance.width, "wider than its window"
