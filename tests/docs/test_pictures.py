@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from gateway.http.codes import CODES
-from tests.docs.pictures import LANDING, LOOK, WAY, digest
+from tests.docs.pictures import LANDING, APPEARANCE, WAY, digest
 from tests.docs.request_path import STEPS, Step, request_path, shown
 from tests.docs.source import definition
 from tests.processes.commands import PROJECT
@@ -46,7 +46,7 @@ def test_request_path_statuses_are_codes() -> None:
 
 def test_screenshot_matches_landing_page() -> None:
     with Image.open(LANDING) as picture:
-        assert picture.size == (LOOK.width, LOOK.height)
+        assert picture.size == (APPEARANCE.width, APPEARANCE.height)
         assert picture.info["digest"] == digest(), REMAKE
     assert LANDING.stat().st_size < BYTES_MAX
 

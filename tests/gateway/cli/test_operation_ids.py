@@ -56,16 +56,16 @@ def keys_of(place: Place, account: str) -> list[str]:
 def test_credits_are_granted_once_and_repeat_returns_result(shared: Place) -> None:
     account, _ = shared.new_key()
     grant = ("credits", "grant", account, "5")
-    first = shared.told(*grant, ID, "op_granted")
+    first = shared.json_of(*grant, ID, "op_granted")
     assert first == {"account": account, "balance": 105}
-    shared.told("credits", "grant", account, "1")
-    assert shared.told(*grant, ID, "op_granted") == first
+    shared.json_of("credits", "grant", account, "1")
+    assert shared.json_of(*grant, ID, "op_granted") == first
     assert balance_of(shared, account) == 106
 
 
 def test_operation_id_is_bound_to_operation_and_arguments(shared: Place) -> None:
     account, _ = shared.new_key()
-    shared.told("credits", "grant", account, "5", ID, "op_one_thing")
+    shared.json_of("credits", "grant", account, "5", ID, "op_one_thing")
     for other in (("credits", "grant", account, "6"), ("key", "create", "--account", account)):
         said = shared.operate(*other, ID, "op_one_thing").refused(1)
         assert said == "the operation id op_one_thing was used for another operation"
@@ -73,35 +73,35 @@ def test_operation_id_is_bound_to_operation_and_arguments(shared: Place) -> None
 
 
 def test_key_is_created_once_and_repeat_shows_it(shared: Place) -> None:
-    account = shared.told("account", "create", "--name", "once", ID, "op_account")["id"]
+    account = shared.json_of("account", "create", "--name", "once", ID, "op_account")["id"]
     create = ("key", "create", "--account", account, ID, "op_created")
-    made = shared.told(*create)
-    assert shared.told(*create) == made
+    made = shared.json_of(*create)
+    assert shared.json_of(*create) == made
     assert keys_of(shared, account) == [made["id"]]
     with open_outsider(shared.store_url) as other:
         kept = [str(row) for row in other.run("SELECT * FROM operations")]
     assert not [row for row in kept if made["key"] in row]
-    assert shared.told("account", "create", "--name", "once", ID, "op_account")["id"] == account
+    assert shared.json_of("account", "create", "--name", "once", ID, "op_account")["id"] == account
 
 
 def test_usage_is_reset_once(shared: Place) -> None:
     _, made = shared.new_key()
     reset = ("key", "update", made["id"], "--reset-usage", ID, "op_reset_usage")
-    shared.told(*reset)
+    shared.json_of(*reset)
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE keys SET used = 7 WHERE id = ?", made["id"])
-    assert shared.told(*reset)["used"] == 0  # the stored result
-    (record,) = [each for each in shared.told("key", "list") if each["id"] == made["id"]]
+    assert shared.json_of(*reset)["used"] == 0  # the stored result
+    (record,) = [each for each in shared.json_of("key", "list") if each["id"] == made["id"]]
     assert record["used"] == 7
 
 
 def test_rejected_operation_can_be_retried_under_same_id(shared: Place) -> None:
-    account = shared.told("account", "create", "--name", "five")["id"]
-    keys = [shared.told("key", "create", "--account", account)["id"] for _ in range(5)]
+    account = shared.json_of("account", "create", "--name", "five")["id"]
+    keys = [shared.json_of("key", "create", "--account", account)["id"] for _ in range(5)]
     create = ("key", "create", "--account", account, ID, "op_the_sixth")
     assert "5 active keys" in shared.operate(*create).refused(1)
-    shared.told("key", "revoke", keys[0], ID, "op_revoked")
-    made = shared.told(*create)
+    shared.json_of("key", "revoke", keys[0], ID, "op_revoked")
+    made = shared.json_of(*create)
     assert keys_of(shared, account).count(made["id"]) == 1
 
 

@@ -32,16 +32,21 @@ SHELF = b"<html><h1>Shelf</h1>" + b'<div class="m" data-id="1"><p class="t">One<
 BODIES: dict[str, tuple[str, ScriptedAnswer, int]] = {
     "a feed": ("feed", ScriptedAnswer(200, RSS, {"content-type": "text/xml"}), 200),
     "a page": ("shelf", ScriptedAnswer(200, SHELF, {"content-type": "text/html"}), 200),
-    "a feed of 7 MB": ("feed", ScriptedAnswer(200, RSS[:300] + b"w " * (7 * MB // 2), {"content-type": "text/xml"}), 502),
+    "a feed of 7 MB": (
+        "feed", ScriptedAnswer(200, RSS[:300] + b"w " * (7 * MB // 2), {"content-type": "text/xml"}), 502,
+    ),
     "a feed of 5 MB": ("feed", ScriptedAnswer(200, RSS.replace(b"w w ", b"word and words " * 4), {}), 200),
     "a feed without an end": ("feed", ScriptedAnswer(200, RSS[: len(RSS) // 2], {"content-type": "text/xml"}), 200),
     "a feed that is not XML": ("feed", ScriptedAnswer(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
     "a feed that is a text": ("feed", ScriptedAnswer(200, b"Sorry", {"content-type": "text/plain"}), 502),
     "a feed of entities": ("feed", ScriptedAnswer(200, b"<rss>" + b"&x;" * MB, {"content-type": "text/xml"}), 502),
-    "a short feed of items": ("feed", ScriptedAnswer(200, b"<rss><channel>" + b"<item><a:b c='d'/></item>" * 5_000, {}), 200),
+    "a short feed of items": (
+        "feed", ScriptedAnswer(200, b"<rss><channel>" + b"<item><a:b c='d'/></item>" * 5_000, {}), 200,
+    ),
     "a short feed of authors": (
         "feed",
-        ScriptedAnswer(200, b"<rss><channel><item>" + b"".join(b"<author>%d</author>" % at for at in range(5_900)), {}), 200,
+        ScriptedAnswer(200, b"<rss><channel><item>" + b"".join(b"<author>%d</author>" % at for at in range(5_900)), {}),
+        200,
     ),
     "a short page": ("shelf", ScriptedAnswer(200, b"<div class=m><p class=t>&amp;<b>x</b></div>" * 900, {}), 200),
     "a feed that is gone": ("feed", ScriptedAnswer(404, b"<p>Not found", {"content-type": "text/html"}), 404),
@@ -49,14 +54,20 @@ BODIES: dict[str, tuple[str, ScriptedAnswer, int]] = {
     "an error page": ("feed", ScriptedAnswer(500, b"<p>Sorry", {"content-type": "text/html"}), 502),
     "a page of 10 MB": ("shelf", ScriptedAnswer(200, b"<p>x" * (10 * MB // 4), {"content-type": "text/html"}), 502),
     "a deeply nested page": ("shelf", ScriptedAnswer(200, b"<div>" * 240_000, {"content-type": "text/html"}), 502),
-    "a page of attributes": ("shelf", ScriptedAnswer(200, b"<a " + b"".join(b"b%d " % at for at in range(200_000)), {}), 502),
+    "a page of attributes": (
+        "shelf", ScriptedAnswer(200, b"<a " + b"".join(b"b%d " % at for at in range(200_000)), {}), 502,
+    ),
     "a page that declares another charset": (
         "shelf", ScriptedAnswer(200, "<div class=m data-id=é><p class=t>Ünïcödé".encode("cp1252") * 9,
-                      {"content-type": "text/html; charset=utf-8"}), 200,
+                                {"content-type": "text/html; charset=utf-8"}), 200,
     ),
-    "a page with an unknown charset": ("shelf", ScriptedAnswer(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200),
+    "a page with an unknown charset": (
+        "shelf", ScriptedAnswer(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200,
+    ),
     "a page without a type": ("shelf", ScriptedAnswer(200, SHELF, {}), 200),
-    "a page that is an image": ("shelf", ScriptedAnswer(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200),
+    "a page that is an image": (
+        "shelf", ScriptedAnswer(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200,
+    ),
     "a text that is a page": ("note", ScriptedAnswer(200, SHELF, {"content-type": "text/html"}), 200),
 }  # fmt: skip
 
