@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from gateway.http.codes import CODES
-from tests.docs.pictures import LANDING, APPEARANCE, WAY, digest
+from tests.docs.pictures import APPEARANCE, LANDING, WAY, digest
 from tests.docs.request_path import STEPS, Step, request_path, shown
 from tests.docs.source import definition
 from tests.processes.commands import PROJECT

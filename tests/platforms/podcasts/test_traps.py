@@ -12,7 +12,7 @@ from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.scripted_upstream import json_answer as scripted
 from tests.platforms.case import check, drive
-from tests.platforms.drive import always, json_answer
+from tests.platforms.drive import always, told
 from tests.platforms.podcasts.cases import (
     CASES,
     EPISODE_BY_HAND,
@@ -42,7 +42,7 @@ def places_of(
         host = place.partition("/")[0]
         places.append(f"{host}{call.target('')}")
         found = answers[host]
-        return json_answer({}, found) if isinstance(found, int) else json_answer(found)
+        return told({}, found) if isinstance(found, int) else told(found)
 
     return places, drive(PLATFORM, resource, params, upstream, cursor=cursor)
 

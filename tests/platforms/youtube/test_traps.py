@@ -11,7 +11,7 @@ from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.scripted_upstream import json_answer as scripted
 from tests.platforms.case import NOW_AT, check, drive, recorded
-from tests.platforms.drive import always, endpoint, json_answer
+from tests.platforms.drive import always, endpoint, told
 from tests.platforms.youtube.cases import ATOM, CASES, CHANNEL, thread
 from upstreams.model.errors import (
     InvalidArgument,
@@ -40,14 +40,14 @@ def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) ->
 
     def upstream(place: str, call: Call) -> Answer:
         calls.append((place.rpartition("/")[2], call.query))
-        return json_answer(next(waiting))
+        return told(next(waiting))
 
     return calls, drive(PLATFORM, resource, params, upstream, cursor=cursor, credentials=KEY)
 
 
 def failing(status: int, reason: str, **more: str) -> Answer:
     """Return the API's error with this reason."""
-    return json_answer({"error": {"code": status, "message": "No.", "errors": [{"reason": reason, **more}]}}, status)
+    return told({"error": {"code": status, "message": "No.", "errors": [{"reason": reason, **more}]}}, status)
 
 
 def refused(status: int, reason: str, resource: str = "video", date: str = "", **params: Any) -> UpstreamError:
@@ -134,7 +134,7 @@ def test_channel_lists_are_playlists_without_search(resource: str, sort: str, be
     assert (PLATFORM.pace.cost("/search"), PLATFORM.pace.cost("/playlistItems")) == (100, 1)
 
 
-ABSENT, KNOWN = failing(404, "playlistNotFound"), json_answer({"items": [{"id": CHANNEL_ID}]})
+ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL_ID}]})
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_channel_without_such_videos_has_an_empty_page(
 @pytest.mark.parametrize(
     ("answers", "refusal"),
     [
-        ((ABSENT, json_answer({"items": [], "pageInfo": {"totalResults": 0}})), NotFound),
+        ((ABSENT, told({"items": [], "pageInfo": {"totalResults": 0}})), NotFound),
         ((failing(403, "playlistItemsNotAccessible"),), NotFound),
         ((failing(403, "quotaExceeded"),), UpstreamThrottled),
         ((failing(500, "backendError"),), UpstreamFailed),
@@ -196,7 +196,7 @@ def test_exhausted_search_quota_does_not_hold_other_calls() -> None:
 
     def upstream(_place: str, call: Call) -> Answer:
         sources.append(call.source)
-        return json_answer({"items": [{"id": {"videoId": "abcdefghijk"}}] if call.source else [{"id": "abcdefghijk"}]})
+        return told({"items": [{"id": {"videoId": "abcdefghijk"}}] if call.source else [{"id": "abcdefghijk"}]})
 
     drive(PLATFORM, "search/hashtag", {"hashtag": "python"}, upstream, credentials=KEY)
     assert sources == ["search", ""]
@@ -316,14 +316,7 @@ def test_keyless_sources_return_the_same_as_the_api(
     """Method: compare the same facts in both formats, field by field; oEmbed has no description."""
     waiting = iter(bodies)
     own, other = (
-        drive(
-            PLATFORM,
-            resource,
-            params,
-            lambda _place, _call: json_answer(next(waiting)),
-            credentials=KEY,
-            rung_index=rung,
-        )
+        drive(PLATFORM, resource, params, lambda _place, _call: told(next(waiting)), credentials=KEY, rung_index=rung)
         for rung in (0, 1)
     )
     first, second = (leaves_of(one.records[0] if isinstance(one, Page) else one.record) for one in (own, other))
