@@ -67,7 +67,7 @@ class KeyCache:
         return KeyLookup(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
 
     def keep(self, digest: str, found: Key | Refused, lookup: KeyLookup) -> None:
-        """Keep the result of a read that began after the marker `begin_lookup` was returned."""
+        """Keep the result of a read that began after the marker `lookup` was returned."""
         if lookup.changes != self._changes:
             return
         if isinstance(found, Key):
