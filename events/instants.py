@@ -17,7 +17,7 @@ def iso_or_none(at: float | None) -> str | None:
 
 def no_instant(text: str) -> str:
     """Return the error message for `text`, which is not a valid timestamp."""
-    return f"{text} is not an ISO 8601 instant such as 2030-01-31T12:00:00Z"
+    return f"{text} is not an ISO 8601 time such as 2030-01-31T12:00:00Z"
 
 
 def unix(text: str) -> float:

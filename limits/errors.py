@@ -42,10 +42,10 @@ class ConcurrencyReached(LimitError):
 
 
 class LongReadsReached(LimitError):
-    """The account has `limit` long answers in progress, and none of them ended during the wait."""
+    """The account has `limit` long reads in progress, and none of them ended during the wait."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"this account already has {limit} long answers in progress")
+        super().__init__(f"this account already has {limit} long reads in progress")
         self.limit = limit
 
 
@@ -95,7 +95,7 @@ class ReplayUnavailable(ClaimRefused):
 
     def __init__(self) -> None:
         super().__init__(
-            "the request with this idempotency key has finished, but its answer was too long to keep "
+            "the request with this idempotency key has finished, but its response was too long to keep "
             "or was removed to make room for newer ones"
         )
 

@@ -261,5 +261,5 @@ class SessionTimePassed(WorkRefused):
     """The session has already been open longer than the requested time."""
 
     def __init__(self) -> None:
-        message = "ttl_seconds must be more than the session has been open: DELETE closes it"
+        message = "ttl_seconds must exceed the time that the session has been open; send DELETE to close it"
         super().__init__(message, "invalid_param", param="ttl_seconds")

@@ -40,7 +40,7 @@ def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[M
         if name not in fields:
             raise refuse(
                 f"{param}.{name[:_TEXT_MAX]}",
-                "is not a known field",
+                "is an unknown field",
                 f"Its fields are {listed}.",
                 did_you_mean=nearest(name, fields),
             )

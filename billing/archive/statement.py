@@ -134,7 +134,7 @@ def _sums_of(day: int, issued: int, spent: int, used: Sequence[Row]) -> Iterator
         of_call = (f"{calls} calls on {date_}", path, platform, None, None)
         yield Transaction(f"{date_}.{number}", "deduction", -credits_, None, *of_call, at, "usage")
     if issued:
-        text = f"Credits that came in on {date_}"
+        text = f"Credits received on {date_}"
         yield Transaction(f"{date_}.{len(parts)}", "purchase", issued, None, text, None, None, None, None, at, "usage")
 
 

@@ -82,7 +82,7 @@ RULES = (
 ROWS_FIT = "the numbers of a row are consistent"
 ROWS_OF_ACCOUNTS = "rows belong to accounts"
 ROWS_OF_KEYS = "rows refer to keys of their account"
-CONSERVED = "credits that came in are available, held or spent"
+CONSERVED = "received credits are available, held or spent"
 COMPLETE = "no posting is missing or duplicated"
 CHAINED = "each posting begins with the balance of the previous one"
 CLOSED_ONCE = "no open charge is also closed"
@@ -139,7 +139,7 @@ def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Itera
     """Yield every mismatch between an account's row and the sums of its postings."""
     id_, balance, held, place = account
     if balance + held + sums.spent != sums.issued:
-        text = f"{balance} are available, {held} held and {sums.spent} spent, of {sums.issued} that came in"
+        text = f"{balance} are available, {held} held and {sums.spent} spent, of {sums.issued} received"
         yield Violation(CONSERVED, id_, text)
     if sums.used != sums.spent:
         yield Violation(COUNTED, id_, f"usage counts {sums.used} credits, and {sums.spent} were spent")

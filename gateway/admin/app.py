@@ -159,7 +159,7 @@ class Admin:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
-            raise RuntimeError(f"{scope['type']} is not supported")
+            raise RuntimeError(f"Scope type {scope['type']} is not supported")
         if self._pages is not None and self._pages.covers(scope["path"]):
             await self._send_page(self._pages, scope, receive, send)
             return

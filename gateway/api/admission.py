@@ -82,7 +82,7 @@ class Admission:
         if found is None:
             return headers.get(b"x-api-key")
         if headers.get(b"x-api-key"):
-            raise InvalidParam("authorization", "cannot be combined with x-api-key; send the key in one of them")
+            raise InvalidParam("authorization", "cannot be combined with x-api-key; send only one of them")
         headers[b"x-api-key"] = found[1]
         return found[1]
 

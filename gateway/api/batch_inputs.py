@@ -23,7 +23,7 @@ class UrlsBody(msgspec.Struct, frozen=True):
         list[str], Meta(description="1 to 100 addresses.", examples=[["https://news.ycombinator.com/item?id=8863"]])
     ]
     include: Annotated[
-        str | None, Meta(description="The metrics to return, separated by commas (default all).", examples=["likes"])
+        str | None, Meta(description="The comma-separated metrics to return (default: all).", examples=["likes"])
     ] = None
 
 
@@ -35,7 +35,7 @@ class ProfileItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     custom_id: Annotated[str | None, Meta(description="Your own name for this row.", examples=["a1"])] = None
 
 
-_NO_POSTS: Final = "is about an account's posts, which batches do not read; use profile/full of the platform"
+_NO_POSTS: Final = "is about an account's posts, which batches do not return; use profile/full of the platform"
 
 
 class ProfilesBody(msgspec.Struct, frozen=True):
@@ -54,7 +54,8 @@ class IdsBody(msgspec.Struct, frozen=True):
     """The ids of a batch that belongs to one platform."""
 
     LACKS: ClassVar[Mapping[str, str]] = {
-        "include_localizations": "requests titles in all languages, which batches do not read; use hl of videos for one"
+        "include_localizations": "requests titles in all languages, which batches do not return; "
+        "use hl of videos for one"
     }
     ids: Annotated[list[str], Meta(description="1 to 1,000 ids.", examples=[["D-lhorsDlUQ"]])]
 
@@ -62,12 +63,12 @@ class IdsBody(msgspec.Struct, frozen=True):
 class TranscriptsBody(msgspec.Struct, frozen=True):
     """The videos of a `transcripts` batch."""
 
-    ids: Annotated[list[str], Meta(description="1 to 100 videos' ids.", examples=[["kkGMgK9ZtnKfYAgnEtQxbv"]])]
+    ids: Annotated[list[str], Meta(description="1 to 100 video ids.", examples=[["kkGMgK9ZtnKfYAgnEtQxbv"]])]
     language: Annotated[
         str | None, Meta(description="The language of the captions, if there are several.", examples=["fr"])
     ] = None
     format: Annotated[
-        Literal["text", "segments"], Meta(description="One text, or segments with their times.", examples=["segments"])
+        Literal["text", "segments"], Meta(description="One text, or segments with timestamps.", examples=["segments"])
     ] = "text"
 
 
@@ -78,19 +79,15 @@ class CommentItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     directly.
     """
 
-    comment_url: Annotated[str | None, Meta(description="Its address.")] = None
+    comment_url: Annotated[str | None, Meta(description="The URL of the comment.")] = None
     platform: Annotated[str | None, Meta(description="The slug of the platform. It must match the URL.")] = None
     post_url: Annotated[
         str | None, Meta(description="The URL of the post.", examples=["https://news.ycombinator.com/item?id=8863"])
     ] = None
-    comment_id: Annotated[str | None, Meta(description="Its id there.", examples=["9224"])] = None
-    parent_comment_id: Annotated[str | None, Meta(description="The comment that this one replies to. Not needed.")] = (
-        None
-    )
-    position_hint: Annotated[Any, Meta(description="Where the comment was found before. Not needed.")] = None
-    deep_scan: Annotated[
-        bool | None, Meta(description="Whether to continue the search for the comment. Not needed.")
-    ] = None
+    comment_id: Annotated[str | None, Meta(description="The id of the comment.", examples=["9224"])] = None
+    parent_comment_id: Annotated[str | None, Meta(description="The id of the parent comment. Ignored.")] = None
+    position_hint: Annotated[Any, Meta(description="The last known position of the comment. Ignored.")] = None
+    deep_scan: Annotated[bool | None, Meta(description="Whether to search longer for the comment. Ignored.")] = None
 
 
 class CommentsBody(msgspec.Struct, frozen=True):
@@ -98,7 +95,7 @@ class CommentsBody(msgspec.Struct, frozen=True):
 
     urls: Annotated[
         list[str] | None,
-        Meta(description="1 to 25 addresses.", examples=[["https://news.ycombinator.com/item?id=9224"]]),
+        Meta(description="1 to 25 URLs.", examples=[["https://news.ycombinator.com/item?id=9224"]]),
     ] = None
     items: Annotated[list[CommentItem] | None, Meta(description="1 to 25 comments.")] = None
 
@@ -114,7 +111,9 @@ def included(sent: msgspec.Struct) -> tuple[str, ...]:
     for one in names:
         if one not in COUNTS:
             raise InvalidParam(
-                "include", f"contains {one[:60]}, but accepts only {', '.join(COUNTS)}", meant=nearest(one, COUNTS)
+                "include",
+                f"must be one or more of {', '.join(COUNTS)}; {one[:60]} is unknown",
+                meant=nearest(one, COUNTS),
             )
     return names
 
@@ -175,13 +174,13 @@ def _shown(item: ProfileItem | CommentItem) -> dict[str, Any]:
 
 def _check_either(items: object, urls: object) -> None:
     if (items is None) == (urls is None):
-        said = "neither was sent" if items is None else "both were sent"
-        raise InvalidParam("items", f"or urls must be sent, exactly one; {said}")
+        said = "got none" if items is None else "got both"
+        raise InvalidParam("items", f"or urls is required, exactly one of them; {said}")
 
 
 def _check_count(name: str, sent: Sequence[object] | None, rows_max: int) -> None:
     if not sent or len(sent) > rows_max:
-        raise InvalidParam(name, f"must hold 1 to {rows_max} entries, not {len(sent or ())}")
+        raise InvalidParam(name, f"must contain 1 to {rows_max} entries, not {len(sent or ())}")
 
 
 def _short(name: str, place: int, text: str) -> str:

@@ -64,7 +64,7 @@ class FormReader:
             while more:
                 message = await request.receive()
                 if message["type"] != "http.request":
-                    raise InvalidParam("body", "was cut short")
+                    raise InvalidParam("body", "was incomplete")
                 piece, more = message.get("body", b""), message.get("more_body", False)
                 if size + len(piece) > file_bytes_max + ENVELOPE_BYTES:
                     raise body_too_large(file_bytes_max + ENVELOPE_BYTES)
@@ -133,7 +133,7 @@ class _Reading:
                 if isinstance(event, Epilogue):
                     return
         except (ValueError, RequestEntityTooLarge) as exc:
-            raise InvalidParam("body", "is not valid multipart/form-data, or was cut short") from exc
+            raise InvalidParam("body", "is not valid multipart/form-data, or was incomplete") from exc
 
     def _take_event(self, event: Event) -> None:
         from werkzeug.sansio.multipart import Data, Field, File  # noqa: PLC0415 - see above
@@ -162,9 +162,8 @@ class _Reading:
         if name not in self.names:
             shown = str(name)[:100]
             taken = ", ".join((FILE, *self.names))
-            raise InvalidParam(
-                shown, f"is not a part of this form; the parts are {taken}", meant=nearest(shown, self.names)
-            )
+            problem = f"Unknown part `{shown}`. Valid parts: {taken}"
+            raise InvalidParam(shown, problem, meant=nearest(shown, self.names), is_sentence=True)
         if name in self.fields:
             raise InvalidParam(name, "was sent more than once")
         self._name, self._text = name, b""

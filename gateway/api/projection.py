@@ -210,7 +210,7 @@ def _tree(archetype: Archetype, text: str) -> Tree:
         for name in path:
             below = below.setdefault(name, {})
     if not tree:
-        raise InvalidParam("fields", "names no path", suggestion="Omit fields to get all of them.")
+        raise InvalidParam("fields", "contains no path", suggestion="Omit fields to get all of them.")
     return tree
 
 

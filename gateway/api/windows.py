@@ -11,8 +11,8 @@ from scheduler.monitors.history.lists import SlotSpan
 from upstreams.model.params import Param, Value
 
 WINDOW: Final = (
-    Param("from", "Only entries scheduled at this instant or later, ISO 8601.", "2026-01-31T12:00:00Z", length_max=40),
-    Param("to", "Only entries scheduled before this instant, ISO 8601.", "2026-02-28T12:00:00Z", length_max=40),
+    Param("from", "Only entries scheduled at this time or later, ISO 8601.", "2026-01-31T12:00:00Z", length_max=40),
+    Param("to", "Only entries scheduled before this time, ISO 8601.", "2026-02-28T12:00:00Z", length_max=40),
 )
 _FIELDS: Final = (("from", "since"), ("to", "until"))
 
@@ -35,4 +35,4 @@ def _instant(name: str, text: str) -> float:
         return unix(text)
     except (ValueError, OverflowError) as exc:
         suggestion = "Send one such as 2026-01-31T12:00:00Z; in a query a + must be written as %2B."
-        raise InvalidParam(name, "must be an ISO 8601 instant", suggestion=suggestion) from exc
+        raise InvalidParam(name, "must be an ISO 8601 time", suggestion=suggestion) from exc

@@ -178,7 +178,7 @@ class BilledCalls:
                 self.flights.end(flight, result)
         except trio.TooSlowError as exc:  # the timeout happened in another request's call, on this node or another
             slug = request.listing.site.platform.slug
-            raise UpstreamFailed(slug, f"no answer within {self.timeout_s:g} s", passing=True) from exc
+            raise UpstreamFailed(slug, f"no response within {self.timeout_s:g} s", passing=True) from exc
         return result
 
     def _plan(self, request: CallRequest) -> Planned:

@@ -82,7 +82,7 @@ class KeyParts(NamedTuple):
             return await self.shared.flights.follow(flight, deadline_at)
         except trio.TooSlowError as exc:
             slug = planned.site.platform.slug
-            raise UpstreamFailed(slug, "an identical call has not answered in time", passing=True) from exc
+            raise UpstreamFailed(slug, "an identical call has not finished in time", passing=True) from exc
 
     def _key(self, planned: Plan, args: Args) -> bytes:
         """Return the cache key of a direct call with the same values. Single pages of a list have separate keys."""

@@ -86,7 +86,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
                 await attempt()
             found[name] = None
         except trio.TooSlowError:
-            found[name] = f"no answer within {_WITHIN_S:g} s"
+            found[name] = f"no response within {_WITHIN_S:g} s"
         except (*_UNREACHED, trio.BrokenResourceError) as exc:
             found[name] = reason_of(exc)
         except BaseExceptionGroup as group:  # nurseries inside the attempts wrap their errors

@@ -38,7 +38,7 @@ secret_option = click.option(
     envvar="SLUICE_WEBHOOK_SECRET",
     required=True,
     callback=_require_text,
-    help="Signing secret; or SLUICE_WEBHOOK_SECRET.",
+    help="Signing secret, instead of SLUICE_WEBHOOK_SECRET.",
 )
 tolerance_option = click.option(
     "--tolerance-s",

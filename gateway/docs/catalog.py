@@ -76,7 +76,8 @@ class EncodedCatalog:
         if platform in self._reference.platforms:
             return
         if near := self._reference.nearest_platform(platform):
-            raise InvalidParam("platform", f"is unknown on this node; did you mean {near}?", meant=near)
+            problem = f"Unknown platform `{platform}`. Did you mean `{near}`?"
+            raise InvalidParam("platform", problem, meant=near, is_sentence=True)
 
 
 def stats_of(reference: Reference) -> dict[str, int]:

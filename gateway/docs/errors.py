@@ -29,9 +29,9 @@ class Reason:
 
 
 _ALL: Final = (
-    Reason("MISSING_API_KEY", "key_in_query", "The key was sent in the URL, which logs record. Revoke it."),
+    Reason("MISSING_API_KEY", "key_in_query", "The key was sent in the URL, where it may be logged. Revoke it."),
     Reason("INVALID_API_KEY", "account_suspended", "The operator has suspended the key's account."),
-    Reason("INVALID_REQUEST", "key_in_query", "A second key was sent in the URL, which logs record. Revoke it."),
+    Reason("INVALID_REQUEST", "key_in_query", "A second key was sent in the URL, where it may be logged. Revoke it."),
     Reason("INVALID_REQUEST", "invalid_param", "A parameter, field or header is invalid; `param` names it."),
     Reason("INVALID_REQUEST", "capability_missing", "This node lacks a capability that the value needs."),
     Reason("INVALID_REQUEST", "unsupported", "The URL belongs to a platform that is not supported."),

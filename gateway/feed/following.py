@@ -40,7 +40,7 @@ class Sink(Protocol):
 class Stopped(enum.Enum):
     """The reason why the server ends a stream."""
 
-    FULL = "the key already holds its maximum number of long-polls"
+    FULL = "the key already has its maximum number of long-polls"
     CLOSING = "the node is stopping"
     GONE = "the client disconnected"
 

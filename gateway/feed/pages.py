@@ -23,7 +23,7 @@ from gateway.http.conditional import tags
 
 _TAG_BYTES = 12
 _PLAIN_TAG = re.compile(rb'"(?P<end>[0-9]{1,19})\.(?P<more>[me])[\w-]+"')
-READ_ON = "read on at next.poll_url"
+READ_ON = "continue at next.poll_url"
 
 
 class PageView(NamedTuple):
@@ -86,11 +86,9 @@ def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str
 
 def _next_step(page: EventPage, *, is_consumer: bool) -> str:
     if not page.items:
-        return f"Nothing new here; {READ_ON}{', where more events remain to be searched' if page.has_more else ''}."
-    done = "acknowledge pagination.next_cursor at next.ack_url, then " if is_consumer else ""
-    return (
-        f"Handle the items, {done}{READ_ON}, {'where more are waiting' if page.has_more else 'which waits for more'}."
-    )
+        return f"No new events; {READ_ON}{', which searches more events' if page.has_more else ''}."
+    done = "acknowledge pagination.next_cursor at next.ack_url, " if is_consumer else ""
+    return f"Process the items, {done}then {READ_ON}, which {'has more' if page.has_more else 'waits for new'} events."
 
 
 def tag(view: PageView, query: FeedQuery, key_id: str) -> bytes:

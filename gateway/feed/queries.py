@@ -39,7 +39,7 @@ PARAMS = (
     Param("subject_id", f"Ids of the events' subjects, at most {SUBJECTS_MAX}.", "mon_...", length_max=6_000),
     Param(
         "limit",
-        f"Events on a page, 1 to {LIMIT_MAX}.",
+        f"Events per page, 1 to {LIMIT_MAX}.",
         "100",
         type="integer",
         default=LIMIT_DEFAULT,
@@ -169,7 +169,7 @@ def _filters(sent: Mapping[str, str]) -> Filters:
 def _subjects(text: str) -> frozenset[str]:
     subjects = frozenset(id_.strip() for id_ in text.split(",")) - {""}
     if not subjects:  # an empty list is refused, because it must not mean all subjects
-        raise InvalidParam("subject_id", "holds no id", suggestion="Remove subject_id to read all subjects.")
+        raise InvalidParam("subject_id", "contains no id", suggestion="Remove subject_id to read all subjects.")
     if len(subjects) > SUBJECTS_MAX:
         problem = f"has {len(subjects)} ids, but the limit is {SUBJECTS_MAX}"
         raise InvalidParam("subject_id", problem, suggestion="Split the read.")

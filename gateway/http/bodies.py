@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from gateway.http.errors import InvalidParam, Refused
+from gateway.http.errors import InvalidParam, Refused, unknown_name
 from gateway.http.request import Request
 from gateway.http.routing import BODY_BYTES_MAX, body_too_large
 from gateway.server.errors import BodyTooLong, ClientGone
@@ -36,7 +36,7 @@ _IN_WORDS = {
 }
 """JSON types by their msgspec name, in the words used in messages. `null` stays `null`."""
 _BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
-_BOUNDED = {"str": "must have {} characters", "array": "must hold {} entries"}
+_BOUNDED = {"str": "must have {} characters", "array": "must contain {} entries"}
 """Messages for types whose length is limited. For numbers, the value is limited."""
 _LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
@@ -61,7 +61,7 @@ async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = Fal
     if may_be_empty and not body:
         return kind()
     if body.count(b"[") + body.count(b"{") > _CONTAINERS_MAX:
-        raise InvalidParam("body", f"may hold at most {_CONTAINERS_MAX:,} arrays and objects")
+        raise InvalidParam("body", f"must not contain more than {_CONTAINERS_MAX:,} arrays and objects")
     try:
         sent = orjson.loads(body)
     except orjson.JSONDecodeError as exc:
@@ -162,13 +162,8 @@ def _refuse_unknown(sent: dict[str, Any], kind: type[msgspec.Struct]) -> None:
 
 
 def _unknown(name: str, fields: tuple[str, ...]) -> InvalidParam:
-    """Return the error for an unknown field. It suggests a field only if one has a similar name."""
-    meant = _meant(name.lower(), fields)
-    if meant is not None:
-        hint = f"; did you mean {meant}?"
-    else:
-        hint = f"; its fields are {', '.join(fields)}" if fields else ", which takes none"
-    return InvalidParam(name, f"is not a field of this body{hint}", meant=meant, more={"remove_params": [name]})
+    """Return the error for an unknown field, suggesting a similar field only if one is close."""
+    return unknown_name("field", name, fields, _meant(name.lower(), fields))
 
 
 def _meant(name: str, fields: tuple[str, ...]) -> str | None:
@@ -184,8 +179,9 @@ def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
         return InvalidParam(f"{where['path']}.{missing[1]}" if where else missing[1], "is required")
     unknown = re.search(r"contains unknown field `([^`]*)`", message)
     if unknown:
-        name = f"{where['path']}.{unknown[1]}" if where else unknown[1]
-        return InvalidParam(name[:200], "is not a field of this body", more={"remove_params": [name[:200]]})
+        name = (f"{where['path']}.{unknown[1]}" if where else unknown[1])[:200]
+        problem, more = f"Unknown field `{name}`", {"remove_params": [name]}
+        return InvalidParam(name, problem, more=more, is_sentence=True)
     types = re.search(r"Expected `([a-z |]+)`(?:, got `([a-z]+)`)?(?= - at |$)", message)
     problem = _bounds(message, kind, where["path"] if where else "") or "has a value that is not allowed"
     if types:

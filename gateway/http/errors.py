@@ -5,7 +5,7 @@ To give a code to an exception of another package, add a row to `_REFUSALS`; the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil
 from typing import Any
@@ -93,9 +93,9 @@ CORRECT = "Fix the parameter and retry."
 class InvalidParam(Refused):
     """400 for one parameter, field or header, with its name, the problem, and the fix.
 
-    `problem` continues the sentence that starts with the parameter's name. `suggestion` is a whole sentence. `meant` is
-    the name or value that the caller probably meant; it replaces `reason` in `details` (spec 7.1). `more` is added to
-    `details`.
+    `problem` continues the sentence that starts with the parameter's name; with `is_sentence`, it is the whole message.
+    `suggestion` is a whole sentence. `meant` is the name or value that the caller probably meant; it replaces `reason`
+    in `details` (spec 7.1). `more` is added to `details`.
     """
 
     def __init__(
@@ -107,15 +107,29 @@ class InvalidParam(Refused):
         meant: str | None = None,
         reason: str = "invalid_param",
         more: Mapping[str, Any] | None = None,
+        is_sentence: bool = False,
     ) -> None:
         end = "" if problem.endswith((".", "?")) else "."
         why = {"reason": reason} if meant is None else {"did_you_mean": meant}
         details = {**why, "param": param, "next_step": suggestion, **(more or {})}
-        super().__init__("INVALID_REQUEST", f"{param} {problem}{end}", details=details)
+        message = problem if is_sentence else f"{param} {problem}"
+        super().__init__("INVALID_REQUEST", f"{message}{end}", details=details)
         self.param = param
         self.problem = problem.removesuffix(".")
         self.meant = meant
         self.reason = reason
+
+
+def unknown_name(
+    what: str, name: str, known: Iterable[str], meant: str | None, *, others: Sequence[str] = ()
+) -> InvalidParam:
+    """Return the error for an unknown name; `what` is "parameter" or "field".
+
+    `known` has the valid names, and `others` has further unknown names of the request.
+    """
+    hint = f"Did you mean `{meant}`?" if meant is not None else f"Valid {what}s: {', '.join(known) or 'none'}"
+    more = {"remove_params": [name, *others]}
+    return InvalidParam(name, f"Unknown {what} `{name}`. {hint}", meant=meant, more=more, is_sentence=True)
 
 
 def refusal_of(exc: BaseException) -> Refused:
@@ -296,13 +310,13 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),
     ClaimInProgress: _claim_refused("IDEMPOTENCY_IN_PROGRESS", "retry in a moment", CLAIM_RETRY_AFTER_S),
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
-    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "for a new, billed response use another key"),
+    ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "use another key for a new, billed response"),
     MonitorInvalid: _monitor_invalid,
-    MonitorUnknown: _unknown("unknown_monitor", "GET with status=all on the path before its id lists all"),
+    MonitorUnknown: _unknown("unknown_monitor", "GET the path before the id, with status=all, to list all"),
     RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
     ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all"),
     DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all"),
-    JobUnknown: _unknown("unknown_job", "GET on the path before its id lists all"),
+    JobUnknown: _unknown("unknown_job", "GET the path before the id to list all"),
     CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
     CohortQueryUnknown: _unknown("unknown_cohort_query", "queries are deleted with their cohort"),
     CohortRefused: _cohort,

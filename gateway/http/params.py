@@ -13,7 +13,7 @@ from functools import cache
 from urllib.parse import unquote
 
 from events.instants import unix
-from gateway.http.errors import InvalidParam
+from gateway.http.errors import InvalidParam, unknown_name
 from upstreams.model.archetypes.shape import Archetype, fields_of
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument
@@ -31,7 +31,7 @@ MAX_CREDITS = Param(
     minimum=0,
     maximum=1_000_000,
 )
-DRY_RUN = Param("dry_run", "Only validate and price the call: free, without an upstream request.", "1", type="boolean")
+DRY_RUN = Param("dry_run", "Validate and price the call, free and without an upstream request.", "1", type="boolean")
 FIELDS = Param(
     "fields", "Comma-separated paths into `data`. Only these are returned.", "items.post.id", length_max=4_096
 )
@@ -145,7 +145,7 @@ class Declared:
             found = [name for name in group if name in sent]
             if len(found) != 1:
                 said = "got none" if not found else f"got {' and '.join(found)}"
-                raise InvalidParam(group[0], f"or another of {', '.join(group)} is required, exactly one; {said}")
+                raise InvalidParam(group[0], f"or {' or '.join(group[1:])} is required, exactly one of them; {said}")
         if "since" in sent and "until" in sent and _is_after(str(sent["since"]), str(sent["until"])):
             raise InvalidParam("until", "must be after since")
 
@@ -157,12 +157,7 @@ class Declared:
                 lacking, self._lacks[lacking], reason="capability_missing", more={"remove_params": excess}
             )
         meant = self._meant(excess[0].lower())
-        if meant is not None:
-            hint = f"; did you mean {meant}?"
-        else:
-            hint = f"; it accepts {', '.join(self.by_name)}" if self.by_name else ", which accepts none"
-        problem = f"is not a parameter of this endpoint{hint}"
-        return InvalidParam(excess[0], problem, meant=meant, more={"remove_params": excess})
+        return unknown_name("parameter", excess[0], self.by_name, meant, others=excess[1:])
 
     def _meant(self, name: str) -> str | None:
         """Return the declared name that was probably meant; None if no name is similar."""
@@ -249,7 +244,7 @@ def _integer(param: Param, text: str) -> int:
 
 def _bounds(param: Param) -> str:
     if param.minimum is not None and param.maximum is not None:
-        return f" of {param.minimum} to {param.maximum}"
+        return f" from {param.minimum} to {param.maximum}"
     return _bound_text("of at least", param.minimum) or _bound_text("of at most", param.maximum)
 
 

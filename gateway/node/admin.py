@@ -57,7 +57,7 @@ async def _state_fault(state: State) -> str | None:
         with trio.fail_after(READY_WITHIN_S):
             await state.call(b"SET", b"sluice:ready", b"1", b"PX", b"1000")
     except trio.TooSlowError:
-        return f"no write was answered within {READY_WITHIN_S:g} s"
+        return f"no write was confirmed within {READY_WITHIN_S:g} s"
     except StateUnavailable as exc:
         return str(exc)
     return None

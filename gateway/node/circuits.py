@@ -64,7 +64,7 @@ class Circuits:
     def _site(self, args: PlatformName) -> Site:
         site = self._catalog.sites.get(args.platform)
         if site is None:
-            raise OperationRefused(f"Platform {args.platform} is not served by this node")
+            raise OperationRefused(f"the platform {args.platform} is not served by this node")
         return site
 
 

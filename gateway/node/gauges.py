@@ -47,7 +47,7 @@ def gather(node: Node, sessions: SessionService, rendering: Rendering | None) ->
     yield from _membership(node.membership)
     yield from _feed(node.feed)
     yield from _monitors(node.monitors)
-    held = "Web sessions whose pages this node holds open."
+    held = "Web sessions whose pages this node keeps open."
     yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
     failed = "Failures of the node's background loops, each of which was restarted, by loop."
     yield _labeled_counter("sluice_loop_failures", failed, "loop", node.supervision.failures())
@@ -80,10 +80,10 @@ def _limits(admission: Admission) -> Iterator[Metric]:
 
 def _overload(overload: Overload) -> Iterator[Metric]:
     now = overload.statistics()
-    shed = "Requests refused because the node had more than it could serve, by client."
+    shed = "Requests rejected because the node was overloaded, by client."
     yield _labeled_counter("sluice_shed", shed, "key", now.refused)
-    yield GaugeMetricFamily("sluice_shedding", "1 while requests may be refused for overload, else 0.", int(now.active))
-    limit = "Requests worked on at once while requests may be refused for overload; 0 otherwise."
+    yield GaugeMetricFamily("sluice_shedding", "1 while the node may reject requests, else 0.", int(now.active))
+    limit = "Concurrent requests allowed while the node may reject requests; 0 otherwise."
     yield GaugeMetricFamily("sluice_shed_limit", limit, now.limit)
     late = "Lag of the event loop: the worst of the last seconds, decaying."
     yield GaugeMetricFamily("sluice_loop_lag_seconds", late, overload.lag_s)
@@ -91,13 +91,13 @@ def _overload(overload: Overload) -> Iterator[Metric]:
 
 def _cache(calls: BilledCalls) -> Iterator[Metric]:
     now = calls.cache.statistics()
-    followed = "Misses answered by an identical call in progress."
+    followed = "Cache misses served by an identical call in progress."
     yield CounterMetricFamily("sluice_cache_coalesced", followed, calls.flights.followed_total)
     yield GaugeMetricFamily(
-        "sluice_calls_leading", "Billed calls in progress that others may follow.", len(calls.flights)
+        "sluice_calls_leading", "Billed calls in progress that identical calls may join.", len(calls.flights)
     )
     yield GaugeMetricFamily("sluice_cache_bytes", "Bytes of the cached responses.", now.bytes)
-    yield GaugeMetricFamily("sluice_cache_entries", "Cached answers.", now.entries)
+    yield GaugeMetricFamily("sluice_cache_entries", "Cached responses.", now.entries)
     lookups = CounterMetricFamily("sluice_cache_lookups", "Cache lookups.", labels=["result"])
     lookups.add_metric(["hit"], now.hits_total)
     lookups.add_metric(["miss"], now.misses_total)
@@ -107,21 +107,21 @@ def _cache(calls: BilledCalls) -> Iterator[Metric]:
 
 
 def _shared(now: SharedCacheStatistics) -> Iterator[Metric]:
-    found = "Misses of this node that another node's response served."
+    found = "Cache misses served by another node's response."
     yield CounterMetricFamily("sluice_cache_shared_found", found, now.found_total)
     yield CounterMetricFamily(
         "sluice_cache_shared_waits", "Calls that waited for another node's call.", now.waited_total
     )
-    alone = "Misses called upstream without asking the other nodes, because the state was unavailable."
+    alone = "Cache misses that went upstream without checking other nodes, because the state was unavailable."
     yield CounterMetricFamily("sluice_cache_shared_alone", alone, now.alone_total)
 
 
 def _store(stores: Stores) -> Iterator[Metric]:
     now = stores.store.statistics()
     yield CounterMetricFamily("sluice_store_commits", "Commits of the writer.", now.commits)
-    yield CounterMetricFamily("sluice_store_calls", "Writes; calls per commit is the group size.", now.calls)
+    yield CounterMetricFamily("sluice_store_calls", "Writes; divided by the commits, the group size.", now.calls)
     yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
-    yield GaugeMetricFamily("sluice_store_waiting", "Writes that wait for the writer.", now.waiting)
+    yield GaugeMetricFamily("sluice_store_waiting", "Writes waiting for the writer.", now.waiting)
     moved = "Credits of committed ledger entries, by kind; deductions neither settled nor refunded are held."
     yield _labeled_counter("sluice_ledger_credits", moved, "kind", stores.charges.credits_moved())
     yield GaugeMetricFamily(
@@ -140,10 +140,12 @@ def _size(stores: Stores) -> Iterator[Metric]:
         yield tables
         yield GaugeMetricFamily("sluice_store_bytes", "Bytes that the store uses, at the last check.", size.bytes)
     if (growth := stores.growth.growth) is not None:
-        grown = "Bytes by which the store grows per day, from its last day."
+        grown = "Growth of the store in bytes per day, measured over the last day."
         yield GaugeMetricFamily("sluice_store_growth_bytes_a_day", grown, growth.bytes_a_day)
     if (days := stores.growth.days_left()) is not None:
-        yield GaugeMetricFamily("sluice_disk_days_left", "Days until the disk reaches its floor, at that growth.", days)
+        yield GaugeMetricFamily(
+            "sluice_disk_days_left", "Days until the disk reaches its floor at the current growth.", days
+        )
     if (space := stores.disk.space) is not None:
         yield GaugeMetricFamily("sluice_disk_free_bytes", "Bytes free on the store's disk.", space.free_bytes)
         floor = "Free bytes on the store's disk below which nothing new is charged."
@@ -158,8 +160,8 @@ def _membership(membership: Membership) -> Iterator[Metric]:
 
 
 def _feed(feed: Feed) -> Iterator[Metric]:
-    yield GaugeMetricFamily("sluice_events_waiting", "Long-polls and streams that are held open.", feed.hub.parked())
-    reads = "Pages of the events feed that wait to be read from the store."
+    yield GaugeMetricFamily("sluice_events_waiting", "Open long-polls and streams.", feed.hub.parked())
+    reads = "Pages of the events feed waiting to be read from the store."
     yield GaugeMetricFamily("sluice_events_reads_waiting", reads, len(feed.readers.pages))
     yield _labeled_counter(
         "sluice_events_appended", "Events that this node has written, by type.", "type", feed.hub.appended
@@ -176,10 +178,10 @@ def _monitors(monitors: Monitors) -> Iterator[Metric]:
         "sluice_monitor_runs_ended", "Monitor runs that this node has ended, by status.", "status", ended
     )
     seen = monitors.backlog.seen
-    yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitor runs that wait to start.", seen.runs)
+    yield GaugeMetricFamily("sluice_monitor_runs_waiting", "Monitor runs waiting to start.", seen.runs)
     late = "Delay of the slot or run that has waited longest to start; 0 if none is late."
     yield GaugeMetricFamily("sluice_monitor_late_seconds", late, seen.runs_late_s)
-    yield GaugeMetricFamily("sluice_webhook_deliveries_queued", "Deliveries that wait.", seen.deliveries)
+    yield GaugeMetricFamily("sluice_webhook_deliveries_queued", "Deliveries waiting for an attempt.", seen.deliveries)
     late = "Delay of the delivery that has waited longest for its attempt; 0 if none is late."
     yield GaugeMetricFamily("sluice_webhook_late_seconds", late, seen.deliveries_late_s)
     if (sending := monitors.deliveries) is not None:
@@ -196,9 +198,9 @@ def _log(now: LogStatistics) -> Iterator[Metric]:
 
 
 def _unsent(unsent: Unsent) -> Iterator[Metric]:
-    held = "Memory of responses that wait for their clients to read."
+    held = "Memory of responses waiting for their clients to read."
     yield GaugeMetricFamily("sluice_unsent_bytes", held, unsent.held_bytes)
-    yield GaugeMetricFamily("sluice_unsent_answers", "Responses that wait for their clients to read.", unsent.readers)
+    yield GaugeMetricFamily("sluice_unsent_answers", "Responses waiting for their clients to read.", unsent.readers)
     ended = "Connections closed because their clients read too slowly or stopped reading."
     yield _labeled_counter("sluice_slow_readers_ended", ended, "reason", unsent.ended)
 
@@ -208,7 +210,7 @@ def _state(state: State) -> Iterator[Metric]:
     yield GaugeMetricFamily("sluice_state_up", "1 while the shared state is available, else 0.", int(not state.fault))
     yield GaugeMetricFamily("sluice_state_waiting", "Calls of the shared state without a reply yet.", now.waiting)
     yield CounterMetricFamily("sluice_state_calls", "Calls sent to the shared state.", now.calls)
-    yield CounterMetricFamily("sluice_state_round_trips", "Round trips; calls share them.", now.round_trips)
+    yield CounterMetricFamily("sluice_state_round_trips", "Round trips; several calls share one.", now.round_trips)
     yield CounterMetricFamily("sluice_state_lost", "Calls that failed with their connection.", now.lost)
     yield CounterMetricFamily("sluice_state_connects", "Connections opened.", now.connects)
 
@@ -220,7 +222,7 @@ def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
     if rendering is not None:
         shared["browser"] = rendering.statistics()
     in_use = GaugeMetricFamily("sluice_turns_in_use", "Slots of a shared resource in use.", labels=["resource"])
-    waiting = GaugeMetricFamily("sluice_turns_waiting", "Tasks that wait for a slot.", labels=["resource"])
+    waiting = GaugeMetricFamily("sluice_turns_waiting", "Tasks waiting for a slot.", labels=["resource"])
     for resource, now in shared.items():
         in_use.add_metric([resource], now.in_use)
         waiting.add_metric([resource], now.waiting)
@@ -244,16 +246,20 @@ def _sources(catalog: Catalog) -> Iterator[Metric]:
 _Value = Callable[[BreakerStatistics, SourceStatistics], int]
 _SOURCE_GAUGES: tuple[tuple[str, str, _Value], ...] = (
     ("sluice_breaker_state", "0 closed, 1 half open, 2 open.", lambda breaker, _: _CIRCUIT[breaker.state]),
-    ("sluice_upstream_in_flight", "Attempts that wait for their response.", lambda _, calls: calls.in_flight),
-    ("sluice_governor_queued", "Calls that wait for the end of a hold.", lambda _, calls: calls.queued),
+    ("sluice_upstream_in_flight", "Attempts waiting for a response.", lambda _, calls: calls.in_flight),
+    ("sluice_governor_queued", "Calls waiting out a requested pause.", lambda _, calls: calls.queued),
 )
 _SOURCE_COUNTERS: tuple[tuple[str, str, _Value], ...] = (
     ("sluice_breaker_opened", "Times that the circuit opened.", lambda breaker, _: breaker.opened_total),
-    ("sluice_breaker_refused", "Calls that the circuit refused.", lambda breaker, _: breaker.refused_total),
+    ("sluice_breaker_refused", "Calls rejected by the circuit.", lambda breaker, _: breaker.refused_total),
     ("sluice_upstream_calls", "Calls, not counting retries.", lambda _, calls: calls.calls_total),
     ("sluice_upstream_retries", "Retries.", lambda _, calls: calls.retries_total),
     ("sluice_retry_refused", "Retries that exceeded the budget.", lambda _, calls: calls.retries_refused_total),
     ("sluice_governor_holds", "Times that the upstream requested a pause.", lambda _, calls: calls.held_total),
-    ("sluice_governor_waits", "Calls that waited for the end of a hold.", lambda _, calls: calls.queued_total),
-    ("sluice_governor_refused", "Calls that a hold refused.", lambda _, calls: calls.throttled_total),
+    (
+        "sluice_governor_waits",
+        "Calls that waited out a requested pause.",
+        lambda _, calls: calls.queued_total,
+    ),
+    ("sluice_governor_refused", "Calls rejected because of a requested pause.", lambda _, calls: calls.throttled_total),
 )

@@ -80,7 +80,7 @@ class StripeApi:
         except (httpx.TransportError, httpx.DecodingError) as exc:
             raise CheckoutFailed(f"Stripe cannot be reached: {type(exc).__name__}: {exc}") from exc
         if answer.status != 200:
-            raise CheckoutFailed(f"Stripe answered {answer.status}: {_words(answer.body)}")
+            raise CheckoutFailed(f"Stripe responded with {answer.status}: {_words(answer.body)}")
         try:
             session = msgspec.json.decode(answer.body, type=CheckoutSession)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:

@@ -19,12 +19,12 @@ from upstreams.model.errors import TargetRefused
 
 DESCRIPTION_MAX: Final = 200
 TYPES_MAX: Final = 64
-_URL_HOW: Final = "Send the https address of a public host, such as https://example.com/hook."
+_URL_HOW: Final = "Send an https URL on a public host, such as https://example.com/hook."
 _TYPES_HOW: Final = 'Send types or families of the feed\'s events, such as ["monitor.*", "credits.low"], or ["*"].'
 _SECRET_HOW: Final = f"Send text of {SECRET_LEAST} to {SECRET_MAX} characters, or omit it to have one generated."
 
 URL: Final = Meta(
-    description="HTTPS address of a public host that receives the events.",
+    description="HTTPS URL on a public host that receives the events.",
     examples=["https://example.com/hook"],
     extra_json_schema={"type": "string", "format": "uri", "maxLength": 2048},
 )
@@ -145,7 +145,7 @@ def read_types(sent: object) -> str:
 def _type(param: str, sent: object) -> str:
     name = _text(param, sent, _TYPES_HOW)
     if "," in name or name != name.strip():
-        raise WebhookInvalid(param, "must be one name", _TYPES_HOW)
+        raise WebhookInvalid(param, "must be a single name", _TYPES_HOW)
     try:
         select(name)
     except UnknownType as exc:

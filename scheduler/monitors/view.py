@@ -107,7 +107,7 @@ def _of_webhook(monitor: Monitor, webhook: Webhook | None) -> list[str]:
     warnings = []
     if webhook.status == "paused":
         few = webhook.failures < FAILURES_UNTIL_PAUSE
-        why = "when its receiver answered 410" if few else f"after {webhook.failures} failed deliveries in a row"
+        why = "because its receiver returned 410" if few else f"after {webhook.failures} failed deliveries in a row"
         warnings.append(
             f"the webhook was paused {why}; the monitor still runs and is billed; resume the webhook or save "
             "its URL again"

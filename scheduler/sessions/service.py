@@ -80,7 +80,9 @@ class SessionService:
             InvalidArgument: the node has no browser, so the parameter `param` cannot be used.
         """
         if self._pages is None:
-            raise InvalidArgument(param, "needs a browser, which this node does not have", reason="capability_missing")
+            raise InvalidArgument(
+                param, "requires a browser, which this node does not have", reason="capability_missing"
+            )
         return self._pages
 
     def held(self) -> int:

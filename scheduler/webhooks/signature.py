@@ -57,9 +57,11 @@ def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: fl
     wanted = _hex_digest(secret, stamp, body).encode("ascii")
     # Every signature is compared in constant time, so that the duration reveals nothing about near matches.
     if not sum(hmac.compare_digest(wanted, each.encode("utf-8")) for each in offered):
-        raise SignatureRefused("no v1 is the signature of this body with this secret")
+        raise SignatureRefused("no v1 signature matches this body and secret")
     if abs(now - stamp) > tolerance_s:
-        raise SignatureRefused(f"it was signed {abs(now - stamp):.0f} s from now; {tolerance_s:.0f} s are allowed")
+        raise SignatureRefused(
+            f"its timestamp is {abs(now - stamp):.0f} s off; at most {tolerance_s:.0f} s are allowed"
+        )
     return float(stamp)
 
 

@@ -193,8 +193,8 @@ class RedisLink:
 
     async def _stall(self, connection: RedisConnection) -> None:
         """Fail all waiting calls, and check whether answers still arrive."""
-        why = f"no answer within {self._round_trip_s:g} s"
-        self._log_rarely(logging.WARNING, f"the link to Redis stalls: {why}")
+        why = f"no response within {self._round_trip_s:g} s"
+        self._log_rarely(logging.WARNING, f"the link to Redis stalled: {why}")
         self._lose(why)
         with trio.move_on_after(STALL_S):
             while self._in_flight:
@@ -211,7 +211,7 @@ class RedisLink:
             elif self._in_flight:
                 self._return(self._in_flight.popleft(), answer)
             else:
-                raise InvalidResponse("an unexpected answer")
+                raise InvalidResponse("an unexpected response")
         if not self._in_flight:
             self._patience.deadline = math.inf
             self._queue.extendleft(reversed(self._resend))

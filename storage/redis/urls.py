@@ -59,7 +59,7 @@ def read_url(url: str) -> RedisUrl:
     except (KeyError, ValueError) as exc:
         raise StoreUnusable(f"not a Redis address; expected {_EXPECTED}") from exc
     if form == "single" and len(addresses) > 1:
-        raise StoreUnusable("redis:// takes one server; for several use redis+cluster:// or redis+sentinel://")
+        raise StoreUnusable("redis:// accepts one server; for several, use redis+cluster:// or redis+sentinel://")
     return RedisUrl(form, addresses, service, _access(parts, db, is_tls=is_tls))
 
 

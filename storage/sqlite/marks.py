@@ -16,8 +16,8 @@ MISSING = (
     "to start with an empty one: sluice serve --new-store"
 )
 REPLACED = (
-    "the contents of {database} were replaced while a node ran, and {log} belongs to the old ones: to continue from a "
-    "backup, copy it into place again, remove {log} and {index}, and start"
+    "the contents of {database} were replaced while a node ran, and {log} belongs to the old contents: to continue "
+    "from a backup, copy it into place again, remove {log} and {index}, and start"
 )
 
 

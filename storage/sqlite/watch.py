@@ -134,8 +134,8 @@ class FileWatch:
             mark_replaced(self._path)
             self._is_final = True
             self._change(
-                f"the contents of {self._path} were replaced while it was in use: stop the node, put the file that is "
-                f"wanted in its place, remove {self._path.name}-wal and {self._path.name}-shm, and start"
+                f"the contents of {self._path} were replaced while it was in use: stop the node, put the right file "
+                f"in its place, remove {self._path.name}-wal and {self._path.name}-shm, and start"
             )
         elif self._is_restored():
             self._is_final = True

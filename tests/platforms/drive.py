@@ -143,7 +143,7 @@ def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | 
 
 def _served(slug: str) -> Platform:
     if slug not in platform_slugs():
-        raise PartUnavailable(slug, "this node does not serve the platform")
+        raise PartUnavailable(slug, "the platform is not served by this node")
     return load_platform(slug)
 
 
@@ -178,7 +178,7 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
     if got.status >= 400 or (hidden and isinstance(got.body, dict) and hidden in got.body):
         raise refusal_of(got, platform.judge)
     if got.body in (None, ""):
-        raise platform.judge(got) or NotFound("The upstream answered without data.")
+        raise platform.judge(got) or NotFound("The upstream returned no data.")
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))
     if isinstance(got.body, str) and call.accepts == "json":

@@ -75,7 +75,7 @@ class Commands:
                 socket.send_fds(self._files, [b"."], files)
             stdin.write(orjson.dumps(request, option=orjson.OPT_APPEND_NEWLINE))
             stdin.flush()
-            assert select.select([stdout], [], [], COMMAND_S)[0], f"no answer within {COMMAND_S} s: {request}"
+            assert select.select([stdout], [], [], COMMAND_S)[0], f"no response within {COMMAND_S} s: {request}"
             return int(stdout.readline())
 
 

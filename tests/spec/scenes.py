@@ -109,11 +109,11 @@ SCENES = {
     ),
     "a missing parameter": param("/v1/github/profile", "handle", "is required"),
     "conflicting parameters": param(
-        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or another of handle, user_id is required"
+        "/v1/bluesky/profile?handle=a.test&user_id=plc:a", "handle", "or user_id is required"
     ),
     "an undeclared parameter": invalid(
         f"{PROFILE}&handel=octocat",
-        "did you mean handle",
+        "Did you mean `handle`?",
         did_you_mean="handle",
         param="handel",
         remove_params=["handel"],
@@ -184,7 +184,7 @@ SCENES = {
     "a response too long to replay": Scene(
         "IDEMPOTENCY_REPLAY_UNAVAILABLE",
         asks.with_key_of_too_long_response,
-        "for a new, billed response use another key",
+        "use another key for a new, billed response",
     ),
     "a full window": Scene(
         "RATE_LIMITED",

@@ -135,7 +135,7 @@ async def test_unknown_endpoint_is_a_404_with_suggestion(query: str, meant: str 
 async def test_unsupported_method_has_a_distinct_error(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get("/v1/utility/endpoint?id=github/profile&method=POST")
-        assert "There is no POST /v1/github/profile, but a GET" in refused.json["error"]["message"]
+        assert "/v1/github/profile supports GET, not POST" in refused.json["error"]["message"]
 
 
 @pytest.mark.parametrize("query", ["", "id=github/profile&url=/v1/github/profile"])

@@ -55,7 +55,7 @@ async def test_ordinary_monitor_compares_metrics_of_its_result(tmp_path: Path) -
         fired = {"metric": "followers", "op": "abs_change_gt", "from": 40, "to": 50, "delta": 10}
         assert [run["alerts_fired"] for run in life.runs] == [[], [], [{**fired, "pct_change": 25.0}], []]
         assert life.runs[2]["warnings"] == [
-            "the rule folowers gt was skipped: this run has no number there",
+            "the rule folowers gt was skipped: this run has no such number",
         ]
         assert [run["webhook_delivery"] is None for run in life.runs] == [True, True, False, True]
         await life.assert_paid()

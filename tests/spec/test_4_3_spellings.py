@@ -60,7 +60,7 @@ def test_unpaginated_endpoint_suggests_no_paging() -> None:
         for name in undeclared(BY_ID["github/profile"], names):
             refused = refusal(BY_ID["github/profile"], name)
             assert refused.details == {"reason": "invalid_param", **removing(name)}
-            assert "it accepts handle" in refused.message
+            assert "Valid parameters: handle" in refused.message
 
 
 def first_call(id_: str, url: str) -> str:

@@ -99,7 +99,7 @@ async def test_unreachable_receiver_pauses_webhook_until_resumed(tmp_path: Path)
             assert await paused(life.node) == [life.id]
             shown = (await life.data(""))["monitor"]
             assert (shown["webhook"]["status"], shown["status"]) == ("paused", "active")
-            assert any("was paused when its receiver answered 410" in warning for warning in shown["warnings"])
+            assert any("was paused because its receiver returned 410" in warning for warning in shown["warnings"])
             await life.run(SLOTS[1])
             assert [one["status"] for one in await deliveries(life)] == ["failed"], (
                 "the paused webhook receives nothing"

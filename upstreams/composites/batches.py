@@ -116,10 +116,12 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
     else:
         destination = _comment_of(_by_address("post", item.url, addresses), item.name)
     if item.platform is not None and item.platform != destination.platform.slug:
-        raise InvalidArgument("platform", f"is {item.platform[:60]}, but the address is of {destination.platform.slug}")
+        raise InvalidArgument(
+            "platform", f"is {item.platform[:60]}, but the URL belongs to {destination.platform.slug}"
+        )
     site = sites.get(destination.platform.slug)
     if site is None or not site.offers(destination.endpoint):
-        raise InvalidArgument("platform", f"{destination.platform.slug} cannot be called by this node")
+        raise InvalidArgument("platform", f"{destination.platform.slug} is not served by this node")
     return destination
 
 
@@ -132,7 +134,7 @@ def _first_destination(found: Resolution, role: Role) -> Destination:
     playing = ((one, one.platform.playing(role)) for one in found.destinations)
     named = [one for one, endpoint in playing if endpoint and endpoint.resource == one.endpoint.resource]
     if not named:
-        raise InvalidArgument("url", f"is not the address of a {role}")
+        raise InvalidArgument("url", f"is not the URL of a {role}")
     return named[0]
 
 

@@ -68,7 +68,7 @@ def _read_full(platform: Platform, profile: Endpoint, posts: Endpoint, args: Arg
     found, *rest = yield (Part(profile.resource, named), first)
     author = Settled(Part(profile.resource, named, platform=platform.slug), found)
     if author.record is None:
-        raise NotFound("The upstream answered without usable data.")
+        raise NotFound("The upstream returned no usable data.")
     settled = [Settled(first, rest[0])]
     rows = list(settled[0].records)
     while settled[-1].next is not None and len(rows) < args.number("posts") and len(settled) < _PAGES_MAX:

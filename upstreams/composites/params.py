@@ -29,7 +29,7 @@ class Several(Param):
         names = {one.strip().lower() for one in text.split(",")} - {""}
         for name in sorted(names.difference(self.among)):
             near = get_close_matches(name, self.among, n=1, cutoff=0.6)
-            meant = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(self.among)}"
+            meant = f"; did you mean {near[0]}?" if near else f"; valid values: {', '.join(self.among)}"
             raise InvalidArgument(self.name, f"has the unknown value {name[:60]}{meant}")
         if not names:
             raise InvalidArgument(self.name, "must not be blank")

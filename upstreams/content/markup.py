@@ -95,9 +95,9 @@ def _check(raw: bytes) -> None:
     if len(raw) > BYTES_MAX:
         raise TooLarge(f"expected a page of at most {BYTES_MAX} bytes, got {len(raw)}")
     if raw.count(b"<") > TAGS_MAX or raw.count(b"&") > REFERENCES_MAX:
-        raise TooLarge("a page has more elements than any page of a platform")
+        raise TooLarge("the page has too many elements")
     if raw.count(b"<!ENTITY") > DECLARATIONS_MAX:
-        raise TooLarge("a page declares more entities than any page of a platform")
+        raise TooLarge("the page declares too many entities")
 
 
 def _parsed(words: str, parse: Callable[[bytes], Element], kind: str) -> Element:
@@ -145,7 +145,7 @@ def _check_attributes(words: str) -> None:
             parser.feed(piece)
             waiting = 0 if target.moved else waiting + _attributes_at_most(piece)
             if waiting > UNFINISHED_MAX:
-                raise UnexpectedBody("an element is longer than on any platform")
+                raise UnexpectedBody("an element is too long")
             target.moved = False
         parser.close()
     except etree.LxmlError as exc:

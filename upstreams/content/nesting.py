@@ -50,7 +50,7 @@ class _Flattening:
         """Start an element."""
         self._depth += 1
         if self._depth > OPEN_MAX:
-            raise UnexpectedBody(f"a page has more than {OPEN_MAX} nested elements")
+            raise UnexpectedBody(f"the page has more than {OPEN_MAX} nested elements")
         if self._depth > DEPTH_MAX:
             self._end_lowest()
             self._lowest = tag

@@ -61,12 +61,12 @@ def read_answer(
     if accepts.__class__ is Form and not accepts.follows and status < 400:
         return _unjudged_answer(raw, source, took_s, accepts)
     if status == 202:  # the result is still being computed, as GitHub does for statistics
-        raise UpstreamFailed(source, "the answer is not ready yet", passing=True)
+        raise UpstreamFailed(source, "the response is not ready yet", passing=True)
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
     is_error = status >= 400 or (hidden != b"" and hidden in raw.body and _has_member(raw.body, hidden))
     if not is_error and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
-        raise judge(Answer(status, raw.headers, None, source)) or NotFound("The upstream answered without data.")
+        raise judge(Answer(status, raw.headers, None, source)) or NotFound("The upstream returned no data.")
     body = _body(raw, source, "json" if is_error else accepts)
     # Equivalent to `Answer(...)`, at half the cost.
     answer = tuple.__new__(Answer, (status, raw.headers, body, source, took_s, len(raw.body), raw.body))
@@ -97,7 +97,7 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Bl
     A truncated response may be retried, but a malformed one is not.
     """
     if isinstance(exc, httpx.TimeoutException):
-        return UpstreamFailed(source, f"no answer within {took_s:.1f} s", passing=True, blame=blame)
+        return UpstreamFailed(source, f"no response within {took_s:.1f} s", passing=True, blame=blame)
     problem = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
     return UpstreamFailed(source, problem, passing=not isinstance(exc, _LASTING), blame=blame)
 
@@ -117,7 +117,7 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
     if accepts.__class__ is Form and raw.status < 400:
         return _read(raw, source, accepts)
     if len(raw.body) > _MANY_VALUES_BYTES and _values_at_most(raw.body) > VALUES_MAX:
-        raise UpstreamFailed(source, f"the answer has more than {VALUES_MAX} values, too many for any page")
+        raise UpstreamFailed(source, f"the response has more than {VALUES_MAX} values")
     if raw.status < 400 and accepts.__class__ is not str:
         try:
             return accepts.decode(raw.body)  # type: ignore[union-attr]

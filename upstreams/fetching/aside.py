@@ -51,7 +51,7 @@ class Aside:
         with trio.move_on_at(deadline_at):
             async with self._turns.turn(account_id):
                 return await run_in_thread(work, self._thread)
-        raise UpstreamFailed(source, "no time left to parse the answer", passing=True, blame="node")
+        raise UpstreamFailed(source, "no time left to parse the response", passing=True, blame="node")
 
     def statistics(self) -> TurnStatistics:
         """Return the current statistics."""

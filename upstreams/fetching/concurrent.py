@@ -31,7 +31,7 @@ async def run_concurrently(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes
             place, one = waiting.pop()
             answers[place] = answer = await ask(one)
             if isinstance(answer, Answer) and sum(_body_bytes(got) for got in answers.values()) > body_bytes_max:
-                raise UpstreamFailed(answer.source, "the answers are too long in total")
+                raise UpstreamFailed(answer.source, "the responses are too long in total")
 
     failures: list[BaseException] = []
     try:

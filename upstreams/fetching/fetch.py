@@ -250,7 +250,7 @@ def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
     except UNREADABLE as exc:
         raise unreadable(plan.site.platform.slug, exc) from exc
     if has_dot_segment(wanted):
-        raise UpstreamFailed(plan.site.platform.slug, "a value in the answer leads to another path")
+        raise UpstreamFailed(plan.site.platform.slug, "a value in the response leads to another path")
     return wanted
 
 

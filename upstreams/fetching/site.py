@@ -84,7 +84,7 @@ class Site:
         """
         there = self.others.get(part.platform) if part.platform else self
         if there is None:
-            raise PartUnavailable(part.platform, "this node does not serve the platform")
+            raise PartUnavailable(part.platform, "the platform is not served by this node")
         endpoint = next(one for one in there.platform.endpoints if one.resource == part.resource)
         if not there.offers(endpoint):
             raise PartUnavailable(there.platform.slug, "a required credential is not configured")
@@ -237,7 +237,7 @@ def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
 def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -> UpstreamError:
     """Return the refusal of a host. If an answer named the host, the caller's values are valid."""
     if culprit is None:
-        return UpstreamFailed(source.name, f"an answer leads to a host that cannot be called: {refusal}")
+        return UpstreamFailed(source.name, f"a response leads to a host that cannot be called: {refusal}")
     return (OtherSoftware if refusal.reason == "software" else InvalidArgument)(culprit, str(refusal))
 
 

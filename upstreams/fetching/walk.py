@@ -130,7 +130,7 @@ async def walk(
         if not may_go_on:
             return collected.answer(following, "the walk was stopped early", whole=False)
         if collected.body_bytes > BODY_BYTES_MAX:
-            return collected.answer(following, "the pages are too long for one answer")
+            return collected.answer(following, "the pages are too long for one response")
         if collected.pages >= pages_max:
             return _ended_by_limit(collected, following, begun, pages_max)
         args, keeps = replace(planned.args, cursor=following), planned.kept is not None

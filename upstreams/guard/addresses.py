@@ -79,7 +79,7 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
     if scheme not in rules.schemes and not (allow_insecure and scheme == "http"):
         raise TargetRefused("scheme", f"the URL must begin with {' or '.join(f'{one}://' for one in rules.schemes)}")
     if "@" in authority:
-        raise TargetRefused("userinfo", "the URL must not hold a user name or a password")
+        raise TargetRefused("userinfo", "the URL must not contain a user name or a password")
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
         raise TargetRefused("malformed", "the URL's host and port cannot be read")
@@ -119,20 +119,20 @@ def _parts(url: str) -> tuple[str, str, str]:
     if len(url) > URL_CHARACTERS_MAX:
         raise TargetRefused("too_long", f"the URL is longer than {URL_CHARACTERS_MAX} characters")
     if "\\" in url or not url.isprintable() or any(map(str.isspace, url)):
-        raise TargetRefused("malformed", "the URL has a space, a backslash or a control character")
+        raise TargetRefused("malformed", "the URL contains a space, a backslash or a control character")
     found = _URL.fullmatch(url)
     if found is None:
-        raise TargetRefused("malformed", "the URL must be a whole one, such as https://example.com/hook")
+        raise TargetRefused("malformed", "the URL must be complete, such as https://example.com/hook")
     path = found["target"]
     if not _BEHIND_AUTHORITY.fullmatch(path):
-        raise TargetRefused("malformed", "the URL after its host must be percent-encoded")
+        raise TargetRefused("malformed", "the URL's path and query must be percent-encoded")
     return found["scheme"].lower(), found["authority"], path if path.startswith("/") else f"/{path}"
 
 
 def _host(text: str) -> tuple[str, bool]:
     """Return a host as it is resolved and sent to the server, and whether it is an address."""
     if "%" in text:
-        raise TargetRefused("host", "the URL's host must not have a percent sign or a zone")
+        raise TargetRefused("host", "the URL's host must not contain a percent sign or a zone")
     if text.startswith("["):
         try:
             return str(IPv6Address(text[1:-1])), True
@@ -160,5 +160,5 @@ def _in_ascii(name: str) -> str:
         if unicodedata.is_normalized("NFKC", name):
             return idna.encode(name.lower(), strict=True).decode("ascii")
     except (idna.IDNAError, UnicodeError) as exc:
-        raise TargetRefused("host", "the URL's host has characters that no host name has") from exc
-    raise TargetRefused("host", "the URL's host has letters that are equivalent to other letters")
+        raise TargetRefused("host", "the URL's host contains characters that host names cannot contain") from exc
+    raise TargetRefused("host", "the URL's host contains letters that are equivalent to other letters")

@@ -23,7 +23,7 @@ _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 
 _HOST: Final = replace(Host("host"), forms=())
 """A host name exactly as given, including `www.`."""
-_URL_IN_ANSWER: Final = Address("url", "A URL in an answer.", "https://example.org/x")
+_URL_IN_ANSWER: Final = Address("url", "A URL in a response.", "https://example.org/x")
 
 
 class Located:

@@ -61,7 +61,7 @@ class Sandbox:
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection scope."""
         if scope["type"] != "http":
-            raise RuntimeError(f"{scope['type']} is not served here")
+            raise RuntimeError(f"Scope type {scope['type']} is not supported")
         self.requests_total += 1
         if self.behaviour.latency_s:
             await trio.sleep(self.behaviour.latency_s)

@@ -106,7 +106,7 @@ class _Rehearsal:
         platform = self._others.get(wanted.platform) if wanted.platform else self._platform
         try:
             if platform is None:
-                raise PartUnavailable(wanted.platform, "this node does not serve the platform")
+                raise PartUnavailable(wanted.platform, "the platform is not served by this node")
             return Fetched(self._part(platform, wanted), source=next(iter(platform.sources), platform.slug))
         except UpstreamError as refusal:
             if not wanted.optional:

@@ -57,7 +57,7 @@ class UpstreamConnection:
                 if phases is not None:
                     phases.enter("read")
                 if self._expired:
-                    raise httpx.ReadTimeout("the answer did not come in time")
+                    raise httpx.ReadTimeout("the response did not arrive in time")
                 if data := await wire.receive_some():
                     self.answered = True
                     parser.feed(data)
@@ -82,7 +82,7 @@ def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
     """Return the failure for a connection that broke, or that was woken because its deadline has passed."""
     if isinstance(exc, trio.ClosedResourceError):
         if is_sent:
-            return httpx.ReadTimeout("the answer did not come in time")
+            return httpx.ReadTimeout("the response did not arrive in time")
         return httpx.WriteTimeout("the request could not be sent in time")
     return httpx.ReadError(f"cannot receive: {exc}") if is_sent else httpx.WriteError(f"cannot send: {exc}")
 

@@ -102,4 +102,4 @@ def _unbrotli(body: bytes, body_bytes_max: int) -> bytes:
 
 
 def _too_large(body_bytes_max: int) -> ResponseTooLarge:
-    return ResponseTooLarge(f"the answer expands beyond {body_bytes_max} bytes")
+    return ResponseTooLarge(f"the response expands beyond {body_bytes_max} bytes")

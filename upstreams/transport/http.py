@@ -72,7 +72,7 @@ def via_httpx(transport: httpx.AsyncBaseTransport, *, body_bytes_max: int = BODY
     async def exchange(call: HttpCall, deadline_at: float = math.inf) -> HttpAnswer:
         with trio.move_on_at(deadline_at):
             return await ask(call)
-        raise httpx.ReadTimeout("the answer did not come in time")
+        raise httpx.ReadTimeout("the response did not arrive in time")
 
     async def ask(call: HttpCall) -> HttpAnswer:
         request = httpx.Request(
@@ -104,5 +104,5 @@ async def _read_up_to(stream: object, body_bytes_max: int) -> bytes:
     async for piece in stream:
         body += piece
         if len(body) > body_bytes_max:
-            raise ResponseTooLarge(f"the answer is longer than {body_bytes_max} bytes")
+            raise ResponseTooLarge(f"the response is longer than {body_bytes_max} bytes")
     return bytes(body)

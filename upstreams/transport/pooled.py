@@ -192,7 +192,7 @@ class Transport(httpx.AsyncBaseTransport):
     async def _decode(self, decode: Callable[[], HttpAnswer], deadline_at: float) -> HttpAnswer:
         with trio.move_on_at(deadline_at):
             return await run_in_thread(decode, self._decoding)
-        raise httpx.PoolTimeout("no time left to decode the answer")
+        raise httpx.PoolTimeout("no time left to decode the response")
 
     async def _connect(self, lane: Lane, deadline_at: float, phases: PhaseDeadline | None) -> UpstreamConnection:
         if phases is not None:

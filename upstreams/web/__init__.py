@@ -26,7 +26,7 @@ _SCRAPE = (
 )
 
 _MAP = (
-    "The addresses of a site's pages, from the sitemaps that its robots.txt names (including compressed ones and "
+    "The URLs of a site's pages, from the sitemaps that its robots.txt names (including compressed ones and "
     "indexes), then from the page's links. With search words, the best matches come first. The pages are not read."
 )
 _EXTRACT = (

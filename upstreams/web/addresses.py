@@ -37,7 +37,7 @@ class PageParam(Param):
             return one_spelling(text)
         except TargetRefused as exc:
             problem = str(exc).replace("the URL's", "its").replace("the URL", "it").replace("/hook", "/page")
-            raise InvalidArgument(self.name, f"is not the address of a public page: {problem}") from exc
+            raise InvalidArgument(self.name, f"is not the URL of a public page: {problem}") from exc
 
 
 def one_spelling(address: str) -> str:

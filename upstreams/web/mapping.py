@@ -34,7 +34,7 @@ _SITEMAP: Final = Form("application/xml, text/xml;q=0.9, application/gzip;q=0.8,
 PARAMS: Final = (
     PageParam(
         "url",
-        "The address of a page of the site.",
+        "The URL of a page of the site.",
         "https://example.com/",
         type="url",
         required=True,
@@ -42,7 +42,7 @@ PARAMS: Final = (
     ),
     Param(
         "search",
-        "Search words. Returns pages whose addresses or link texts contain any of them, best first.",
+        "Search words. Returns pages whose URLs or link texts contain any of them, best first.",
         "articles",
     ),
     Param(
@@ -56,7 +56,7 @@ PARAMS: Final = (
     ),
     Param(
         "sitemap",
-        "Whether to use the site's sitemaps: with the page's links, not, or exclusively.",
+        "How to use the site's sitemaps: with the page's links, not at all, or exclusively.",
         "include",
         default="include",
         choices=("include", "skip", "only"),
@@ -70,12 +70,12 @@ PARAMS: Final = (
     ),
     Param(
         "ignore_query_parameters",
-        "Whether to merge addresses that differ only in their query, and drop the query.",
+        "Whether to merge URLs that differ only in their query, and drop the query.",
         "true",
         type="boolean",
         default=True,
     ),
-    Param("fresh", "Whether to read the site again even if an answer is cached.", "false", type="boolean"),
+    Param("fresh", "Whether to read the site again even if a cached response exists.", "false", type="boolean"),
 )
 
 

@@ -69,7 +69,7 @@ def address_of(fields: Mapping[str, str]) -> str | None:
     try:
         return one_spelling(fields["url"])
     except TargetRefused as exc:
-        raise InvalidArgument("url", f"is not the address of a public page: {exc}") from exc
+        raise InvalidArgument("url", f"is not the URL of a public page: {exc}") from exc
 
 
 def _flag(name: str, fields: Mapping[str, str]) -> bool:

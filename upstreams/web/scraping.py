@@ -46,7 +46,7 @@ SAMPLE: Final[Mapping[str, Any]] = {
 """A shortened result for the example page."""
 URL: Final = PageParam(
     "url",
-    "The http or https address of the page, on any public host.",
+    "The http or https URL of the page, on any public host.",
     "https://example.com/",
     type="url",
     required=True,
@@ -63,7 +63,7 @@ TIMEOUT: Final = Param(
 )
 MAX_AGE: Final = Param(
     "max_age",
-    "Maximum age of a cached answer in milliseconds. 0 always fetches. Answers are cached for at most 30 minutes.",
+    "Maximum age of a cached response in milliseconds. 0 always fetches. Responses are cached for at most 30 minutes.",
     "600000",
     type="integer",
     minimum=0,
@@ -249,7 +249,7 @@ def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
         try:
             steps += steps_of(css)
         except ValueError as exc:
-            raise InvalidArgument(name, f"has the unusable CSS selector {css[:60]}: {exc}") from exc
+            raise InvalidArgument(name, f"has the invalid CSS selector {css[:60]}: {exc}") from exc
     if steps > _STEPS_MAX:
         raise InvalidArgument(name, f"may have selectors with at most {_STEPS_MAX} steps in total, not {steps}")
     return found

@@ -104,4 +104,4 @@ def judge_page(answer: Answer) -> UpstreamError | None:
         return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)
     if answer.status in (408, 425, 429) or answer.status >= 500:
         return None
-    return NotFound(f"The page's host answers with status {answer.status}.", by_status=True)
+    return NotFound(f"The page's host responded with status {answer.status}.", by_status=True)

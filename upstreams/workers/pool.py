@@ -121,8 +121,8 @@ class ProcessPool:
         if used_s >= REMEMBERED_CPU_S:
             task.remember()
         if used_s >= CHARGED_CPU_S:
-            raise PageTooCostly("The time of the request ran out before the page was parsed.")
-        raise UpstreamFailed(source, "no time left to parse the answer", passing=True)
+            raise PageTooCostly("The request timed out before the page was parsed.")
+        raise UpstreamFailed(source, "no time left to parse the response", passing=True)
 
     def close(self) -> None:
         """Kill all idle processes."""
@@ -141,7 +141,7 @@ class ProcessPool:
             except (trio.BrokenResourceError, trio.ClosedResourceError, EOFError) as exc:
                 if await _exit_signal(worker) in _BY_PAGE:  # noqa: ASYNC120 - a cancelled task needs no reason
                     raise PageTooCostly from exc
-                raise UpstreamFailed(source, "the process that parsed the answer has ended") from exc
+                raise UpstreamFailed(source, "the process that parsed the response has ended") from exc
         with reply:
             kind, *values = msgspec.msgpack.decode(reply)
         if kind == "done":

@@ -57,7 +57,7 @@ from upstreams.model.params import Param
 _PARAMS: Final = (DRY_RUN, MAX_CREDITS)
 _HL: Final = Param(
     "hl",
-    "The language of titles and descriptions, if the video has them in it.",
+    "The language of titles and descriptions, if the video has a translation.",
     "de",
     pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
     problem="must be a language, such as de or pt-BR",

@@ -17,7 +17,7 @@ from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param
 
 _TRANSACTIONS = (
-    Param("limit", "Entries on a page.", "50", type="integer", default=50, minimum=1, maximum=100),
+    Param("limit", "Entries per page.", "50", type="integer", default=50, minimum=1, maximum=100),
     Param("request_id", "Only the transactions of this request.", "req_..."),
     CURSOR,
 )

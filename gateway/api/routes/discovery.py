@@ -93,17 +93,21 @@ class Discovery:
 
     def _chosen(self, values: Mapping[str, Any]) -> ApiOperation:
         if ("id" in values) == ("url" in values):
-            raise InvalidParam("id", "or url must be sent, exactly one of them")
+            raise InvalidParam("id", "or url is required, exactly one of them")
         path = f"/v1/{_id(values['id'])}" if "id" in values else unquote(urlsplit(values["url"]).path)
         method = values.get("method")
         operation = self._reference.find(path, method)
         if operation is None:
             near, other = self._reference.nearest(path), self._reference.find(path, None)
             shown = near.removeprefix("/v1/") if near and "id" in values else near
-            what = f"endpoint {path[:200]}" if other is None else f"{method} {path[:200]}, but a {other.method}"
+            problem = (
+                f"Unknown endpoint {path[:200]}"
+                if other is None
+                else f"{path[:200]} supports {other.method}, not {method}"
+            )
             raise Refused(
                 "ENDPOINT_NOT_FOUND",
-                f"There is no {what}; /v1/utility/endpoints lists all endpoints.",
+                f"{problem}; /v1/utility/endpoints lists all.",
                 details={"did_you_mean": shown} if shown else None,
             )
         return operation

@@ -33,7 +33,11 @@ from scheduler.monitors.service import MonitorService
 from upstreams.model.params import Param, Value
 
 _ROW: Final = Param("row", "Only the row with this id; metrics of the whole page have the row _.", "_")
-_SERIES: Final = (Param("metric", "Only these metrics, separated by commas.", "total", length_max=4_096), _ROW, *WINDOW)
+_SERIES: Final = (
+    Param("metric", "Comma-separated metrics (default: all).", "total", length_max=4_096),
+    _ROW,
+    *WINDOW,
+)
 _CHART: Final = (Param("metric", "The metric to draw.", "total", required=True), _ROW, *WINDOW)
 _EXPORT: Final = (
     Param("format", "The format of the download.", "csv", default="csv", choices=("csv", "ndjson")),

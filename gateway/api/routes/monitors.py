@@ -42,7 +42,7 @@ MONITORS: Final = "/v1/monitors"
 MONITOR: Final = f"{MONITORS}/{{monitor_id}}"
 _INCLUDES: Final = ("result", "numbers")
 _LIST: Final = (
-    Param("status", "Which monitors.", "all", default="active", choices=get_args(StatusFilter)),
+    Param("status", "The status of the monitors to list.", "all", default="active", choices=get_args(StatusFilter)),
     limit(100),
     CURSOR,
 )

@@ -121,7 +121,7 @@ class PackRoutes:
         try:
             pack = self._packs.get(name)
         except PackUnknown as exc:
-            on_sale = ", ".join(exc.on_sale) or "sold here; there are none"
+            on_sale = ", ".join(exc.on_sale) or "none"
             raise InvalidParam("pack", f"must be one of the packs on sale: {on_sale}", meant=exc.nearest) from exc
         if not pack.price_cents:
             raise InvalidParam("pack", "has no price; only the operator can grant it")

@@ -47,9 +47,7 @@ class FileBody(msgspec.Struct, frozen=True):
     filename: Annotated[str | None, Meta(description="The file's name, instead of the part's filename.")] = None
     mime_type: Annotated[str | None, Meta(description="The file's type, instead of the part's Content-Type.")] = None
     url: Annotated[str | None, Meta(description="The URL that the file came from, used to resolve its links.")] = None
-    formats: Annotated[
-        str | None, Meta(description=f"The formats to return, separated by commas: {', '.join(FORMATS)}.")
-    ] = None
+    formats: Annotated[str | None, Meta(description=f"Comma-separated formats to return: {', '.join(FORMATS)}.")] = None
     only_main_content: Annotated[bool | None, Meta(description="Whether to keep only the main content.")] = None
 
 

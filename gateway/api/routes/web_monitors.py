@@ -37,7 +37,7 @@ WATCHES: Final = "/v1/web/monitors"
 WATCH: Final = f"{WATCHES}/{{monitor_id}}"
 PLATFORM: Final = "web"
 _LIST: Final = (
-    Param("status", "Which monitors.", "all", default="all", choices=get_args(StatusFilter)),
+    Param("status", "The status of the monitors to list.", "all", default="all", choices=get_args(StatusFilter)),
     limit(100, default=20),
     CURSOR,
 )

@@ -33,12 +33,12 @@ def _caller_options(command: Callable[..., None]) -> Callable[..., None]:
         envvar="SLUICE_URL",
         default="http://127.0.0.1:8080",
         show_default=True,
-        help="URL of the node; or SLUICE_URL.",
+        help="URL of the node, instead of SLUICE_URL.",
     )
     key_file = click.option(
         "--key-file",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="File with the API key; or SLUICE_API_KEY.",
+        help="File with the API key, instead of SLUICE_API_KEY.",
     )
     return url(key_file(command))
 
@@ -59,10 +59,10 @@ def discover() -> None:
 @discover.command("run")
 @click.argument("keywords", nargs=-1, required=True)
 @click.option("--max-credits", type=WholeNumber(1, 10_000), required=True, help="Maximum cost in credits.")
-@click.option("--platform", "platforms", multiple=True, help="Slug of a platform (default all that can be searched).")
+@click.option("--platform", "platforms", multiple=True, help="Slug of a platform (default all searchable platforms).")
 @click.option("--view", type=click.Choice(["posts", "accounts", "items"]), default="posts", show_default=True)
-@click.option("--date-from", help="Day or instant; no older results.")
-@click.option("--date-to", help="Day or instant; no newer results.")
+@click.option("--date-from", help="Date or ISO 8601 time; no older results.")
+@click.option("--date-to", help="Date or ISO 8601 time; no newer results.")
 @click.option("--language", help="Language code such as en.")
 @click.option(
     "--max-rows", type=WholeNumber(1, 10_000), default=1_000, show_default=True, help="Maximum number of rows."

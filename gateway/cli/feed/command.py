@@ -34,10 +34,12 @@ def events() -> None:
     envvar="SLUICE_URL",
     default="http://127.0.0.1:8080",
     show_default=True,
-    help="URL of the node; or SLUICE_URL.",
+    help="URL of the node, instead of SLUICE_URL.",
 )
 @click.option(
-    "--key-file", type=click.Path(dir_okay=False, path_type=Path), help=f"File with the API key; or {_KEY_NAME}."
+    "--key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"File with the API key, instead of {_KEY_NAME}.",
 )
 @click.option("--consumer", help="Read as this named consumer, and acknowledge printed events.")
 @click.option("--types", multiple=True, help="Event types such as key.revoked, discover.* or *; comma-separated.")

@@ -70,13 +70,14 @@ class Tail:
         until = f" until {missed.missed_until}" if missed.missed_until else ""
         complain(
             printable(
-                f"events{since}{until} were removed by retention before they were read; continuing at the oldest kept"
+                f"events{since}{until} were removed by retention before they were read; "
+                "continuing at the oldest stored event"
             )
         )
 
     def _take(self, page: _Page) -> None:
         if page.data.restarted_from is not None:
-            complain(f"the consumer restarts at the oldest kept event; {page.data.dropped} positions were lost")
+            complain(f"the consumer restarts at the oldest stored event; {page.data.dropped} positions were lost")
         if page.data.items:
             _print(_lines(page.data.items, as_json=self.as_json))
         self.place.move(page.pagination.next_cursor)

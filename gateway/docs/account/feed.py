@@ -26,7 +26,9 @@ class EventsData(TypedDict):
 
     items: list[streams.EventItem]
     retained_from: Instant | None
-    next_step: Annotated[str, meaning("What to do next, in a sentence.", "Handle the items, read on at next.poll_url.")]
+    next_step: Annotated[
+        str, meaning("What to do next, in a sentence.", "Process the items, then continue at next.poll_url.")
+    ]
     next: NextRead
     dropped: Annotated[int, meaning("Positions removed by retention since the reader's position.", 0)]
     unread: NotRequired[Annotated[int, meaning("Events that the consumer has not acknowledged yet.", 0)]]

@@ -41,8 +41,8 @@ class MonitorView(TypedDict):
         int | None, meaning("The credits that a run usually costs; null while its endpoint is unavailable.", 2)
     ]
     estimated_monthly_cost: Annotated[int | None, meaning("The usual credits per month.", 60)]
-    max_cost_per_run: Annotated[int | None, meaning("The most credits that a run may cost.", 2)]
-    max_monthly_cost: Annotated[int | None, meaning("The most credits that a month may cost.", 60)]
+    max_cost_per_run: Annotated[int | None, meaning("The maximum cost of a run, in credits.", 2)]
+    max_monthly_cost: Annotated[int | None, meaning("The maximum cost per month, in credits.", 60)]
     next_run_at: Instant | None
     warnings: Annotated[
         list[str],

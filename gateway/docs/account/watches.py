@@ -30,8 +30,8 @@ class WebMonitorView(TypedDict):
     webhook: WebhookView | None
     estimated_cost_per_check: Annotated[int | None, meaning("The credits that a check usually costs.", 2)]
     estimated_monthly_cost: Annotated[int | None, meaning("The usual credits per 30 days.", 1440)]
-    max_cost_per_check: Annotated[int | None, meaning("The most credits that a check may cost.", 2)]
-    max_monthly_cost: Annotated[int | None, meaning("The most credits that 30 days may cost.", 1440)]
+    max_cost_per_check: Annotated[int | None, meaning("The maximum cost of a check, in credits.", 2)]
+    max_monthly_cost: Annotated[int | None, meaning("The maximum cost per 30 days, in credits.", 1440)]
     credits_booked: Annotated[int, meaning("Credits spent so far.", 6)]
     checks_total: Annotated[int, meaning("Checks so far, without skipped ones.", 3)]
     next_check_at: Instant | None

@@ -23,7 +23,7 @@ has a `reason` or a `did_you_mean`, and usually `param` and `next_step`.
   "success": false,
   "error": {
     "type": "INVALID_REQUEST",
-    "message": "hndle is not a parameter of this endpoint; did you mean handle?",
+    "message": "Unknown parameter `hndle`. Did you mean `handle`?",
     "status": 400,
     "doc_url": ".../docs/errors#INVALID_REQUEST",
     "details": {

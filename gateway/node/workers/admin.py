@@ -73,7 +73,7 @@ class AllWorkers:
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
         """Run an operation in every worker, or in one worker on behalf of all. See `Operate`."""
         if not _NAME.fullmatch(name):
-            return refused(400, f"there is no operation {name}")
+            return refused(400, f"unknown operation {name}")
         ask_it = partial(ask_proved, token=self._token, question=AdminQuestion("POST", f"/admin/{name}", body))
         if name not in _OF_EVERY_WORKER:
             return await self._ask_one(ask_it, within_s=math.inf if name in _WATCHED else OPERATION_WITHIN_S)

@@ -155,7 +155,7 @@ class CohortService:
         key = await self.open(account_id, cohort_id)
         if not 1 <= len(sent.members) <= MEMBERS_AT_ONCE:
             how = "Send them in several requests."
-            raise JobInvalid("members", f"must hold 1 to {MEMBERS_AT_ONCE:,} members", how)
+            raise JobInvalid("members", f"must contain 1 to {MEMBERS_AT_ONCE:,} members", how)
         members = []
         for place, one in enumerate(sent.members):
             if place % READ_AT_ONCE == 0:

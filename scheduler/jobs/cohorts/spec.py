@@ -70,13 +70,17 @@ class QueryBody(msgspec.Struct, frozen=True):
         Meta(description="1 to 20 words or phrases; a post must contain one of them.", examples=[["acme"]]),
     ]
     date_from: Annotated[
-        str, Meta(description="Match posts from this instant on, ISO 8601.", examples=["2026-01-01T00:00:00Z"])
+        str, Meta(description="Only posts from this time or later, ISO 8601.", examples=["2026-01-01T00:00:00Z"])
     ]
     max_credits: Annotated[int, Meta(description="Reject the query if it could cost more than this.", examples=[100])]
-    max_items_per_identity: Annotated[int, Meta(description="The most results per member, 1 to 1,000.", examples=[50])]
-    max_pages_per_identity: Annotated[int, Meta(description="The most pages read per member, 1 to 20.", examples=[2])]
+    max_items_per_identity: Annotated[
+        int, Meta(description="The maximum number of results per member, 1 to 1,000.", examples=[50])
+    ]
+    max_pages_per_identity: Annotated[
+        int, Meta(description="The maximum number of pages read per member, 1 to 20.", examples=[2])
+    ]
     date_to: Annotated[
-        str | None, Meta(description="Match posts before this instant; omit it to match up to now.", examples=[None])
+        str | None, Meta(description="Only posts before this time; omit it to search up to now.", examples=[None])
     ] = None
     platforms: Annotated[
         list[str] | None, Meta(description="Search only members on these platforms.", examples=[["bluesky"]])
@@ -210,7 +214,7 @@ def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRout
     date_from = _instant("date_from", sent.date_from)
     date_to = None if sent.date_to is None else _instant("date_to", sent.date_to)
     if date_to is not None and date_to <= date_from:
-        raise JobInvalid("date_to", "must be later than date_from", "Send a later instant, or none.")
+        raise JobInvalid("date_to", "must be later than date_from", "Send a later time, or omit it.")
     _check_number("max_credits", sent.max_credits, 1, CREDITS_MAX)
     _check_number("max_items_per_identity", sent.max_items_per_identity, 1, ITEMS_MAX)
     _check_number("max_pages_per_identity", sent.max_pages_per_identity, 1, PAGES_MAX)
@@ -230,7 +234,7 @@ def query_spec(sent: QueryBody, key: CohortKey, cohort_id: str, routes: PostRout
 
 def _keywords(sent: Sequence[str]) -> list[str]:
     """Return the keywords in normalized form, without duplicates."""
-    _check_number("keywords", len(sent), 1, KEYWORDS_MAX, f"must hold 1 to {KEYWORDS_MAX} keywords")
+    _check_number("keywords", len(sent), 1, KEYWORDS_MAX, f"must contain 1 to {KEYWORDS_MAX} keywords")
     found: dict[str, None] = {}
     for place, text in enumerate(sent):
         normal = normalized(text)

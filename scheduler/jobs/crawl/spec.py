@@ -32,7 +32,7 @@ _PATTERN_MAX: Final = 200
 
 _FORMATS: Final = Meta(description="The formats of each page, as in `web/scrape`.", examples=[["markdown"]])
 _HOOK: Final = Meta(
-    description="HTTPS address of a public host that receives the end of the job.",
+    description="HTTPS URL on a public host that receives the end of the job.",
     extra_json_schema={"format": "uri", "maxLength": 2048},
 )
 _SECRET: Final = Meta(
@@ -51,8 +51,10 @@ class CrawlBody(msgspec.Struct, frozen=True):
     """The fields of a new crawl."""
 
     url: Annotated[str, Meta(description="The first page.", examples=["https://example.com/docs/"])]
-    limit: Annotated[int, Meta(description="The most pages, 1 to 10,000.", examples=[10])] = 10
-    max_depth: Annotated[int, Meta(description="The most links from the first page, 0 to 50.", examples=[10])] = 10
+    limit: Annotated[int, Meta(description="The maximum number of pages, 1 to 10,000.", examples=[10])] = 10
+    max_depth: Annotated[
+        int, Meta(description="The maximum number of links from the first page, 0 to 50.", examples=[10])
+    ] = 10
     allow_backward_links: Annotated[bool, Meta(description="Follow links outside the first page's folder.")] = False
     allow_external_links: Annotated[bool, Meta(description="Follow links to other hosts.")] = False
     include_paths: Annotated[list[str] | None, _patterns_meta("Only pages", "/docs/*")] = None
@@ -133,7 +135,7 @@ async def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
     Raises:
         JobInvalid: names the first invalid field; nothing was started.
     """
-    _check_number("urls", len(sent.urls), 1, URLS_MAX, "must hold 1 to 1,000 URLs")
+    _check_number("urls", len(sent.urls), 1, URLS_MAX, "must contain 1 to 1,000 URLs")
     pages: dict[str, None] = {}
     for place, url in enumerate(sent.urls):
         if place % SPELLED_AT_ONCE == 0:
@@ -144,7 +146,7 @@ async def batch_of(sent: BatchBody, recipes: Recipes) -> JobDraft:
             how = "Send a URL that begins with https://, or set ignore_invalid_urls."
             raise JobInvalid(f"urls[{place}]", "is not a valid page URL", how)
     if not pages:
-        raise JobInvalid("urls", "holds no valid page URL", "Send URLs that begin with https://.")
+        raise JobInvalid("urls", "contains no valid page URL", "Send URLs that begin with https://.")
     spec = PagesSpec(tuple(sent.formats or ()), sent.only_main_content, proxy=sent.proxy)
     return _draft(BATCH, spec, list(pages), len(pages), recipes)
 
@@ -168,7 +170,7 @@ def _check_number(param: str, number: int, least: int, most: int, problem: str =
 def _patterns(param: str, sent: Sequence[str] | None) -> tuple[str, ...]:
     if sent is None:
         return ()
-    _check_number(param, len(sent), 1, PATTERNS_MAX, f"must hold 1 to {PATTERNS_MAX} patterns")
+    _check_number(param, len(sent), 1, PATTERNS_MAX, f"must contain 1 to {PATTERNS_MAX} patterns")
     for place, text in enumerate(sent):
         if not 1 <= len(text) <= _PATTERN_MAX:
             how = "Send a path such as /docs/*."

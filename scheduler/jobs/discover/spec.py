@@ -27,7 +27,7 @@ VIEWS: Final = get_args(View)
 _LANGUAGE = re.compile(r"[a-z]{2,3}")
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
-_DATES: Final = "as 2026-11-01 or 2026-11-01T12:00:00Z; rows without a date are kept"
+_DATES: Final = "such as 2026-11-01 or 2026-11-01T12:00:00Z; rows without a date are kept"
 
 
 class SearchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         list[str],
         Meta(description="1 to 20 unique keywords of 1 to 100 characters.", examples=[["structured concurrency"]]),
     ]
-    max_credits: Annotated[int, Meta(description="The most credits that it may cost, 1 to 10,000.", examples=[100])]
+    max_credits: Annotated[int, Meta(description="The maximum cost in credits, 1 to 10,000.", examples=[100])]
     platforms: Annotated[
         list[str] | None, Meta(description="Slugs; omit to search every platform.", examples=[["hackernews"]])
     ] = None
@@ -49,19 +49,23 @@ class SearchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             examples=["posts"],
         ),
     ] = "posts"
-    date_from: Annotated[str | None, Meta(description=f"Nothing older, {_DATES}.", examples=["2026-11-01"])] = None
-    date_to: Annotated[str | None, Meta(description=f"Nothing newer, {_DATES}.", examples=["2026-11-24"])] = None
+    date_from: Annotated[
+        str | None, Meta(description=f"Only rows from this time or later, {_DATES}.", examples=["2026-11-01"])
+    ] = None
+    date_to: Annotated[
+        str | None, Meta(description=f"Only rows from this time or earlier, {_DATES}.", examples=["2026-11-24"])
+    ] = None
     language: Annotated[
         str | None,
         Meta(description="A language code; rows of unknown language are kept.", examples=["en"]),
     ] = None
-    max_rows: Annotated[int, Meta(description="The most rows, 1 to 10,000.", examples=[1000])] = 1_000
+    max_rows: Annotated[int, Meta(description="The maximum number of rows, 1 to 10,000.", examples=[1000])] = 1_000
 
 
 class RunBody(SearchBody, frozen=True, kw_only=True):
     """The fields of a new run."""
 
-    background: Annotated[bool, Meta(description="Respond at once, and publish the run's events.")] = False
+    background: Annotated[bool, Meta(description="Respond immediately, and publish the run's events.")] = False
 
 
 class PlannedSearch(msgspec.Struct, frozen=True):
@@ -195,7 +199,7 @@ class _Fields:
     def keywords(self, sent: Sequence[str]) -> tuple[str, ...]:
         """Return the keywords with whitespace collapsed."""
         if not 1 <= len(sent) <= KEYWORDS_MAX:
-            self.refuse("keywords", f"must hold 1 to {KEYWORDS_MAX} keywords", 'Send some, such as ["trio"].')
+            self.refuse("keywords", f"must contain 1 to {KEYWORDS_MAX} keywords", 'Send some, such as ["trio"].')
         found: dict[str, int] = {}
         words = []
         for place, text in enumerate(sent):
@@ -203,7 +207,7 @@ class _Fields:
             if not 1 <= len(word) <= KEYWORD_MAX:
                 self.refuse(name, f"must have 1 to {KEYWORD_MAX} characters", "Send a word or a phrase.")
             if "\0" in word or "\ufffd" in word:
-                self.refuse(name, "holds a character that is not allowed in text", "Send it without that character.")
+                self.refuse(name, "contains a character that is not allowed in text", "Send it without that character.")
             if (before := found.setdefault(word.casefold(), place)) != place:
                 self.refuse(name, f"repeats keywords[{before}]", "Send each keyword once.")
             words.append(word)
@@ -234,8 +238,8 @@ class _Fields:
         except (ValueError, OverflowError):
             at = -1.0
         if at < 0:
-            how = "Send a day such as 2026-11-01, or an instant such as 2026-11-01T12:00:00Z."
-            self.refuse(name, f"must be a day or an instant after 1970, not {quoted(sent)}", how)
+            how = "Send a date such as 2026-11-01, or a time such as 2026-11-01T12:00:00Z."
+            self.refuse(name, f"must be a date or a time after 1970, not {quoted(sent)}", how)
         return at
 
     def language(self, sent: str | None) -> str | None:

@@ -91,7 +91,7 @@ def judge(
     marks: dict[str, Mapping[str, Mark]] = {}
     for rule in rules:
         if rule.op != "no_data" and not any(rule.metric in values for values in numbers.values()):
-            warnings.append(f"the rule {rule.metric} {rule.op} was skipped: this run has no number there")
+            warnings.append(f"the rule {rule.metric} {rule.op} was skipped: this run has no such number")
         held = _true_alerts(rule, numbers, previous or {})
         alerts, kept = _firing(rule, held, state.get(rule.key, {}), at)
         fired += alerts if by_row else [replace(alert, row_id=None) for alert in alerts]

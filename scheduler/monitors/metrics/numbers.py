@@ -174,9 +174,9 @@ def _id(value: object) -> str | None:
 def _left_out(nameless: int, repeated: int, row_key: str) -> list[str]:
     warnings = []
     if nameless:
-        warnings.append(f"{_counted(nameless)} left out, without a usable {row_key}")
+        warnings.append(f"{_counted(nameless)} left out because {row_key} is missing or unusable")
     if repeated:
-        warnings.append(f"{_counted(repeated)} left out, with a repeated {row_key}")
+        warnings.append(f"{_counted(repeated)} left out because {row_key} is repeated")
     return warnings
 
 

@@ -63,7 +63,7 @@ def read_rules(sent: object, track: Track | None) -> tuple[AlertRule, ...]:
     if sent is None:
         return ()
     if not isinstance(sent, list) or len(sent) > RULES_MAX:
-        problem = f"must hold at most {RULES_MAX} rules" if isinstance(sent, list) else "must be an array"
+        problem = f"must contain at most {RULES_MAX} rules" if isinstance(sent, list) else "must be an array"
         how = 'Send an array of objects such as {"metric": "author.followers", "op": "gt", "value": 1000}.'
         raise RulesInvalid(_PARAM, problem, how)
     rules: list[AlertRule] = []

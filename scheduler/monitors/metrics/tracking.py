@@ -98,7 +98,7 @@ def _metrics(sent: object) -> tuple[str, ...]:
     if not isinstance(sent, list):
         raise TrackInvalid(_PARAM, f"must be an array, not {kind_of(sent)}", how)
     if not 1 <= len(sent) <= METRICS_MAX:
-        raise TrackInvalid(_PARAM, f"must hold 1 to {METRICS_MAX} paths, not {len(sent)}", how)
+        raise TrackInvalid(_PARAM, f"must contain 1 to {METRICS_MAX} paths, not {len(sent)}", how)
     for place, path in enumerate(sent):
         if not isinstance(path, str):
             raise TrackInvalid(f"{_PARAM}[{place}]", f"must be text, not {kind_of(path)}", how)
@@ -177,7 +177,9 @@ def _another_path(param: str, path: str, meant: Suggestion) -> TrackInvalid:
 def _listing(shape: ArchetypeShape, below: str = "") -> str:
     numbers = list(numbers_in(shape, below))
     more = f" and {len(numbers) - _LISTED_MAX} more" if len(numbers) > _LISTED_MAX else ""
-    return f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its responses hold no numbers."
+    return (
+        f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its responses contain no numbers."
+    )
 
 
 def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:

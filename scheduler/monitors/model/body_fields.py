@@ -32,7 +32,7 @@ _TRACK: Final = {
         "row_key": {"type": ["string", "null"], "description": "Path inside a row to its id."},
         "max_rows": {
             "type": ["integer", "null"],
-            "description": "The most rows that a run keeps numbers of (default 100).",
+            "description": "The maximum number of rows of a run whose numbers are kept (default 100).",
             "minimum": 1,
             "maximum": 200,
         },
@@ -64,7 +64,7 @@ PARAMS: Final = Meta(
     extra_json_schema={"type": ["object", "null"]},
 )
 URL: Final = Meta(
-    description="HTTPS address of a public host that receives runs; required unless `track` is set.",
+    description="HTTPS URL on a public host that receives runs; required unless `track` is set.",
     examples=["https://example.com/hook"],
     extra_json_schema={"type": ["string", "null"], "format": "uri", "maxLength": 2048},
 )

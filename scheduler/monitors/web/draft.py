@@ -28,10 +28,10 @@ _CRON: Final = Meta(description="Five cron fields, instead of minutes.")
 _TEXT: Final = Meta(description="Words instead of minutes, such as `daily at 9:30` or `weekdays at 7:00`.")
 _ZONE: Final = Meta(description="The IANA timezone of the schedule (default UTC).")
 _HOOK: Final = Meta(
-    description="HTTPS address of a public host that receives changes.",
+    description="HTTPS URL on a public host that receives changes.",
     extra_json_schema={"format": "uri", "maxLength": 2048},
 )
-_NAME: Final = Meta(description="The watch's name, on one line.", extra_json_schema={"maxLength": 200})
+_NAME: Final = Meta(description="The monitor's name, on one line.", extra_json_schema={"maxLength": 200})
 
 
 class WebBody(msgspec.Struct, frozen=True):
@@ -59,8 +59,10 @@ class WebBody(msgspec.Struct, frozen=True):
     ] = None
     retention_days: Annotated[int | None, Meta(description="Days to keep checks, 1 to 365.")] = None
     run_now: Annotated[bool | None, Meta(description="Whether to start the first check immediately.")] = None
-    goal: Annotated[str | None, Meta(description="Needs a language model, which no node has.")] = None
-    judge_enabled: Annotated[bool | None, Meta(description="`true` needs a language model, which no node has.")] = None
+    goal: Annotated[str | None, Meta(description="Requires a language model, which no node has.")] = None
+    judge_enabled: Annotated[bool | None, Meta(description="`true` requires a language model, which no node has.")] = (
+        None
+    )
 
 
 class WebPatch(msgspec.Struct, frozen=True):
@@ -121,23 +123,23 @@ def _refuse_judge(sent: WebBody) -> None:
     """Reject fields that need a language model."""
     for name, value in (("goal", sent.goal), ("judge_enabled", sent.judge_enabled)):
         if value:
-            problem, how = "needs a language model, which this node does not have", "Omit it."
+            problem, how = "requires a language model, which this node does not have", "Omit it."
             raise MonitorInvalid(name, problem, how, reason="capability_missing")
 
 
 def _watch(sent: WebBody) -> WebWatch:
     mode: Mode = "search" if read_choice("mode", sent.mode, MODES) == "search" else "scrape"
     if mode == "scrape" and not sent.url:
-        raise MonitorInvalid("url", "is required", "Send the address of the page to watch.")
+        raise MonitorInvalid("url", "is required", "Send the URL of the page to watch.")
     if mode == "search" and not sent.query:
         raise MonitorInvalid("query", "is required with mode search", "Send the query to watch.")
     if mode == "scrape" and sent.query:
         raise MonitorInvalid("query", "is only for mode search", "Omit it, or send mode search.")
     if mode == "search" and sent.ignore:
-        raise MonitorInvalid("ignore", "is only for mode scrape: results have no parts", "Omit it.")
+        raise MonitorInvalid("ignore", "is only for mode scrape: search results have no parts", "Omit it.")
     ignore = tuple(sent.ignore or ())
     if len(ignore) > IGNORE_MAX or any(not 1 <= len(one) <= SELECTOR_MAX for one in ignore):
-        problem = f"must hold at most {IGNORE_MAX} selectors of 1 to {SELECTOR_MAX} characters"
+        problem = f"must contain at most {IGNORE_MAX} selectors of 1 to {SELECTOR_MAX} characters"
         raise MonitorInvalid("ignore", problem, "Send selectors such as .date or #counter.")
     threshold = 0.0 if sent.threshold is None else sent.threshold
     if not 0.0 <= threshold < 1.0:

@@ -53,7 +53,7 @@ def read_schedule(
 def due_schedule(cadence: Cadence | None) -> Cadence:
     """Return the cadence, which is required. Raises MonitorInvalid if it is None."""
     if cadence is None:
-        raise MonitorInvalid("cadence_minutes", "is required, or schedule_cron or schedule_text", _HOW)
+        raise MonitorInvalid("cadence_minutes", "is required unless schedule_cron or schedule_text is set", _HOW)
     return cadence
 
 

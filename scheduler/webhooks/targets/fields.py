@@ -11,7 +11,7 @@ from upstreams.model.errors import TargetRefused
 
 SECRET_LEAST: Final = 8
 SECRET_MAX: Final = 200
-URL_HOW: Final = "Send the https address of a public host, such as https://example.com/hook."
+URL_HOW: Final = "Send an https URL on a public host, such as https://example.com/hook."
 
 
 def read_text(param: str, sent: object, how: str) -> str:

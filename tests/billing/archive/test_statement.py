@@ -140,7 +140,7 @@ async def test_missing_archive_shows_exact_sums(desk: PastDesk, tmp_path: Path, 
         assert [line.created_at for line in sums] == sorted((line.created_at for line in sums), reverse=True)
         assert "/v1" in str(sums[-2].endpoint) or sums[-2].endpoint == "repository"
         first = date_of(int(before[account][-1].created_at // DAY_S))
-        assert sums[-1].description == f"Credits that came in on {first}"
+        assert sums[-1].description == f"Credits received on {first}"
     page = await ledger.transactions(accounts[0], limit=100)
     assert page.warnings == (SUMMED,)
     assert any(line.endpoint is None and line.type == "deduction" for line in page.lines), "the day of the open charge"

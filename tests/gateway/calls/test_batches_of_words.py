@@ -75,7 +75,7 @@ async def test_invalid_comment_is_reported_in_its_row(tmp_path: Path) -> None:
             ("ok", ""),
             ("unsupported", "is at GitHub, but does not lead "),
             ("unsupported", "must be a comment's number, such"),
-            ("unsupported", "is lemmy, but the address is of "),
+            ("unsupported", "is lemmy, but the URL belongs to"),
             ("unsupported", "telegram does not offer comments"),
             ("unsupported", "must name a post, such as https:"),
         ]

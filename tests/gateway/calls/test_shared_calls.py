@@ -140,7 +140,7 @@ async def test_waiting_past_the_deadline_costs_nothing(tmp_path: Path, empty_red
         ):
             nursery.start_soon(one.get)
             await led(empty_redis)
-            with pytest.raises(UpstreamFailed, match=r"no answer within 0\.2 s"):
+            with pytest.raises(UpstreamFailed, match=r"no response within 0\.2 s"):
                 await two.get()
             nursery.cancel_scope.cancel()
         assert len(upstream.calls) == 1

@@ -118,7 +118,7 @@ WRONG = [
     ("account.create", b"{", "unexpected end"),
     ("account.create", b"[1]", "must be a JSON object"),
     ("account.create", b"{}", "name is required"),
-    ("account.create", b'{"name":"x","credit":5}', "credit is not a field of this body; did you mean credits?"),
+    ("account.create", b'{"name":"x","credit":5}', "Unknown field `credit`. Did you mean `credits`?"),
     ("account.create", b'{"name":"x","credits":1.5}', "credits must be a whole number, not a number"),
     ("credits.grant", b'{"account":"x","amount":99999999999999999999}', "amount must be a whole number, not a number"),
     ("account.create", b'{"name":"\\ud800"}', "surrogate"),

@@ -236,7 +236,7 @@ def test_overwritten_database_is_not_mixed_with_old_log(place: Place) -> None:
         assert node.stop() == 0
     assert place.database.read_bytes() == older.read_bytes()
     assert "remove sluice.db-wal and sluice.db-shm, and start" in place.operate("serve").refused(1)
-    assert "belongs to the old ones" in place.operate("ledger", "verify").refused(1)
+    assert "belongs to the old contents" in place.operate("ledger", "verify").refused(1)
     for end in ("-wal", "-shm"):
         place.database.with_name(f"sluice.db{end}").unlink(missing_ok=True)
     with place.serve("--sandbox") as node:

@@ -132,7 +132,7 @@ def test_tampering_is_reported_violation_by_violation(shared: Place) -> None:
     said = shared.operate("ledger", "verify")
     assert (said.exit_code, said.out) == (1, "")
     assert said.err.count("\n") == len(violations)
-    assert f"{account}: 107 are available, 0 held and 0 spent, of 100 that came in" in said.err
+    assert f"{account}: 107 are available, 0 held and 0 spent, of 100 received" in said.err
     tamper(shared, "UPDATE accounts SET balance = balance - 7 WHERE id = ?", account)
     assert shared.operate("ledger", "verify").out == "the ledger is consistent\n"
 

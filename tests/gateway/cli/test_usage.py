@@ -30,9 +30,9 @@ WRONG = [
     (("account", "create", "--name", "\udcff"), "invalid argument: str is not valid UTF-8"),
     (
         ("monitor", "run", "mon_x", "--slot", "tomorrow"),
-        "tomorrow is not an ISO 8601 instant such as 2030-01-31T12:00:00Z",
+        "tomorrow is not an ISO 8601 time such as 2030-01-31T12:00:00Z",
     ),
-    (("monitor", "run", "mon_x", "--slot", "9999-12-31T23:59:59-14:00"), "is not an ISO 8601 instant"),
+    (("monitor", "run", "mon_x", "--slot", "9999-12-31T23:59:59-14:00"), "is not an ISO 8601 time"),
     (("platforms", "list", "myspace"), "unknown platform myspace"),
     (("platforms", "list", "githb"), "unknown platform githb; did you mean github?"),
     (("platforms", "smoke", "githb"), "unknown platform githb; did you mean github?"),

@@ -423,7 +423,7 @@ def test_state_must_be_memory_or_redis(tmp_path, url):
 
 def test_several_servers_need_a_cluster_url(tmp_path):
     assert first_line(tmp_path, "[state]\nurl = 'redis://a:1,b:2'") == (
-        "state.url: redis:// takes one server; for several use redis+cluster:// or redis+sentinel://; "
+        "state.url: redis:// accepts one server; for several, use redis+cluster:// or redis+sentinel://; "
         "a single node can use memory:"
     )
 

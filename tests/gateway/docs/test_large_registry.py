@@ -142,7 +142,7 @@ async def test_joined_catalog_equals_composed_catalog(tmp_path: Path) -> None:
         for query, filters in (("", {}), ("?platform=github&search=REPO", {"platform": "github", "search": "repo"})):
             served = (await node.get(f"/v1/utility/endpoints{query}")).json["data"]
             assert served["endpoints"] == composed(reference, filters, base_url)
-    with pytest.raises(InvalidParam, match="did you mean github"):
+    with pytest.raises(InvalidParam, match="Did you mean `github`"):
         catalog.data({"platform": "githbu"})
     assert catalog.data({"platform": "zzzzzzzzzz"})["total"] == 0
 

@@ -102,7 +102,7 @@ async def test_stream_beyond_the_poll_limit_sends_existing_events_and_ends(engin
         assert numbers([item for page in said[:2] for item in page["items"]]) == [0, 1, 2]
         assert said[-1] == {
             "type": "end",
-            "reason": "the key already holds its maximum number of long-polls",
+            "reason": "the key already has its maximum number of long-polls",
             "retry_after_s": 2,
         }
         assert code == 1013

@@ -81,17 +81,17 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "an unknown field": (
         b'{"nmae":"a"}',
         meant("name", "nmae"),
-        "nmae is not a field of this body; did you mean name?",
+        "Unknown field `nmae`. Did you mean `name`?",
     ),
     "part of a field name": (
         b'{"name":"a","inn":1}',
         meant("inner", "inn"),
-        "did you mean inner?",
+        "Did you mean `inner`?",
     ),
     "a field unlike any other": (
         b'{"name":"a","recipe":"b"}',
         {**about("recipe"), "remove_params": ["recipe"]},
-        "recipe is not a field of this body; its fields are name, size, inner.",
+        "Unknown field `recipe`. Valid fields: name, size, inner.",
     ),
     "endless nesting": (b'{"name":' * 5000, about("body"), "is not valid JSON"),
 }
@@ -157,7 +157,7 @@ async def test_body_with_too_many_containers_is_rejected() -> None:
     assert not isinstance(await outcome(most), Refused)
     refused = await outcome(more)
     assert isinstance(refused, Refused)
-    assert refused.message == "body may hold at most 100,000 arrays and objects."
+    assert refused.message == "body must not contain more than 100,000 arrays and objects."
     assert refused.details == about("body")
 
 

@@ -127,7 +127,7 @@ ROWS = {
     ),
     "other parameters": Row(ClaimMismatch(), "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", "a new key"),
     "an outcome too long to store": Row(
-        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "billed response use another key"
+        ReplayUnavailable(), "IDEMPOTENCY_REPLAY_UNAVAILABLE", "use another key for a new, billed response"
     ),
     "a wrong field": monitor(MonitorInvalid(*SENT)),
     "a wrong recipe": monitor(RecipeInvalid(*SENT, reason="double_encoded"), reason="double_encoded"),

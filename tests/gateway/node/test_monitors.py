@@ -70,7 +70,7 @@ async def test_operator_run_reports_its_outcome(tmp_path: Path) -> None:
     [
         ({"monitor": "mon_none"}, "unknown monitor mon_none"),
         ({"monitor": "mon_1", "slot": "9999-12-31T23:59:59-14:00"}, "9999-12-31T23:59:59-14:00 is not an ISO"),
-        ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 instant such as 2030-01-31T12:00:00Z"),
+        ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 time such as 2030-01-31T12:00:00Z"),
     ],
 )
 async def test_invalid_operator_runs_are_rejected(tmp_path: Path, arguments: dict[str, str], why: str) -> None:

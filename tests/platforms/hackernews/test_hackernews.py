@@ -350,7 +350,7 @@ def test_deleted_items_are_skipped_and_counted() -> None:
     upstream = by_path({"/topstories.json": [1, 2, 3], **_items(1, 3), "/item/2.json": None})
     found = page("top", {}, upstream)
     assert [post["id"] for post in found.records] == ["1", "3"]
-    assert found.warnings == ("1 of 3 items are left out: The upstream answered without data.",)
+    assert found.warnings == ("1 of 3 items are left out: The upstream returned no data.",)
 
 
 def test_unreadable_items_do_not_affect_others() -> None:

@@ -220,7 +220,7 @@ def test_number_of_another_item_is_not_a_show() -> None:
 
 @pytest.mark.parametrize("body", ["<html><body>Sorry</body></html>", '{"version": 1}', "hello", "\0"])
 def test_page_that_is_not_a_feed_is_not_found(body: Any) -> None:
-    with pytest.raises(NotFound, match="no feed at this address"):
+    with pytest.raises(NotFound, match="no feed at this URL"):
         drive(PLATFORM, "show", {"url": URL}, always(body))
 
 

@@ -151,7 +151,7 @@ def test_unchecked_metric_has_a_warning() -> None:
     [
         ({"failures": 10}, "was paused after 10 failed deliveries in a row"),
         ({"failures": 12}, "was paused after 12 failed deliveries in a row"),
-        ({"failures": 3}, "was paused when its receiver answered 410"),
+        ({"failures": 3}, "was paused because its receiver returned 410"),
     ],
 )
 def test_paused_webhook_warning_says_why_and_how_to_resume(fields: dict[str, Any], says: str) -> None:

@@ -158,7 +158,7 @@ async def test_frozen_server_fails_calls_by_the_deadline_and_recovers_soon(brisk
     empty_redis.freeze()
     try:
         began = trio.current_time()
-        with pytest.raises(StateUnavailable, match="no answer within") as refusal:
+        with pytest.raises(StateUnavailable, match="no response within") as refusal:
             await add(brisk)
         assert refusal.value.happened is None
         assert trio.current_time() - began < 1.0
@@ -211,7 +211,7 @@ async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisSt
         empty_redis.freeze()
         try:
             began = trio.current_time()
-            with pytest.raises(StateUnavailable, match="no answer within") as refusal:
+            with pytest.raises(StateUnavailable, match="no response within") as refusal:
                 await add(brisk)
             stalled_at = trio.current_time()
             assert refusal.value.happened is None
@@ -332,7 +332,7 @@ async def test_slow_listener_receives_a_request_to_look_again(state: RedisState)
         ("redis://", "expected"),
         ("redis://a:x", "expected"),
         ("redis://a/b", "expected"),
-        ("redis://a,b", "takes one server"),
+        ("redis://a,b", "accepts one server"),
         ("redis+cluster://a/1", "expected"),
         ("redis+sentinel://a", "expected"),
         ("redis://:secret@a:x", "expected"),

@@ -133,7 +133,7 @@ def test_card_has_entries_per_platform_and_totals() -> None:
 
 
 def test_missing_platform_is_reported_and_free() -> None:
-    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "this node does not serve the platform"))
+    unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "the platform is not served by this node"))
     here = single(author(id="1", username="ada", followers=10))
     values = {"handle": "ada", "platforms": "github,tiktok,instagram,twitter,threads"}
     result = play("prism/creator-card", values, lambda part: here if part.platform == "github" else unavailable)

@@ -104,7 +104,7 @@ def test_binary_body_is_not_accepted_as_text(raw: bytes, kind: str) -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"id":7}'])
 def test_status_202_is_a_transient_failure(raw: bytes) -> None:
-    with pytest.raises(UpstreamFailed, match="main: the answer is not ready yet") as failed:
+    with pytest.raises(UpstreamFailed, match="main: the response is not ready yet") as failed:
         body_of(raw, status=202)
     assert failed.value.passing
 
@@ -200,5 +200,5 @@ def test_hidden_error_is_a_member_not_a_text() -> None:
 def test_platform_decides_the_meaning_of_no_data(raw: bytes) -> None:
     with pytest.raises(UpstreamThrottled):
         judged(raw, lambda answer: UpstreamThrottled(answer.source) if answer.body is None else None)
-    with pytest.raises(NotFound, match="without data"):
+    with pytest.raises(NotFound, match="returned no data"):
         judged(raw, by_status)

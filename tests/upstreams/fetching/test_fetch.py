@@ -255,6 +255,6 @@ def test_read_ends_by_its_deadline(script: list[Scripted], widths: list[int], wi
 
 
 async def test_silence_is_a_failure_at_the_deadline(autojump_clock: MockClock) -> None:
-    with pytest.raises(UpstreamFailed, match="no answer within"):
+    with pytest.raises(UpstreamFailed, match="no response within"):
         await fetch(planned(many(100), ScriptedExchange(SILENCE)), 3.0)
     assert trio.current_time() == 3.0

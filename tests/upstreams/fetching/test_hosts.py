@@ -219,7 +219,7 @@ async def test_non_public_host_in_an_answer_is_an_upstream_failure() -> None:
         scene = Scene(endpoint=replace(_read(Call("/a")), read=steps))
         planned = plan(scene.site, scene.endpoint, Args({}, credentials={"key": SECRET}))
         if refused:
-            with pytest.raises(UpstreamFailed, match="an answer leads to a host that cannot be called"):
+            with pytest.raises(UpstreamFailed, match="a response leads to a host that cannot be called"):
                 await fetch(planned, trio.current_time() + LONG_S)
         else:
             result = (await fetch(planned, trio.current_time() + LONG_S)).result

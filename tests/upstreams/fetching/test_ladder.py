@@ -327,7 +327,7 @@ async def test_last_source_gets_all_remaining_time(autojump_clock: MockClock) ->
 
 async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> None:
     rungs = ladder(SILENCE, SILENCE, SILENCE, rules=Rules(timeout_s=LONG_S, retries=2))
-    with pytest.raises(UpstreamFailed, match="main: no answer within"):
+    with pytest.raises(UpstreamFailed, match="main: no response within"):
         await rungs.fetch(within_s=60.0)
     assert trio.current_time() == pytest.approx(60.0)
 

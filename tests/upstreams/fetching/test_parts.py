@@ -70,7 +70,7 @@ async def test_part_uses_its_own_sources_credentials_and_spellings(autojump_cloc
     ("part", "needs", "problem"),
     [
         (Part("user", {"handle": "ada"}, platform="other"), (), "status 503"),
-        (Part("user", {"handle": "ada"}, platform="nowhere"), (), "does not serve the platform"),
+        (Part("user", {"handle": "ada"}, platform="nowhere"), (), "the platform is not served by this node"),
         (Part("user", {"handle": "ada"}, platform="other"), ("token",), "is not configured"),
         (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must have the form of ada"),
     ],
@@ -106,7 +106,7 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     }
     args = Args({"among": slugs})
     if refused:
-        with pytest.raises(InvalidArgument, match="does not serve the platform") as refusal:
+        with pytest.raises(InvalidArgument, match="the platform is not served by this node") as refusal:
             plan(own, own.platform.endpoints[0], args)
         assert (refusal.value.param, refusal.value.reason) == ("among", "capability_missing")
         return

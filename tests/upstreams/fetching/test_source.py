@@ -195,7 +195,7 @@ async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock
     assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the total wait of all attempts"
     assert exchange.asked_at == pytest.approx([0.0, 4.1])
     exchange.script(SILENCE)
-    with pytest.raises(UpstreamFailed, match=r"no answer within 4\.0 s"):
+    with pytest.raises(UpstreamFailed, match=r"no response within 4\.0 s"):
         await source.ask(asking(), LONG_S)
 
 

@@ -350,7 +350,7 @@ async def test_at_most_three_redirects_are_followed(autojump_clock: MockClock) -
 
 async def test_redirects_share_the_time_of_their_attempt(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(Slow(3.0, http_answer(status=302, location="/v1/y")))
-    with pytest.raises(UpstreamFailed, match=r"no answer within 5\.0 s"):
+    with pytest.raises(UpstreamFailed, match=r"no response within 5\.0 s"):
         await source_over(exchange, rules=Rules(timeout_s=5.0, retries=0)).ask(asking(), LONG_S)
     assert trio.current_time() == 5.0
 

@@ -85,7 +85,7 @@ async def test_trigger_words_cause_failures(subject: str, statuses: set[int]) ->
 
 
 async def test_only_http_is_served() -> None:
-    with pytest.raises(RuntimeError, match="websocket is not served here"):
+    with pytest.raises(RuntimeError, match="Scope type websocket is not supported"):
         await Sandbox(Behaviour(), Random(1))({"type": "websocket"}, trio.sleep_forever, trio.sleep)
 
 

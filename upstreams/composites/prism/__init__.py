@@ -19,20 +19,20 @@ from upstreams.model.params import Param
 
 URL = Param(
     "url",
-    "The address of a post, an account, a repository, an app, a video or an article.",
+    "The URL of a post, an account, a repository, an app, a video or an article.",
     "https://news.ycombinator.com/item?id=8863",
     type="url",
     required=True,
     length_max=2_048,
 )
 _LOOKUP = (
-    "The record for any address. The address alone determines the endpoint to call. At a host outside all platforms, "
-    "software with such addresses is tried first (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then the page's "
+    "The record for any URL. The URL alone determines the endpoint to call. At a host outside all platforms, "
+    "software with such URLs is tried first (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then the page's "
     "oEmbed, then the page itself, both as web/scrape does. dry_run=1 returns the endpoint without calling it."
 )
 
 
-URL_OF_POST = replace(URL, description="The address of a post, story, issue, question or video.")
+URL_OF_POST = replace(URL, description="The URL of a post, story, issue, question or video.")
 _MAX = Param(
     "max",
     "Number of comments to read, 1 to 5,000. It determines the price.",
@@ -46,7 +46,7 @@ _LIMIT = Param(
     "limit", "Number of comments to return (default: all that were read).", "50", "integer", minimum=1, maximum=5_000
 )
 _REPLIES = Param("replies", "Whether to include replies to comments.", "false", "boolean", default=True)
-_SORT = Param("sort", "Sort order of the answer.", "top", default="recent", choices=("top", "recent"))
+_SORT = Param("sort", "Sort order of the response.", "top", default="recent", choices=("top", "recent"))
 
 
 def over(platforms: tuple[Platform, ...]) -> Platform:
@@ -60,11 +60,11 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
         endpoints=(
             Endpoint(
                 "lookup",
-                "The record of any address.",
+                "The record of any URL.",
                 LOOKUP,
                 partial(look_up, addresses),
                 (URL,),
-                lacks={"include": "requests extras of the endpoint that answers, but no endpoint here has any"},
+                lacks={"include": "requests extras of the endpoint that responds, but no endpoint has any"},
                 description=_LOOKUP,
                 preview=partial(destinations_of, addresses),
             ),
@@ -75,7 +75,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
                 GATHERED,
                 partial(read_comments, addresses),
                 (URL_OF_POST, _MAX, _REPLIES, _SORT, _LIMIT),
-                price=PriceRange(2, 200, "1 per page call, at least 2.", span, is_most_usual=False),
+                price=PriceRange(2, 200, "1 per page read, at least 2.", span, is_most_usual=False),
                 kind="comments",
                 description=COMMENTS,
             ),

@@ -220,7 +220,7 @@ def _confidence(blocks: Sequence[_Block], available: float) -> Record:
     good = sum(state in ("live", "sampled", "observed_empty", "not_found") for state in states)
     share = good / len(states)
     tier = "high" if share >= 0.8 and available >= 0.8 else "medium" if share >= 0.5 and available >= 0.5 else "low"
-    reason = f"{good} of {len(states)} reads answered; components with a total weight of {available:g} are known"
+    reason = f"{good} of {len(states)} reads succeeded; components with a total weight of {available:g} are known"
     return made.confidence(tier=tier, reason=reason)
 
 

@@ -25,7 +25,7 @@ _AT_ONCE: Final = 8
 """The number of comments whose replies are read in parallel."""
 DESCRIPTION: Final = (
     "The comments on a post, read page by page until there are `max`. Pages are read in full, so there may be a few "
-    "more. `sort` and `limit` change the answer, never the price. next_cursor continues after the last page read."
+    "more. `sort` and `limit` change the response, never the price. next_cursor continues after the last page read."
 )
 
 

@@ -75,7 +75,7 @@ def _answered(target: Destination, answer: Fetched) -> Single:
     assert isinstance(answer.result, Single), "only endpoints of one record are destinations"
     record = answer.result.record
     if target.endpoint.archetype.is_empty(record):
-        raise NotFound("The upstream answered without usable data.")
+        raise NotFound("The upstream returned no usable data.")
     leg = Leg(f"{target.platform.slug}/{target.endpoint.resource}", answer)
     return _single(record, target.endpoint.archetype, _resolved(target), leg, *answer.result.warnings)
 
@@ -146,7 +146,7 @@ def _without_embed(missing: Missing, url: str) -> Steps:
     if isinstance(failure, NotFound):
         return (yield from _read_page(url))
     if isinstance(failure, InvalidArgument):
-        raise UpstreamFailed("page", f"offers an oEmbed whose address cannot be called: it {failure.problem}")
+        raise UpstreamFailed("page", f"offers an oEmbed whose URL cannot be called: it {failure.problem}")
     assert failure is not None, "a part that failed says why"
     raise failure
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 HANDLE: Final = Param(
     "handle",
-    "The account's name. For a single platform, its address also works.",
+    "The account's name. For a single platform, its URL also works.",
     "Gargron",
     required=True,
     strip="@",

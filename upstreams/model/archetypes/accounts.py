@@ -33,8 +33,10 @@ def voiced(
 def voice_numbers(
     *,
     posts: Annotated[int, "Posts that were read."],
-    cross_post_rate: Annotated[float | None, "Posts per week, over all platforms."],
-    posts_per_week: Annotated[float | None, "How often they follow each other, all platforms together."],
+    cross_post_rate: Annotated[
+        float | None, "The share of posts that appear on two or more platforms; null if no post has enough words."
+    ],
+    posts_per_week: Annotated[float | None, "Posts per week, over all platforms."],
     tone: Annotated[Record, Of(tones), "The tone of the posts."],
 ) -> Record:
     """Figures about an account's posts across platforms."""

@@ -33,7 +33,7 @@ def place(
     address: Annotated[str | None, "Postal address of the place."] = None,
     latitude: Annotated[float | None, "Latitude in degrees north."] = None,
     longitude: Annotated[float | None, "Longitude in degrees east."] = None,
-    distance_m: Annotated[float | None, "Distance in metres from the requested location."] = None,
+    distance_m: Annotated[float | None, "Distance in meters from the requested location."] = None,
     category: Annotated[str | None, "The type of place."] = None,
     rating: Annotated[float | None, "The average rating."] = None,
     rating_count: Annotated[int | None, "Number of ratings."] = None,

@@ -175,7 +175,7 @@ def leg(
     rung_index: Annotated[int, "Position of the source in the ladder; 0 is the endpoint's own source."],
     status: Annotated[
         str,
-        "ok; not_found: the item does not exist; unsupported: not readable here, or not with such values; deferred: "
+        "ok; not_found: the item does not exist; unsupported: not readable here, or not with these values; deferred: "
         "out of time; failed.",
     ],
     credits_used: Annotated[int, "The leg's share of the call's cost."],

@@ -29,7 +29,7 @@ COUNTRY = Param(
 )
 APP = Param(
     "app_id",
-    "The app's number, bundle id or App Store address.",
+    "The app's number, bundle id or App Store URL.",
     "284815942",
     required=True,
     forms=(_APP_ADDRESS,),
@@ -38,7 +38,7 @@ APP = Param(
 )
 APP_NUMBER = Param(
     "app_id",
-    "The app's number or App Store address.",
+    "The app's number or App Store URL.",
     "284815942",
     required=True,
     strip="id",
@@ -48,7 +48,7 @@ APP_NUMBER = Param(
 )
 DEVELOPER = Param(
     "developer_id",
-    "The developer's number or App Store address.",
+    "The developer's number or App Store URL.",
     "281956209",
     required=True,
     strip="id",
@@ -61,7 +61,7 @@ SORT_BY = Param(
 )
 COLLECTION = Param(
     "app_collection",
-    "Which chart.",
+    "The chart to read.",
     "toppaidapplications",
     default="topfreeapplications",
     choices=("topfreeapplications", "toppaidapplications", "topgrossingapplications"),

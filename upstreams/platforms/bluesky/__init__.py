@@ -46,7 +46,7 @@ def _open_session(credentials: Credentials) -> SessionSteps:
 
 FILTER = Param(
     "filter",
-    "Which posts.",
+    "The posts to include.",
     "posts_no_replies",
     default="posts_with_replies",
     choices=(

@@ -33,7 +33,7 @@ USER_ID = Param(
 )
 POST_URL = Param(
     "url",
-    "The post's bsky.app address or at:// URI.",
+    "The post's bsky.app URL or at:// URI.",
     "https://bsky.app/profile/bsky.app/post/3l6oveex3ii2l",
     type="url",
     required=True,

@@ -38,7 +38,7 @@ PERIOD = Param(
 )
 CATEGORY = Param(
     "category",
-    "The category's number, or its address, which includes the host.",
+    "The category's number, or its URL, which includes the host.",
     "67",
     required=True,
     forms=(r"([^/]+)/c/(?:[^/]+/)*?(\d{1,18})(?:/.*)?",),
@@ -47,7 +47,7 @@ CATEGORY = Param(
 )
 HANDLE = Param(
     "handle",
-    "The account's name, or its address, which includes the host.",
+    "The account's name, or its URL, which includes the host.",
     "codinghorror",
     required=True,
     strip="@",
@@ -57,7 +57,7 @@ HANDLE = Param(
 )
 GROUP = Param(
     "group",
-    "The group's name, or its address, which includes the host.",
+    "The group's name, or its URL, which includes the host.",
     "team",
     required=True,
     fold=True,

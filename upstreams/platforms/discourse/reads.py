@@ -25,18 +25,18 @@ HOST = Host("host", default="meta.discourse.org")
 POST_ID = Param("id", "The topic's number.", "7943", pattern=r"\d{1,18}")
 POST_URL = Param(
     "url",
-    "The topic's address.",
+    "The topic's URL.",
     "https://meta.discourse.org/t/how-to-search/7943",
     type="url",
     forms=(r"([^/]+)/t/(?:[^/]*[^/\d][^/]*/)?(\d{1,18})(?:/.*)?",),
     pattern=r"[^/]+/\d{1,18}",
-    problem="must be the address of a topic, such as https://meta.discourse.org/t/how-to-search/7943",
+    problem="must be the URL of a topic, such as https://meta.discourse.org/t/how-to-search/7943",
 )
 ONE_TOPIC = Located(HOST, POST_URL, POST_ID)
 COMMENT_ID = Param("id", "The post's number on the forum.", "31006", pattern=r"\d{1,18}")
 COMMENT_URL = Param(
     "url",
-    "The post's address, with its position in the topic or its number.",
+    "The post's URL, with its position in the topic or its number.",
     "https://meta.discourse.org/t/how-to-search/7943/2",
     type="url",
     forms=(
@@ -44,7 +44,7 @@ COMMENT_URL = Param(
         r"([^/]+)/p/(\d{1,18})(?:/.*)?",
     ),
     pattern=r"[^/]+/(?:t/\d{1,18}/)?\d{1,18}",
-    problem="must be the address of a post, such as https://meta.discourse.org/t/how-to-search/7943/2",
+    problem="must be the URL of a post, such as https://meta.discourse.org/t/how-to-search/7943/2",
 )
 ONE_COMMENT = Located(HOST, COMMENT_URL, COMMENT_ID)
 _PORTION = 20
@@ -59,7 +59,7 @@ TOPICS = Pages(
     ByPage("page", first=0, size="", size_max=30, more="topic_list.more_topics_url"),
     "topic_list.topics",
 )
-QUERY = Param("query", "Search query. The forum's search operators work.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query. The forum's operators are supported.", "structured concurrency", required=True)
 SEARCH = Get("/search.json", q=QUERY)
 _FOUND = ByPage("page", size="", size_max=50, pages_max=10, more="grouped_search_result.more_full_page_results")
 FOUND_TOPICS, FOUND_POSTS = Pages(found_topic_of, _FOUND, "topics"), Pages(found_post_of, _FOUND, "posts")

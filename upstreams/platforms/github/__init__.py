@@ -34,7 +34,7 @@ def _headers(credentials: Credentials) -> tuple[tuple[str, str], ...]:
 
 
 REPO_SORT = Param("sort", "Sort order (default: best match).", "stars", choices=("stars", "forks", "updated"))
-STATE = Param("state", "Which issues.", "open", default="open", choices=("open", "closed", "all"))
+STATE = Param("state", "The state of the issues.", "open", default="open", choices=("open", "closed", "all"))
 
 
 def _by_graphql(read: Read) -> tuple[Fallback, ...]:

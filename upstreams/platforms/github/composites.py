@@ -56,7 +56,7 @@ def velocity(args: Args) -> Steps:
 def _known(about: Record) -> None:
     """Raise NotFound if the subject is missing, because the composite is useless without it (spec 7.5)."""
     if about["id"] is None:
-        raise NotFound("The upstream answered without usable data.")
+        raise NotFound("The upstream returned no usable data.")
 
 
 def _movement(repos: list[Json], now_at: float) -> Record:

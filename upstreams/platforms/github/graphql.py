@@ -124,7 +124,7 @@ def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> 
 
 
 def _refusal(errors: list[Json]) -> UpstreamError:
-    problem = "; ".join(message for error in errors if (message := text(error, "message"))) or "the answer has no data"
+    problem = "; ".join(message for error in errors if (message := text(error, "message"))) or "no data returned"
     kinds = {text(error, "type") for error in errors}
     if kinds & _THROTTLED:
         return UpstreamThrottled(_SOURCE)

@@ -28,7 +28,7 @@ HANDLE = Param(
 )
 REPO_URL = Param(
     "url",
-    "The repository's address, or owner/name.",
+    "The repository's URL, or owner/name.",
     "https://github.com/python-trio/trio",
     type="url",
     required=True,
@@ -39,7 +39,7 @@ REPO_URL = Param(
 )
 ISSUE_URL = Param(
     "url",
-    "The issue's address, or owner/name#number.",
+    "The issue's URL, or owner/name#number.",
     "https://github.com/python-trio/trio/issues/1",
     type="url",
     required=True,
@@ -53,7 +53,7 @@ ISSUE_URL = Param(
 )
 COMMENT_URL = Param(
     "url",
-    "The comment's address.",
+    "The comment's URL.",
     "https://github.com/PyGithub/PyGithub/issues/28#issuecomment-5453167",
     type="url",
     required=True,
@@ -65,7 +65,7 @@ COMMENT_URL = Param(
     pattern=rf"{_PLAIN}/\d{{1,15}}/\d{{1,15}}",
     problem="must name a comment, such as https://github.com/python/cpython/issues/1#issuecomment-2",
 )
-QUERY = Param("query", "Search query. GitHub's qualifiers work.", "structured concurrency", required=True)
+QUERY = Param("query", "Search query. GitHub's qualifiers are supported.", "structured concurrency", required=True)
 ISSUE_SORT = Param(
     "sort", "Sort order (default: best match).", "created", choices=("created", "updated", "comments", "reactions")
 )

@@ -46,7 +46,7 @@ ORDER_BY = Param(
     "order_by", "Sort order.", "last_activity_at", default="star_count",
     choices=("star_count", "last_activity_at", "created_at", "similarity"),
 )  # fmt: skip
-STATE = Param("state", "Which issues.", "closed", default="opened", choices=("opened", "closed", "all"))
+STATE = Param("state", "The state of the issues.", "closed", default="opened", choices=("opened", "closed", "all"))
 MERGE_STATE = Param(
     "state",
     "State of the merge requests.",

@@ -32,14 +32,14 @@ REPO = Param(
 )
 REPO_URL = Param(
     "url",
-    "The project's address, which includes the host.",
+    "The project's URL, which includes the host.",
     "https://gitlab.com/gitlab-org/gitlab",
     type="url",
     length_max=500,
     fold=True,
     forms=(rf"([^/:@]+)(?:/|:(?!\d+/))({_LAZY_PATH})(?:\.git)?(?:/-/.*)?",),
     pattern=rf"[^/]+/{_PATH}",
-    problem="must be the address of a project, such as https://gitlab.com/gitlab-org/gitlab",
+    problem="must be the URL of a project, such as https://gitlab.com/gitlab-org/gitlab",
 )
 ISSUE = Param(
     "issue",
@@ -52,14 +52,14 @@ ISSUE = Param(
 )
 ISSUE_URL = Param(
     "url",
-    "The issue's address, which includes the host.",
+    "The issue's URL, which includes the host.",
     "https://gitlab.com/gitlab-org/gitlab/-/issues/1",
     type="url",
     length_max=500,
     fold=True,
     forms=(rf"([^/:@]+)/({_LAZY_PATH})(?:/-)?/(?:issues|work_items)/(\d+)(?:/.*)?",),
     pattern=rf"[^/]+/{_PATH}/\d{{1,10}}",
-    problem="must be the address of an issue, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1",
+    problem="must be the URL of an issue, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1",
 )
 NOTE = Param(
     "note",
@@ -72,14 +72,14 @@ NOTE = Param(
 )
 NOTE_URL = Param(
     "url",
-    "The comment's address, which includes the host.",
+    "The comment's URL, which includes the host.",
     "https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_2345",
     type="url",
     length_max=500,
     fold=True,
     forms=(rf"([^/:@]+)/({_LAZY_PATH})(?:/-)?/(?:issues|work_items)/(\d+)(?:[/?][^#]*)?#note_(\d+)(?:\D.*)?",),
     pattern=rf"[^/]+/{_PATH}/\d{{1,10}}/\d{{1,15}}",
-    problem="must be the address of a comment, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_2345",
+    problem="must be the URL of a comment, such as https://gitlab.com/gitlab-org/gitlab/-/issues/1#note_2345",
 )
 HANDLE = Param(
     "handle", "The account's login.", "dzaporozhets", required=True, length_max=255, strip="@",

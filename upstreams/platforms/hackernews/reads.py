@@ -73,7 +73,7 @@ MIN_POINTS = Param("min_points", "Only items with at least this many points.", "
 MIN_COMMENTS = Param("min_comments", "Only items with at least this many comments.", "10", type="integer", minimum=0)
 STORY_ID = Param(
     "id",
-    "The story's number or address.",
+    "The story's number or URL.",
     "8863",
     required=True,
     length_max=200,
@@ -83,7 +83,7 @@ STORY_ID = Param(
 )
 COMMENT_ID = Param(
     "id",
-    "The comment's number or address.",
+    "The comment's number or URL.",
     "2921983",
     required=True,
     length_max=200,

@@ -47,22 +47,22 @@ COMMUNITY = _name("community", "community's", "technology", "c", required=False)
 POST_ID = Param("id", "The post's number on the instance.", "10237528", pattern=r"\d{1,18}")
 POST_URL = Param(
     "url",
-    "The post's address, on any host.",
+    "The post's URL, on any host.",
     "https://lemmy.world/post/10237528",
     type="url",
     forms=(r"([^/]+)/post/(\d{1,18})(?:/.*)?",),
     pattern=r"[^/]+/\d{1,18}",
-    problem="must be the address of a post, such as https://lemmy.world/post/10237528",
+    problem="must be the URL of a post, such as https://lemmy.world/post/10237528",
 )
 COMMENT_ID = Param("id", "The comment's number on the instance.", "6543210", pattern=r"\d{1,18}")
 COMMENT_URL = Param(
     "url",
-    "The comment's address, on any host.",
+    "The comment's URL, on any host.",
     "https://lemmy.world/comment/6543210",
     type="url",
     forms=(r"([^/]+)/(?:comment|post/\d{1,18})/(\d{1,18})(?:/.*)?",),
     pattern=r"[^/]+/\d{1,18}",
-    problem="must be the address of a comment, such as https://lemmy.world/comment/6543210",
+    problem="must be the URL of a comment, such as https://lemmy.world/comment/6543210",
 )
 SCOPE = Param(
     "scope", "Content from all hosts, or only from this one.", "local", default="all", choices=("all", "local")

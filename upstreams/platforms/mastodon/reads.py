@@ -30,7 +30,7 @@ USER_ID = Param("user_id", "The account's id on the instance.", "1", pattern=_OW
 POST_ID = Param("id", "The post's id on the instance.", "103270115826048975", pattern=_OWN_PATHS + _ID)
 POST_URL = Param(
     "url",
-    "The post's address, on any host.",
+    "The post's URL, on any host.",
     "https://mastodon.social/@Gargron/103270115826048975",
     type="url",
     forms=(
@@ -39,7 +39,7 @@ POST_URL = Param(
         rf"([^/]+)/(?:notice|notes)/(?=[^/]*\d|[0-9A-Za-z]{{16}})({_ID})",
     ),
     pattern=rf"[^/]+/{_ID}",
-    problem="must be the address of a post, such as https://mastodon.social/@Gargron/103270115826048975",
+    problem="must be the URL of a post, such as https://mastodon.social/@Gargron/103270115826048975",
 )
 ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 

@@ -65,12 +65,12 @@ def _located(what: str, example: str, path: str) -> Located:
     address = f"https://framatube.org/{example}"
     url = Param(
         "url",
-        f"The {what}'s address, on any host.",
+        f"The {what}'s URL, on any host.",
         address,
         type="url",
         forms=(rf"([^/]+)/(?:{path})/({_ID})(?:[/;].*)?",),
         pattern=rf"[^/]+/{_ID}",
-        problem=f"must be the address of a {what}, such as {address}",
+        problem=f"must be the URL of a {what}, such as {address}",
     )
     name = Param(
         "id", f"The {what}'s id on the instance, in any of its forms.", example.rpartition("/")[2], pattern=_ID
@@ -89,12 +89,12 @@ THREAD = Located(
     INSTANCE,
     Param(
         "url",
-        "The address of a top-level comment on the video, on any host.",
+        "The URL of a top-level comment on the video, on any host.",
         "https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
         type="url",
         forms=(rf"([^/]+)/(?:w|videos/watch)/({_ID});threadId=(\d{{1,18}})(?:[/;].*)?",),
         pattern=rf"[^/]+/{_THREAD_ID}",
-        problem="must be the address of a comment, such as https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
+        problem="must be the URL of a comment, such as https://framatube.org/w/kkGMgK9ZtnKfYAgnEtQxbv;threadId=34293",
     ),
     Param(
         "id",
@@ -150,7 +150,7 @@ def _transcript(args: Args) -> Steps:
     address = text(track, "fileUrl") or (path and f"https://{args.text('instance')}{path}")
     call = call_from_answer(address, source="files", accepts=CAPTIONS, optional=True)
     if call is None:
-        raise UnexpectedBody("the caption track has no file address")
+        raise UnexpectedBody("the caption track has no file URL")
     answer = yield call
     if isinstance(answer, Missing) and answer.failure is not None and not isinstance(answer.failure, NotFound):
         raise answer.failure

@@ -76,7 +76,7 @@ PLATFORM = Platform(
             one_of=_ONE_OF,
             located=reads.ONE_SHOW,
             kind="profile",
-            description="By number, Apple's directory and the feed are read; by feed address, only the feed is.",
+            description="By number, Apple's directory and the feed are read; by feed URL, only the feed is.",
             never=("followers", "owner.username", "owner.avatar_url", "owner.verified"),
         ),
         Endpoint(

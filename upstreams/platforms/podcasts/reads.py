@@ -26,7 +26,7 @@ COUNTRY = Param(
 )
 SHOW_ID = Param(
     "id",
-    "The show's number or address in Apple's directory.",
+    "The show's number or URL in Apple's directory.",
     "290783428",
     strip="id",
     forms=(r"(?:podcasts|itunes)\.apple\.com/(?:([a-z]{2})/)?podcast/(?:[^/]+/)?id(\d+)",),
@@ -35,7 +35,7 @@ SHOW_ID = Param(
 )
 FEED_URL = Address(
     "url",
-    "The address of the show's feed, on any host. It is read over HTTPS.",
+    "The URL of the show's feed, on any host. It is read over HTTPS.",
     "https://feeds.npr.org/510289/podcast.xml",
 )
 ONE_SHOW = Within(COUNTRY, SHOW_ID)
@@ -62,7 +62,7 @@ def _read_feed(raw: bytes, content_type: str) -> Json:
     except TooLarge as exc:
         return {_TOO_LARGE: str(exc)}
     except UnexpectedBody as exc:
-        raise NotFound(f"There is no feed at this address: {exc}.") from exc
+        raise NotFound(f"There is no feed at this URL: {exc}.") from exc
 
 
 _of_feed = partial(address_call, "url", source="feed", accepts=Form(FEED.media_types, _read_feed))

@@ -51,7 +51,7 @@ def _forms(resource: str) -> tuple[str, ...]:
 
 QUESTION_ID = Param(
     "id",
-    "The question's number or address.",
+    "The question's number or URL.",
     "11227809",
     required=True,
     length_max=300,
@@ -61,7 +61,7 @@ QUESTION_ID = Param(
 )
 ANSWER_ID = Param(
     "id",
-    "The answer's number or address.",
+    "The answer's number or URL.",
     "11227902",
     required=True,
     length_max=300,
@@ -81,7 +81,7 @@ USER_ID = Param(
 )
 SITE = Param(
     "site",
-    "The site, as spelled in its address: stackoverflow, superuser, math, meta.stackoverflow.",
+    "The site, as spelled in its URL: stackoverflow, superuser, math, meta.stackoverflow.",
     "askubuntu",
     default="stackoverflow",
     length_max=100,

@@ -16,7 +16,7 @@ from upstreams.platforms.steam.records import app_of, found_app_of, review_of
 QUERY = Param("query", "Search query, matched against names.", "portal", required=True)
 APP_ID = Param(
     "app_id",
-    "The app's number or store address.",
+    "The app's number or store URL.",
     "892970",
     required=True,
     forms=(r"(?:store\.steampowered|steamcommunity)\.com/app/(\d+)(?:/.*)?",),

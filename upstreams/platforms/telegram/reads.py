@@ -20,7 +20,7 @@ _NAME = rf"(?!(?:{'|'.join(_PATHS.split())})(?:/|$))[a-z]\w{{3,31}}"
 """A handle that is not one of the paths with another meaning."""
 HANDLE = Param(
     "handle",
-    "The channel's name or address.",
+    "The channel's name or URL.",
     "durov",
     required=True,
     strip="@",
@@ -31,14 +31,14 @@ HANDLE = Param(
 )
 POST_URL = Param(
     "url",
-    "The post's address.",
+    "The post's URL.",
     "https://t.me/durov/519",
     type="url",
     required=True,
     fold=True,
     forms=(rf"{_SITE}/(?:s/)?(\w+)/(?:\d+/)?(\d+)",),
     pattern=rf"{_NAME}/\d{{1,18}}",
-    problem="must be the address of a post, such as https://t.me/durov/519",
+    problem="must be the URL of a post, such as https://t.me/durov/519",
 )
 _CARD = Get("/{handle}", handle=HANDLE).via(accepts=CARD)
 _HISTORY = Get("/s/{handle}", handle=HANDLE).via(accepts=HISTORY)

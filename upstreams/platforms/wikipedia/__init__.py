@@ -27,7 +27,7 @@ _DEGREES = r"-?\d{1,3}(?:\.\d{1,10})?"
 LATITUDE = Param("latitude", "Degrees north.", "51.5074", required=True, pattern=_DEGREES)
 LONGITUDE = Param("longitude", "Degrees east.", "-0.1278", required=True, pattern=_DEGREES)
 RADIUS = Param(
-    "radius_m", "Radius around the point, in metres.", "500", type="integer", default=1_000, minimum=10, maximum=10_000
+    "radius_m", "Radius around the point, in meters.", "500", type="integer", default=1_000, minimum=10, maximum=10_000
 )
 _CONTACT = ("contact",)
 _AT = r"(?P<lang>[a-z-]+)(?:\.m)?\.wikipedia\.org"

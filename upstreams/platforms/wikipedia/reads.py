@@ -20,18 +20,18 @@ _LANGUAGES = """
     te tg th tl tr tt uk ur uz vi war zh zh-min-nan zh-yue
 """
 LANG = Param(
-    "lang", "The language, as in the wiki's address.", "de", default="en", fold=True, choices=tuple(_LANGUAGES.split())
+    "lang", "The language, as in the wiki's URL.", "de", default="en", fold=True, choices=tuple(_LANGUAGES.split())
 )
 _TITLE_PATTERN = r"(?!\.\.?$|https?:)[^\s\0-\x1f#<>\[\]{}|][^\0-\x1f#<>\[\]{}|]*"
 TITLE = Param(
     "title",
-    "The page's title (its first letter may be lower case). Not its address, because lang is a separate parameter.",
+    "The page's title (its first letter may be lower case). Not its URL, because lang is a separate parameter.",
     "Structured concurrency",
     required=True,
     length_max=255,
     blanks="_",
     pattern=_TITLE_PATTERN,
-    problem="must be a title, such as Structured concurrency, not an address",
+    problem="must be a title, such as Structured concurrency, not a URL",
 )
 ACCESS = Param(
     "access", "The devices to count.", "desktop", default="all-access",

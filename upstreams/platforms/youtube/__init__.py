@@ -58,7 +58,7 @@ PARENT = Param(
     problem="must be a comment's id, such as UgyZ1jqkHKYvi1-ruOZ4AaABAg",
 )
 _COMMENT_FORMS = (rf"{HOSTS}/watch/?\?(?:[^#]*&)?lc=([\w.-]+)(?:[&#].*)?",)
-COMMENT_ID = replace(PARENT, name="id", description="The comment's id, or its address.", forms=_COMMENT_FORMS)
+COMMENT_ID = replace(PARENT, name="id", description="The comment's id, or its URL.", forms=_COMMENT_FORMS)
 _KEY = ("key",)
 _FEW = "Without the operator's key, or if its quota is spent, it returns only the last 15, with fewer fields."
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
@@ -131,7 +131,7 @@ PLATFORM = Platform(
             reads.channel,
             (CHANNEL_ID, HANDLE, CHANNEL_URL),
             one_of=ONE_CHANNEL,
-            description="Without the operator's key or quota, only id, name, address and age are known.",
+            description="Without the operator's key or quota, only id, name, URL and age are known.",
             fallbacks=_below(reads.fed_channel),
             record=channel_of,
             role="profile",

@@ -15,7 +15,7 @@ CHANNEL_ID = Param(
 )
 HANDLE = Param(
     "handle",
-    "The channel's handle; needs the operator's key.",
+    "The channel's handle; requires the operator's key.",
     "GoogleDevelopers",
     strip="@",
     fold=True,
@@ -25,12 +25,12 @@ HANDLE = Param(
 )
 CHANNEL_URL = Param(
     "url",
-    "The channel's address.",
+    "The channel's URL.",
     "https://youtube.com/channel/UC_x5XG1OV2P6uZZ5FSM9Ttw",
     type="url",
     forms=(rf"{HOSTS}/channel/([\w-]+)(?:/.*)?", rf"{HOSTS}/(@[^/]+)(?:/.*)?", rf"{HOSTS}/(user/[\w-]+)(?:/.*)?"),
     pattern=r"UC[\w-]{6,40}|@[^\s/?#@,]{1,60}|user/[\w-]{1,60}",
-    problem="must be the address of a channel, such as https://www.youtube.com/@GoogleDevelopers",
+    problem="must be the URL of a channel, such as https://www.youtube.com/@GoogleDevelopers",
 )
 VIDEO_ID = r"[\w-]{6,16}"
 _VIDEO_FORMS = (
@@ -40,24 +40,24 @@ _VIDEO_FORMS = (
 )
 VIDEO_URL = Param(
     "url",
-    "The video's address or id.",
+    "The video's URL or id.",
     "https://www.youtube.com/watch?v=D-lhorsDlUQ",
     type="url",
     required=True,
     forms=_VIDEO_FORMS,
     pattern=VIDEO_ID,
-    problem="must be the address of a video, such as https://www.youtube.com/watch?v=D-lhorsDlUQ",
+    problem="must be the URL of a video, such as https://www.youtube.com/watch?v=D-lhorsDlUQ",
 )
 LANGUAGE = Param(
     "language",
-    "The language of title and description, if the video has them; needs the operator's key.",
+    "The language of title and description, if the video has a translation; requires the operator's key.",
     "de",
     pattern=r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,4})?",
     problem="must be a language, such as de or pt-BR",
 )
 PLAYLIST = Param(
     "playlist_id",
-    "The playlist's id or address.",
+    "The playlist's id or URL.",
     "PLOU2XLYxmsIKpaV8h0AGE05so0fAwwfTw",
     required=True,
     forms=(rf"{HOSTS}/[a-z]+/?\?(?:[^#]*&)?list=([\w-]+)(?:[&#].*)?",),

@@ -46,9 +46,7 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One action of a session."""
 
     type: Annotated[str, Meta(description=f"One of {', '.join(get_args(Kind))}.", examples=["click"])]
-    url: Annotated[str | None, Meta(description="The address that goto opens.", examples=["https://example.com/"])] = (
-        None
-    )
+    url: Annotated[str | None, Meta(description="The URL that goto opens.", examples=["https://example.com/"])] = None
     selector: Annotated[
         str | None, Meta(description="A CSS selector: the element to click, type into, wait for or scroll to.")
     ] = None

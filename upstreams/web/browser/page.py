@@ -189,7 +189,7 @@ class BrowserPage:
         """
         html = await self.evaluate(_READ_HTML % LETTERS_MAX)
         if html is None:
-            raise UpstreamFailed(SOURCE, f"the page is longer than {LETTERS_MAX} letters")
+            raise UpstreamFailed(SOURCE, f"the page is longer than {LETTERS_MAX} characters")
         return str(html)
 
     async def url(self) -> str:

@@ -133,7 +133,7 @@ class Rendering:
         with trio.move_on_after(CONNECT_S):  # the call's time is over, so wait no longer than this for a busy browser
             await self.browser.reach()  # the browser answers, so the page caused the delay
             return RenderedPage(problem="the page did not finish in time")
-        raise httpx.ReadTimeout("the browser did not answer in time")
+        raise httpx.ReadTimeout("the browser did not respond in time")
 
 
 async def _shown(page: BrowserPage, wanted: RenderWanted, deadline_at: float) -> RenderedPage:

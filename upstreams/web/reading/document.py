@@ -87,9 +87,9 @@ def _read(raw: bytes, content_type: str, url: str, sent_to: str, wanted: Wanted)
     if raw[:1024].lstrip()[:5] == b"%PDF-" or media_type == "application/pdf":
         return _pdf(raw, wanted)
     if not _may_be_text(media_type, raw):
-        raise NotFound(f"The address leads to {media_type[:60]}, which has no text.", reason="unsupported_content")
+        raise NotFound(f"The URL leads to {media_type[:60]}, which has no text.", reason="unsupported_content")
     if is_binary(raw, content_type):
-        raise NotFound("The address leads to content that is not text.", reason="unsupported_content")
+        raise NotFound("The URL leads to content that is not text.", reason="unsupported_content")
     text = text_of(raw, content_type)
     if _FEED_START.match(text[:_SNIFFED]) or media_type == "application/feed+json":
         return _feed(raw, content_type, text, wanted)
@@ -106,7 +106,7 @@ def _may_be_text(media_type: str, raw: bytes) -> bool:
 
 def _pdf(raw: bytes, wanted: Wanted) -> PageReading:
     if not wanted.pdf_parse:
-        raise NotFound("The address leads to a PDF. Send pdf_parse=true to read its text.", reason="pdf")
+        raise NotFound("The URL leads to a PDF. Send pdf_parse=true to read its text.", reason="pdf")
     read = read_pdf(raw)
     document = PageReading("pdf", page_count=read.page_count, metadata={"title": read.title, "author": read.author})
     document.text = "\n\n".join(read.pages) if "text" in wanted.formats else None

@@ -64,7 +64,7 @@ def _check_field(name: str, wanted: Any, depth: int) -> int:
         or wanted.keys() != {"selector", "fields"}
         or not isinstance(wanted["selector"], str)
     ):
-        raise SchemaFlaw(f"has at {name[:60]} neither a selector nor an object with selector and fields")
+        raise SchemaFlaw(f"has neither a selector nor an object with selector and fields at {name[:60]}")
     _check_selector(name, wanted["selector"])
     return check_schema(wanted["fields"], depth=depth + 1)
 
@@ -73,7 +73,7 @@ def _check_selector(name: str, css: str) -> None:
     try:
         compiled(css)
     except ValueError as exc:
-        raise SchemaFlaw(f"has at {name[:60]} the unusable CSS selector {css[:60]!r}: {exc}") from exc
+        raise SchemaFlaw(f"has the invalid CSS selector {css[:60]!r} at {name[:60]}: {exc}") from exc
 
 
 def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wanted: dict[str, Any]) -> dict[str, Any]:

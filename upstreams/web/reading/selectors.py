@@ -137,7 +137,7 @@ def parsed(css: str) -> list[parser.Selector]:
         ValueError: The text is not a selector list, or exceeds the maximum length of a selector.
     """
     if len(css) > LENGTH_MAX:
-        raise ValueError(f"it has more than {LENGTH_MAX} letters")
+        raise ValueError(f"it has more than {LENGTH_MAX} characters")
     try:
         return parse(css)
     except (SelectorError, RecursionError) as exc:

@@ -51,7 +51,12 @@ _BEGIN: Final = (DRY_RUN,)
 _LIST: Final = (limit(100, default=20), CURSOR)
 _SHOW: Final = (
     Param(
-        "changes_since", "A version. Adds the rows that changed since then.", "0", "integer", minimum=0, maximum=2**53
+        "changes_since",
+        "A version. Adds the rows that changed since that version.",
+        "0",
+        "integer",
+        minimum=0,
+        maximum=2**53,
     ),
 )
 _LINES: Final = (

@@ -47,7 +47,7 @@ class SessionBody(msgspec.Struct, frozen=True):
     activity_ttl_seconds: Annotated[
         Seconds | None, Meta(description="Seconds without an action until the session closes, 10 to 3600.")
     ] = None
-    mobile: Annotated[bool, Meta(description="Whether to be a telephone.")] = False
+    mobile: Annotated[bool, Meta(description="Whether to emulate a phone.")] = False
     stream_web_view: Annotated[bool, Meta(description="Whether to stream the view. Not supported by any node.")] = False
 
 

@@ -39,7 +39,7 @@ class ScheduleBody(msgspec.Struct, frozen=True):
 class RunBound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The part of a schedule's run that can be changed."""
 
-    max_credits: Annotated[int, Meta(description="The most credits that an occurrence may cost, 1 to 10,000.")]
+    max_credits: Annotated[int, Meta(description="The maximum cost of an occurrence in credits, 1 to 10,000.")]
 
 
 class SchedulePatchBody(msgspec.Struct, frozen=True):

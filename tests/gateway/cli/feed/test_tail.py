@@ -259,7 +259,7 @@ def test_expired_cursor_is_reported_and_restarts_at_oldest(place: Place) -> None
     assert ids(lines) == ["evt_7"]
     assert said[0] == (
         "sluice: events from 2026-10-01T00:00:00Z until 2026-10-22T00:00:00Z were removed by retention before "
-        "they were read; continuing at the oldest kept"
+        "they were read; continuing at the oldest stored event"
     )
 
 
@@ -272,7 +272,7 @@ def test_lapsed_consumer_restarts_and_reports_lost_positions(place: Place) -> No
         assert feed.acked() == ["cur_7"]
     assert ids(lines) == ["evt_7"]
     assert said[0].startswith("sluice: events until 2026-10-22T00:00:00Z were removed")
-    assert said[1] == "sluice: the consumer restarts at the oldest kept event; 6 positions were lost"
+    assert said[1] == "sluice: the consumer restarts at the oldest stored event; 6 positions were lost"
 
 
 def test_feed_with_only_410_ends_tail(place: Place) -> None:

@@ -116,7 +116,7 @@ def test_rows_are_evaluated_separately_in_page_order():
 
 def test_rule_with_a_missing_metric_is_skipped_with_a_warning():
     told = judged([AlertRule("nope", "gt", 0), AlertRule("x", "gt", 0)], {"a": {"x": 1}, "b": {}})
-    assert told.warnings == ["the rule nope gt was skipped: this run has no number there"]
+    assert told.warnings == ["the rule nope gt was skipped: this run has no such number"]
     assert [alert.metric for alert in told.fired] == ["x"]
 
 

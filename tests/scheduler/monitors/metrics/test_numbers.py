@@ -87,15 +87,15 @@ def test_rows_without_id_and_repeated_rows_are_left_out_with_warnings():
     taken = numbers_of({"items": [post(id_, views=place) for place, id_ in enumerate(ids)] + [None, 5, "row"]}, POSTS)
     assert taken.numbers == {"a": {VIEWS: 0}, "7": {VIEWS: 7}, "b": {VIEWS: 8}}
     assert taken.warnings == [
-        "9 rows were left out, without a usable post.id",
-        "2 rows were left out, with a repeated post.id",
+        "9 rows were left out because post.id is missing or unusable",
+        "2 rows were left out because post.id is repeated",
     ]
 
 
 def test_row_cannot_replace_the_page():
     taken = numbers_of({"items": [post("_", views=1)], "total": 2}, Track(("total", VIEWS), "post.id"))
     assert taken.numbers == {"_": {"total": 2}}
-    assert taken.warnings == ["1 row was left out, with a repeated post.id"]
+    assert taken.warnings == ["1 row was left out because post.id is repeated"]
 
 
 @pytest.mark.parametrize("rows_max", [1, 3, 200])

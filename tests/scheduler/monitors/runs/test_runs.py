@@ -207,7 +207,7 @@ async def test_alert_event_follows_the_run_event(desk: Desk) -> None:
 async def test_rule_with_a_missing_metric_adds_a_warning(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), rules=[{"metric": "forks", "op": "gt", "value": 1}])
     run = await desk.ran(monitor)
-    assert orjson.loads(run.warnings) == ["the rule forks gt was skipped: this run has no number there"]
+    assert orjson.loads(run.warnings) == ["the rule forks gt was skipped: this run has no such number"]
 
 
 async def test_rule_state_is_kept_between_runs(desk: Desk) -> None:

@@ -51,10 +51,10 @@ def test_page_without_any_value_is_reported() -> None:
     [
         ([], "object"),
         ({}, "object"),
-        ({"a": 1}, "at a neither"),
-        ({"a": "p["}, "unusable CSS selector"),
+        ({"a": 1}, "neither a selector nor an object with selector and fields at a"),
+        ({"a": "p["}, "invalid CSS selector"),
         ({"a": ["p", "q"]}, "exactly one entry"),
-        ({"a": {"selector": "p"}}, "at a neither"),
+        ({"a": {"selector": "p"}}, "neither a selector nor an object with selector and fields at a"),
         ({"a": {"selector": "p", "fields": {}}}, "object"),
         ({str(number): "p" for number in range(101)}, "100 fields"),
     ],

@@ -141,7 +141,7 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
 def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     dossiers = playing(platforms, "dossier", "repository_search")
     repo = Param(
-        "repo", "The repository's address, or owner/name (default: the best match for the query).", "python-trio/trio"
+        "repo", "The repository's URL, or owner/name (default: the best match for the query).", "python-trio/trio"
     )
     return (
         Endpoint(
@@ -167,7 +167,7 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
             partial(launch.launch_echo, dossiers, threaded, tuple(host for one in platforms for host in one.hosts)),
             (
                 Param("query", "The name of the launched product, as threads spell it.", "trio", required=True),
-                Param("repo", "Its repository's address, or owner/name.", "python-trio/trio"),
+                Param("repo", "Its repository's URL, or owner/name.", "python-trio/trio"),
                 number("threads", "Number of threads whose comments are read", 3, least=1, most=10),
                 several("include", "Comma-separated parts (default: all).", launch.ECHO_PARTS),
                 _FROM,
@@ -188,7 +188,7 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
         (
             Param(
                 "org",
-                "The organization's login, or its address.",
+                "The organization's login, or its URL.",
                 "python-trio",
                 required=True,
                 length_max=255,
@@ -196,7 +196,7 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
             ),
             Param(
                 "platform",
-                "The slug of its platform, required if org is not an address.",
+                "The slug of its platform, required if org is not a URL.",
                 "gitlab",
                 default="github",
                 choices=tuple(one.slug for one in listed),
@@ -205,7 +205,7 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
             Param("sort", "Order that selects these repositories.", "pushed", default="stars", choices=org.SORTS),
             several("include", "Comma-separated parts (default: all).", org.PARTS),
         ),
-        price=PriceRange(1, 51, "One, plus five per dossier returned.", org.span_of),
+        price=PriceRange(1, 51, "1, plus 5 per dossier returned.", org.span_of),
         kind="analytics",
     )
 

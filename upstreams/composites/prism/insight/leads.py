@@ -128,7 +128,7 @@ def _window(args: Args) -> DaySpan:
     except ValueError as exc:
         raise InvalidArgument("freshness", "must be a period such as 30d, 4w or 2m, or a date") from exc
     if not 0 <= (until - since).days < days.DAYS_MAX:
-        raise InvalidArgument("freshness", "must reach back at least to today, and a year at most")
+        raise InvalidArgument("freshness", "must start today or earlier, and at most a year ago")
     return DaySpan(since, until)
 
 

@@ -71,7 +71,7 @@ def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
     wanted = args.text_or_none("page_type")
     boards = platforms if wanted is None else [one for one in platforms if is_board(one)] if wanted == BOARDS else []
     if not boards:
-        problem = f"no searched platform has the type {wanted}; those without followers have {BOARDS}"
+        problem = f"is {wanted}, which no searched platform has; platforms without followers are {BOARDS}"
         raise InvalidArgument("page_type", problem, reason="capability_missing")
     return boards
 

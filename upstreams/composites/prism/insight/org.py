@@ -76,7 +76,7 @@ def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, 
                 return one, {param.name: value}
     if _ADDRESS.match(args.text("org")):
         titles = ", ".join(one.title for one in platforms)
-        raise InvalidArgument("org", f"is not the address of an organization at {titles} (its login also works)")
+        raise InvalidArgument("org", f"is not the URL of an organization at {titles} (its login also works)")
     platform = next(one for one in platforms if one.slug == args.text("platform"))
     return platform, named(platform, "repositories", args.text("org"))
 

@@ -196,7 +196,12 @@ def test_leads_are_scored_by_the_table() -> None:
         ("alternative to Acme", 75),
         ("Acme vs", 20),
     ]
-    assert told["leads"][0]["reasons"] == ["phrase: alternative to X", "asks", "is discontent", "of this week"]
+    assert told["leads"][0]["reasons"] == [
+        "phrase: alternative to X",
+        "asks",
+        "is discontent",
+        "of this week",
+    ]
     assert told["counts_by_phrase"]["alternative to Acme"] == told["counts_by_phrase"]["Acme vs"] == 1
     assert "author" not in told["leads"][0]
     assert told["sources"][0]["mentions"] == 6, "each of the three searches matches both"
@@ -252,7 +257,7 @@ def test_organization_accepts_its_url() -> None:
         told = record("org-radar", {"org": org, "include": "rollup"}, {f"{API}/users/ada/repos": rows})
         assert (told["platform"], told["org"].lower()) == ("github", "ada"), org
     for org in ("https://gitlab.com/ada", "example.org/ada", "https://github.com/ada/acme/issues/1"):
-        with pytest.raises(InvalidArgument, match="not the address of an organization") as refusal:
+        with pytest.raises(InvalidArgument, match="not the URL of an organization") as refusal:
             record("org-radar", {"org": org}, {f"{API}/users/ada/repos": rows})
         assert refusal.value.param == "org"
 
