@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
-class Moved(NamedTuple):
+class AppendedEvent(NamedTuple):
     """The part of an event that decides whether it matches a waiting reader."""
 
     account_id: str
@@ -26,11 +26,11 @@ class Filters:
     named: frozenset[str] | None = field(default=None, compare=False)
     """The types as given, including families, whose members may grow."""
 
-    def admit(self, moved: Moved) -> bool:
+    def admit(self, event: AppendedEvent) -> bool:
         """Return whether the filters select an event, regardless of whether the key may see it."""
-        if self.types is not None and moved.type not in self.types:
+        if self.types is not None and event.type not in self.types:
             return False
-        return self.subjects is None or moved.subject_id in self.subjects or moved.parent_id in self.subjects
+        return self.subjects is None or event.subject_id in self.subjects or event.parent_id in self.subjects
 
 
 ALL = Filters()

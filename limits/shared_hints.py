@@ -11,7 +11,7 @@ from functools import partial
 
 from limits.breaker import Breaker
 from storage.errors import StateUnavailable
-from storage.state import LOOK_AGAIN, State
+from storage.state import RECHECK, State
 
 CIRCUITS = b"sluice:circuits"
 
@@ -35,7 +35,7 @@ class CircuitHints:
             breaker.on_open = partial(self.publish, name)
         async with self._state.subscribe(CIRCUITS) as messages:
             async for message in messages:
-                names = list(self._breakers) if message == LOOK_AGAIN else [message.decode()]
+                names = list(self._breakers) if message == RECHECK else [message.decode()]
                 for name in names:
                     if name in self._breakers:
                         await self._apply_remaining(name)

@@ -21,7 +21,7 @@ from limits.stored_replies import ROW_BYTES
 from storage.store import Row, Store, Tx
 
 PAUSE_S: Final = 0.05
-LOOKS_A_SHARE: Final = 16
+CHECKS_PER_SHARE: Final = 16
 ACCOUNTS_MAX: Final = 100_000
 """The maximum number of accounts whose stored bytes are added up. Beyond it, the oldest account is checked early."""
 
@@ -76,7 +76,7 @@ class Shares:
     def put(self, account_id: str, kept: StoredReply) -> None:
         """Add an outcome that was stored for the account."""
         put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
-        if put * LOOKS_A_SHARE < self._share.bytes:
+        if put * CHECKS_PER_SHARE < self._share.bytes:
             self._put[account_id] = put
             if len(self._put) <= ACCOUNTS_MAX:
                 return

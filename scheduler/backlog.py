@@ -15,7 +15,7 @@ from scheduler.clock.instants import Instant
 from storage.errors import StorageError
 from storage.store import Store, Tx
 
-LOOK_S: Final = 15.0
+CHECK_S: Final = 15.0
 
 SLOT = "SELECT MIN(next_slot_at) FROM monitors WHERE status = 'active'"
 RUNS = "SELECT COUNT(*), MIN(start_at) FROM runs WHERE status = 'pending'"
@@ -41,12 +41,12 @@ class Watch:
         self._instant = instant
         self.seen = Backlog()
 
-    async def keep_looking(self) -> None:
+    async def keep_checking(self) -> None:
         """Measure at intervals. While the store is unavailable, keep the last result."""
         while True:
             with suppress(StorageError):
                 self.seen = await self._store.read(self._measure)
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     def _measure(self, tx: Tx) -> Backlog:
         (slot_at,), (runs, start_at), (deliveries, next_at) = (tx.all(sql)[0] for sql in (SLOT, RUNS, DELIVERIES))

@@ -228,11 +228,11 @@ class CohortQueryNotReady(CohortRefused):
 
 
 class CohortResultTooLarge(SchedulerError):
-    """One result is longer than a page. The next one is at `behind`: a shard's number and a position in that shard."""
+    """One result is longer than a page. The next one is at `next_at`: a shard's number and a position in that shard."""
 
-    def __init__(self, size_bytes: int, limit_bytes: int, behind: tuple[int, int]) -> None:
+    def __init__(self, size_bytes: int, limit_bytes: int, next_at: tuple[int, int]) -> None:
         super().__init__(f"one result has {size_bytes} bytes; a page has at most {limit_bytes}")
-        self.behind = behind
+        self.next_at = next_at
 
 
 class SessionUnknown(SchedulerError):

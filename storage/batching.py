@@ -149,7 +149,7 @@ class Writer:
             commits=self._commits,
             calls=self._calls,
             failed_commits=self._failed,
-            unheard_errors=self._unheard,
+            background_errors=self._unheard,
         )
 
     def _check_open(self) -> None:

@@ -14,7 +14,7 @@ import trio
 from storage.errors import StorageError
 from storage.store import DiskSpace
 
-LOOK_S: Final = 2.0
+CHECK_S: Final = 2.0
 FLOOR_SHARE: Final = 4
 """The reciprocal of the floor's largest share of the disk: at most a quarter, so that small disks can be used."""
 WARN_FLOORS: Final = 4
@@ -50,18 +50,18 @@ class DiskWatch:
             self._wanted_bytes if self.space is None else min(self._wanted_bytes, self.space.total_bytes // FLOOR_SHARE)
         )
 
-    async def keep_looking(self, event: Callable[..., None]) -> None:
+    async def keep_checking(self, event: Callable[..., None]) -> None:
         """Check every two seconds until cancelled. `event` logs changes."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except StorageError as exc:
                 event("warning", "disk_not_seen", error=str(exc))
             if self.space is not None:
                 self._report(self.space, event)
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Check once. Raises StorageError if the disk cannot be checked; in that case nothing changes."""
         self.space = await self._probe()
         refusal = None if self.space is None else self._refusal(self.space)

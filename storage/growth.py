@@ -104,7 +104,7 @@ class StoreGrowth:
         """Measure the store and read its samples. Raises StorageError; in that case the old values remain."""
         self.size = await self._store.measure()
         self.growth = growth_of(await self._store.read(lambda tx: tx.all(READ)))
-        await self._disk.look()
+        await self._disk.check()
 
     def days_left(self) -> float | None:
         """Return the days until the disk reaches its floor at the current growth; None if unknown or never.

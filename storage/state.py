@@ -17,7 +17,7 @@ import trio
 # The reply of a script or command. The caller expects one of these types.
 Reply: TypeAlias = "int | float | bytes | list[Reply] | None"
 
-LOOK_AGAIN = b""
+RECHECK = b""
 """The message that a subscriber receives when messages may have been lost."""
 
 
@@ -102,7 +102,7 @@ class State(Protocol):
     def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
         """Receive messages while the block runs.
 
-        `LOOK_AGAIN` is the first message, and is sent again whenever messages may be missing.
+        `RECHECK` is the first message, and is sent again whenever messages may be missing.
         """
         ...
 

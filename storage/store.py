@@ -140,7 +140,7 @@ class StoreStatistics:
     commits: int
     calls: int
     failed_commits: int
-    unheard_errors: int
+    background_errors: int
 
 
 @dataclass(frozen=True, slots=True)

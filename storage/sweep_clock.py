@@ -3,7 +3,7 @@
 Removed data cannot be restored, and with a wrong clock all data seems old. Code that removes data by age therefore gets
 its time here. The last trusted time is kept in the store for the next process. A clock is in doubt if it is more than a
 day ahead of that time plus the time elapsed since: nothing is removed until the clock has run evenly for
-`SECOND_LOOK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
+`SECOND_CHECK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
 clock that goes back is trusted immediately, because that makes no data older.
 """
 
@@ -19,7 +19,7 @@ from storage.migrations import MigrationSet, Schema
 from storage.store import Store, Tx
 
 AHEAD_S: Final = 86_400.0
-SECOND_LOOK_S: Final = 3_600.0
+SECOND_CHECK_S: Final = 3_600.0
 
 READ = "SELECT trusted_at FROM sweep_clock"
 SAVE = """
@@ -52,33 +52,33 @@ class SweepClock:
         self._trusted: ClockReading | None = None
         self._doubted: ClockReading | None = None
 
-    async def look(self) -> float | None:
+    async def check(self) -> float | None:
         """Return the time to use for removals; None while the clock is in doubt and nothing may be removed.
 
         Raises:
             StorageError: the clock cannot be read.
         """
         at, kept = await self._store.read(self._read)
-        look = ClockReading(at, trio.current_time())
-        known = [one for one in (self._trusted, None if kept is None else ClockReading(kept, look.steady_at)) if one]
-        if not any(one.leads_to(look) <= AHEAD_S for one in known) and not self._is_confirmed(look, known):
+        reading = ClockReading(at, trio.current_time())
+        known = [one for one in (self._trusted, None if kept is None else ClockReading(kept, reading.steady_at)) if one]
+        if not any(one.leads_to(reading) <= AHEAD_S for one in known) and not self._is_confirmed(reading, known):
             return None
-        self._trusted, self._doubted = look, None
+        self._trusted, self._doubted = reading, None
         await self._store.write(partial(_save, at=at))
         return at
 
-    def _is_confirmed(self, look: ClockReading, known: list[ClockReading]) -> bool:
+    def _is_confirmed(self, reading: ClockReading, known: list[ClockReading]) -> bool:
         """Return whether the clock has run evenly for long enough since it was first in doubt.
 
         If the clock was not in doubt yet, or has not run evenly, the doubt begins now.
         """
         first = self._doubted
-        if first is not None and abs(first.leads_to(look)) <= AHEAD_S:
-            return look.steady_at - first.steady_at >= SECOND_LOOK_S
-        self._doubted = look
+        if first is not None and abs(first.leads_to(reading)) <= AHEAD_S:
+            return reading.steady_at - first.steady_at >= SECOND_CHECK_S
+        self._doubted = reading
         if known:  # a store that was never swept has no time to compare with
-            ahead_s = round(min(one.leads_to(look) for one in known))
-            self._event("warning", "clock_doubted", at=look.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_LOOK_S)
+            ahead_s = round(min(one.leads_to(reading) for one in known))
+            self._event("warning", "clock_doubted", at=reading.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_CHECK_S)
         return False
 
     def _read(self, tx: Tx) -> tuple[float, float | None]:

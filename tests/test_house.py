@@ -181,7 +181,7 @@ ENDING_TASKS = frozenset(
         """
         bench.
         gateway.admin.client:ask_first gateway.calls.batches:work gateway.cli.
-        gateway.node.serve:announce gateway.node.serve:stop_at_the_end_of_input
+        gateway.node.serve:announce gateway.node.serve:stop_on_end_of_input
         gateway.node.workers.admin:ask_slot gateway.node.workers.slots:self._forward_stop
         gateway.node.workers.slots:self._watch_start gateway.node.workers.supervisor:_announce
         gateway.node.workers.supervisor:kill_hung

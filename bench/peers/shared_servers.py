@@ -15,7 +15,7 @@ from bench.core.errors import ChildFailed
 from bench.core.process import START_S, STOP_S, end_of
 
 USER = "bench"
-LOOK_EVERY_S = 0.02
+CHECK_EVERY_S = 0.02
 _DEBIAN = Path("/usr/lib/postgresql")
 
 
@@ -78,7 +78,7 @@ async def _open(command: Sequence[str], port: int, *, log: Path, user: int | Non
     try:
         with trio.move_on_after(START_S) as patience:
             while process.poll() is None and not await _listens(port):  # noqa: ASYNC110 - a process does not set an event
-                await trio.sleep(LOOK_EVERY_S)
+                await trio.sleep(CHECK_EVERY_S)
         if patience.cancelled_caught or process.poll() is not None:
             raise ChildFailed(f"{command[0]} did not start\n{end_of(log)}")
         yield
@@ -95,7 +95,7 @@ async def _wait_ready(look: Sequence[str]) -> None:
     """Wait until a listening server also responds. Raises ChildFailed if it does not."""
     with trio.move_on_after(START_S):
         while (await trio.run_process(look, check=False)).returncode:  # noqa: ASYNC110 - as above
-            await trio.sleep(LOOK_EVERY_S)
+            await trio.sleep(CHECK_EVERY_S)
         return
     raise ChildFailed(f"{look[0]} found no server")
 

@@ -38,10 +38,10 @@ class KeyCache:
     """The newest look-up results by digest.
 
     Valid and refused keys are kept apart, so that guessing cannot evict real keys. Code that changes a key must call
-    `forget` with its digest after the commit. A look-up calls `look` before it reads the store; the result is kept only
-    if no key changed in between. Valid keys are trusted for `known_s`, or without it until they are forgotten; refused
-    keys stay refused. The one exception is a suspended account, whose keys may become valid again: if other nodes can
-    change keys, that refusal is not kept.
+    `forget` with its digest after the commit. A look-up calls `begin_lookup` before it reads the store; the result is
+    kept only if no key changed in between. Valid keys are trusted for `known_s`, or without it until they are
+    forgotten; refused keys stay refused. The one exception is a suspended account, whose keys may become valid again:
+    if other nodes can change keys, that refusal is not kept.
     """
 
     def __init__(self, known_s: float | None = None) -> None:
@@ -62,19 +62,19 @@ class KeyCache:
         """Return the reason why the key is known to be unusable; None if no reason is known."""
         return self._refused.get(digest)
 
-    def look(self) -> KeyLookup:
+    def begin_lookup(self) -> KeyLookup:
         """Return a marker. Call this before reading the store."""
         return KeyLookup(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
 
-    def keep(self, digest: str, found: Key | Refused, look: KeyLookup) -> None:
-        """Keep the result of a read that began after the marker `look` was returned."""
-        if look.changes != self._changes:
+    def keep(self, digest: str, found: Key | Refused, lookup: KeyLookup) -> None:
+        """Keep the result of a read that began after the marker `lookup` was returned."""
+        if lookup.changes != self._changes:
             return
         if isinstance(found, Key):
             _put(self._active, digest, found)
         else:
             self._active.pop(digest, None)
-            if found != "suspended" or look.known_until is None:
+            if found != "suspended" or lookup.known_until is None:
                 _put(self._refused, digest, found)
 
     def forget(self, digest: str) -> None:

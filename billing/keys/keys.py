@@ -119,9 +119,9 @@ class Keys:
         key = self.find_nowait(presented)
         if key is not None and generation in (None, key.generation):
             return key
-        digested, look = digest(presented), self._cache.look()
-        found = await self._store.read(partial(_find, digested, generation or NO_GENERATION, look.known_until))
-        self._cache.keep(digested, found, look)
+        digested, lookup = digest(presented), self._cache.begin_lookup()
+        found = await self._store.read(partial(_find, digested, generation or NO_GENERATION, lookup.known_until))
+        self._cache.keep(digested, found, lookup)
         if not isinstance(found, Key):
             raise _unusable(found)
         return self._unexpired(found)

@@ -123,7 +123,7 @@ class Consumers:
     async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
         """Store counts that took long to compute. A row that was changed in the meantime stays unchanged."""
         for one in found:
-            after = rules.reckoned(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
+            after = rules.with_counts(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:
                 await self._store.submit(swap_consumers, Swap(one.consumer, after))
         return found

@@ -95,7 +95,7 @@ def seen(consumer: Consumer, now: float) -> Consumer:
     return replace(consumer, seen_at=now) if now - consumer.seen_at > SEEN_S else consumer
 
 
-def reckoned(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
+def with_counts(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
     """Return the row after its events were counted. Unchanged if counting took little work."""
     return _counted(consumer, last_pos, unread) if last_pos - consumer.counted_pos > COUNTED_LAG else consumer
 

@@ -52,7 +52,7 @@ class Want:
     omitted: Omitted = frozenset()
     scan_max: int = SCAN_MAX
 
-    def filters_beside(self, bound: Filters) -> Filters:
+    def complete_filters(self, bound: Filters) -> Filters:
         """Return the requested filters. Filters that were omitted come from the consumer's `bound` filters."""
         if self.filters is None:
             return bound
@@ -123,7 +123,7 @@ def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
             want.account_id, want.key_id, want.name, want.filters or ALL, start=want.start, head=head, now=now
         )
         return _serve(tx, want, before, new, now)
-    if (requested := want.filters_beside(before.filters)) != before.filters:
+    if (requested := want.complete_filters(before.filters)) != before.filters:
         raise FiltersConflict(want.name, before.filters, requested)
     if not rules.is_lapsed(before, head, now):
         return _serve(tx, want, before, before, now)

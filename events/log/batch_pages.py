@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from events.filters import Moved
+from events.filters import AppendedEvent
 from events.log.pages import EventPage, Item, PageQuery, read_heads, read_page
 from events.positions import EMPTY, LogHead
 from storage.store import Tx
@@ -23,7 +23,7 @@ WHERE account_id = ? AND pos > ? AND pos <= ? ORDER BY pos
 """
 
 Found = EventPage | Exception
-_Moves = list[tuple[Item, Moved]]
+_Appended = list[tuple[Item, AppendedEvent]]
 
 
 def read_pages(tx: Tx, queries: Sequence[PageQuery]) -> dict[PageQuery, Found]:
@@ -42,10 +42,10 @@ def read_pages(tx: Tx, queries: Sequence[PageQuery]) -> dict[PageQuery, Found]:
         head = heads.get(account_id, EMPTY)
         near = [query for query in of_account if _is_near(query, head)]
         if near:
-            moves = _read_moves(tx, account_id, min(query.after for query in near), head)
+            appended = _read_appended(tx, account_id, min(query.after for query in near), head)
             pages: dict[tuple[Item, ...], EventPage] = {}
             for query in near:
-                items = _items_for(query, moves)
+                items = _items_for(query, appended)
                 found[query] = pages.get(items) or pages.setdefault(
                     items, EventPage(items, head.end, has_more=False, head=head)
                 )
@@ -60,19 +60,21 @@ def _is_near(query: PageQuery, head: LogHead) -> bool:
     return of_key and query.upto is None and query.after >= head.first_pos - 1 and 0 <= left <= min(NEAR, query.limit)
 
 
-def _read_moves(tx: Tx, account_id: str, after: int, head: LogHead) -> _Moves:
+def _read_appended(tx: Tx, account_id: str, after: int, head: LogHead) -> _Appended:
     if after == head.last_pos:
         return []
     rows = tx.all(READ_MOVES, (account_id, after, head.last_pos))
-    return [(Item(pos, at, body.encode()), Moved(account_id, pos, *columns)) for pos, at, body, *columns in rows]
+    return [
+        (Item(pos, at, body.encode()), AppendedEvent(account_id, pos, *columns)) for pos, at, body, *columns in rows
+    ]
 
 
-def _items_for(query: PageQuery, moves: _Moves) -> tuple[Item, ...]:
+def _items_for(query: PageQuery, appended: _Appended) -> tuple[Item, ...]:
     return tuple(
         [
             item
-            for item, moved in moves
-            if item.pos > query.after and moved.key_id in (None, query.key_id) and query.filters.admit(moved)
+            for item, event in appended
+            if item.pos > query.after and event.key_id in (None, query.key_id) and query.filters.admit(event)
         ]
     )
 

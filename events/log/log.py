@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from events.filters import Moved
+from events.filters import AppendedEvent
 from events.instants import iso
 from events.log.kinds import API_VERSION, KINDS
 from storage.store import Tx
@@ -93,7 +93,7 @@ class EventLog:
         now: Callable[[], float],
         make_id: Callable[[str], str],
         base_url: str,
-        publish: Callable[[Sequence[Moved]], None],
+        publish: Callable[[Sequence[AppendedEvent]], None],
         ended: Ended = _never_ended,
     ) -> None:
         """`base_url` is the prefix of links. `publish` must not raise or block. By default no key ever ends."""
@@ -115,11 +115,11 @@ class EventLog:
         tx.run_many(
             SAVE_FEEDS, [(id_, end.last_pos, end.last_at, end.first_pos, end.first_at, 0) for id_, end in ends.items()]
         )
-        moved = [
-            Moved(fact.account_id, row[1], fact.type, fact.key_id, fact.subject.id, fact.parent_id)
+        events = [
+            AppendedEvent(fact.account_id, row[1], fact.type, fact.key_id, fact.subject.id, fact.parent_id)
             for fact, row in zip(facts, rows, strict=True)
         ]
-        publish = partial(self._publish, moved)
+        publish = partial(self._publish, events)
         tx.on_commit(publish)
         tx.on_doubt(publish)  # a reader that is woken in vain finds no event, and waits again
 

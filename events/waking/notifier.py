@@ -1,7 +1,7 @@
 """The readers that wait for their account's log to grow, and the messages that wake them.
 
 A message only says that there may be new events: a waiter that wakes reads the store again. A lost message therefore
-costs time, but never an event. If nodes send messages through a server that may lose them, `keep_looking` limits that
+costs time, but never an event. If nodes send messages through a server that may lose them, `keep_checking` limits that
 time.
 """
 
@@ -15,25 +15,25 @@ from typing import Final
 import msgspec
 import trio
 
-from events.filters import Moved
+from events.filters import AppendedEvent
 from events.log.pages import read_heads
 from events.waking.waiter import Waiter
 from limits.timers import Deadlines
 from storage.errors import StorageError
-from storage.state import LOOK_AGAIN, State
+from storage.state import RECHECK, State
 from storage.store import Store
 
 CHANNEL = b"events"
-LOOK_EVERY_S = 5.0
+CHECK_EVERY_S = 5.0
 """The maximum time in seconds until another node notices an event whose message was lost."""
-LOOK_AT_ONCE = 1_000
+CHECK_AT_ONCE = 1_000
 CLOSED_AT_ONCE = 500
 
 _json: Final = msgspec.json.Encoder()
-_decoder: Final = msgspec.json.Decoder(list[Moved])
+_decoder: Final = msgspec.json.Decoder(list[AppendedEvent])
 
 
-def _parse_moves(message: bytes) -> list[Moved] | None:
+def _parse_appended(message: bytes) -> list[AppendedEvent] | None:
     """Return the events in a message; None for a message of another version, which still wakes readers."""
     try:
         return _decoder.decode(message)
@@ -50,7 +50,7 @@ class Hub:
         self._waiting: dict[str, dict[Waiter, None]] = {}
         self._check_now = trio.Event()
         self._closing = False
-        self.follow: Callable[[Sequence[Moved]], None] | None = None
+        self.follow: Callable[[Sequence[AppendedEvent]], None] | None = None
         """Called with every appended event whose message arrives."""
         self.deadlines = Deadlines()
         """The deadlines of the hub's waiters."""
@@ -85,12 +85,12 @@ class Hub:
         if not of_account:
             del self._waiting[waiter.account_id]
 
-    def publish(self, moves: Sequence[Moved]) -> None:
+    def publish(self, appended: Sequence[AppendedEvent]) -> None:
         """Wake the readers, on this and other nodes, that wait for events committed by this node."""
-        self.appended.update(moved.type for moved in moves)
-        self._observe(moves)
+        self.appended.update(event.type for event in appended)
+        self._observe(appended)
         if self._state is not None:
-            self._state.publish(CHANNEL, _json.encode(moves))
+            self._state.publish(CHANNEL, _json.encode(appended))
 
     async def close(self) -> None:
         """End all current and future waits, because the node stops.
@@ -104,14 +104,14 @@ class Hub:
                 await trio.lowlevel.checkpoint()
         await trio.lowlevel.checkpoint()
 
-    def _observe(self, moves: Sequence[Moved]) -> None:
+    def _observe(self, appended: Sequence[AppendedEvent]) -> None:
         if self.follow is not None:
-            self.follow(moves)
-        for moved in moves:
-            of_account = self._waiting.get(moved.account_id)
+            self.follow(appended)
+        for event in appended:
+            of_account = self._waiting.get(event.account_id)
             if of_account:
                 for waiter in of_account:
-                    waiter.observe(moved)
+                    waiter.observe(event)
 
     def _all(self) -> list[Waiter]:
         return [waiter for of_account in self._waiting.values() for waiter in of_account]
@@ -121,16 +121,16 @@ class Hub:
         assert self._state is not None
         async with self._state.subscribe(CHANNEL) as messages:
             async for message in messages:
-                moves = None if message == LOOK_AGAIN else _parse_moves(message)
-                if moves is None:
+                appended = None if message == RECHECK else _parse_appended(message)
+                if appended is None:
                     self._check_now.set()
                 else:
-                    self._observe(moves)
+                    self._observe(appended)
 
-    async def keep_looking(self, store: Store) -> None:
-        """Check the store for events whose messages were lost, at least every `LOOK_EVERY_S`, until cancelled."""
+    async def keep_checking(self, store: Store) -> None:
+        """Check the store for events whose messages were lost, at least every `CHECK_EVERY_S`, until cancelled."""
         while True:
-            with trio.move_on_after(LOOK_EVERY_S):
+            with trio.move_on_after(CHECK_EVERY_S):
                 await self._check_now.wait()
             self._check_now = trio.Event()
             try:
@@ -140,8 +140,8 @@ class Hub:
 
     async def _check_store(self, store: Store) -> None:
         accounts = list(self._waiting)
-        for first in range(0, len(accounts), LOOK_AT_ONCE):
-            heads = await store.read(partial(read_heads, account_ids=accounts[first : first + LOOK_AT_ONCE]))
+        for first in range(0, len(accounts), CHECK_AT_ONCE):
+            heads = await store.read(partial(read_heads, account_ids=accounts[first : first + CHECK_AT_ONCE]))
             for account_id, head in heads.items():
                 for waiter in self._waiting.get(account_id, ()):
                     waiter.observe_end(head.last_pos)

@@ -23,7 +23,7 @@ from typing import Final
 
 import trio
 
-from events.filters import ALL, Filters, Moved
+from events.filters import ALL, AppendedEvent, Filters
 from events.sleeper import Sleeper
 from limits.timers import Deadlines
 
@@ -150,18 +150,18 @@ class Waiter(Sleeper):
                 return WaitEnd.GONE
         return self._end()
 
-    def observe(self, moved: Moved) -> None:
+    def observe(self, event: AppendedEvent) -> None:
         """End the wait if the reader may read this event and has not read it yet, or if its key was revoked.
 
         A suspension of the account also ends it.
         """
-        if moved.type in _BLOCKED_BY and moved.subject_id in (self._key_id, self.account_id):
-            self._blocked = _BLOCKED_BY[moved.type]
+        if event.type in _BLOCKED_BY and event.subject_id in (self._key_id, self.account_id):
+            self._blocked = _BLOCKED_BY[event.type]
             self._end_wait()
             return
-        if self._moved or moved.pos <= self._seen_pos:
+        if self._moved or event.pos <= self._seen_pos:
             return
-        if moved.key_id in (None, self._key_id) and self._filters.admit(moved):
+        if event.key_id in (None, self._key_id) and self._filters.admit(event):
             self.wake()
         else:
             self.is_behind = True

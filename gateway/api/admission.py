@@ -17,7 +17,7 @@ from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, Win
 from limits.gate import Admitted, Gate
 from storage.errors import StateUnavailable
 
-LOOKS_MAX = 3
+LOOKUPS_MAX = 3
 KEY_HEADERS = (b"x-api-key", b"authorization")
 _BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr][ \t]+([^ \t]*)[ \t]*")
 _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"))
@@ -124,7 +124,7 @@ class Admission:
             KeyUnusable: the key was revoked; the request then has no caller.
             StorageError: the shared state or the store is unavailable; nothing was counted.
         """
-        for _ in range(LOOKS_MAX):
+        for _ in range(LOOKUPS_MAX):
             key = caller.key
             try:
                 admitted = await self.gate.admit(key.account_id, key.id, key.generation)
@@ -142,7 +142,7 @@ class Admission:
             request.caller = None  # a key that may be revoked must not reveal its account
             caller.key = await self.key_of(request, generation)
             request.caller = caller
-        raise StateUnavailable(f"the key changed {LOOKS_MAX} times during the lookup")
+        raise StateUnavailable(f"the key changed {LOOKUPS_MAX} times during the lookup")
 
     def _record_admission(self, caller: Caller, admitted: Admitted) -> None:
         caller.window, caller.lease, balance = admitted

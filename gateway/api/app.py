@@ -20,7 +20,7 @@ from gateway.api.routes.events import SOCKET_PATH
 from gateway.http.compression import LEAST_BYTES, Compression
 from gateway.http.errors import InvalidParam, Refused
 from gateway.http.forwarded import TrustedProxies
-from gateway.http.request import Caller, Headers, PagesBeside, Reply, Request, joined_headers, prefers, repeated_of
+from gateway.http.request import AdjacentPages, Caller, Headers, Reply, Request, joined_headers, prefers, repeated_of
 from gateway.http.routing import Routes, wrong_method
 from gateway.http.slices import slices
 from gateway.http.sse import EventStream
@@ -66,7 +66,9 @@ class Api:
         # Bound here because every request uses them.
         self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
         self._settle = parts.settle
-        self.beside: tuple[PagesBeside, ...] = ()  # set by the composition root, since the dashboard calls this API
+        self.adjacent_pages: tuple[
+            AdjacentPages, ...
+        ] = ()  # set by the composition root, since the dashboard calls this API
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))
@@ -167,9 +169,9 @@ class Api:
     async def _outside(self, request: Request) -> Reply:
         """Return a page outside the API. For an unknown path, return an error that points to the catalog."""
         pages = self._parts.description.pages
-        for beside in self.beside:
-            if beside.covers(request.path):
-                return await beside.answer(request)
+        for adjacent in self.adjacent_pages:
+            if adjacent.covers(request.path):
+                return await adjacent.answer(request)
         if not await pages.knows(request.path):
             absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
             if request.method in _READS and prefers(request.headers.get(b"accept"), b"text/html", b"application/json"):

@@ -27,7 +27,7 @@ class ListPosition(NamedTuple):
         return None if self.state is None else (float(self.state["at"]), str(self.state["id"]))
 
 
-def behind(at: float, id_: str) -> State:
+def position_after(at: float, id_: str) -> State:
     """Return the cursor state for the position after an item, in the form that `ListPosition.before` reads."""
     return {"at": repr(at), "id": id_}
 
@@ -41,7 +41,7 @@ class Lists:
     platform: str = "account"
     """The platform slug in the envelopes of the lists."""
 
-    def place(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
+    def position(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
         """Return the requested start of the page. `chosen` contains the other values that the cursor depends on.
 
         Raises:

@@ -36,7 +36,7 @@ from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
 from upstreams.catalog import Listing
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.planned import GoOn, OnLeg, PartReader, Planned
+from upstreams.fetching.planned import OnLeg, PartReader, Planned, WantsMore
 from upstreams.fetching.walk import begin
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed
@@ -62,7 +62,7 @@ def make_call(
     deadline_at: float,
     *,
     stopping: Callable[[], bool],
-    go_on: GoOn | None = None,
+    wants_more: WantsMore | None = None,
     parts: PartReader | None = None,
     on_leg: OnLeg | None = None,
 ) -> Awaitable[Fetched]:
@@ -72,7 +72,7 @@ def make_call(
         UpstreamError, LimitError: there was no usable response.
     """
     pages_max = pages_held(credits_held, cost_credits, planned.reach.pages_max)
-    return planned.run(pages_max, deadline_at, go_on=go_on, stopping=stopping, parts=parts, on_leg=on_leg)
+    return planned.run(pages_max, deadline_at, wants_more=wants_more, stopping=stopping, parts=parts, on_leg=on_leg)
 
 
 async def _refuse(why: str, _request: CallRequest, planned: Planned, _arrived: float) -> CallResult:
@@ -233,7 +233,7 @@ class BilledCalls:
                 charge.credits,
                 request.cost_credits,
                 deadline_at,
-                go_on=request.go_on,
+                wants_more=request.wants_more,
                 stopping=self._stopping,
                 parts=self._parts_of(request),
                 on_leg=request.on_leg,

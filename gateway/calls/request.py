@@ -13,7 +13,7 @@ from billing.keys.cache import Key
 from gateway.calls.idempotency import fingerprint
 from limits.idempotency import Claim, StoredReply
 from upstreams.catalog import Listing
-from upstreams.fetching.planned import GoOn, OnLeg
+from upstreams.fetching.planned import OnLeg, WantsMore
 from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200
@@ -49,7 +49,7 @@ class CallRequest:
     """The claim of its `Idempotency-Key`."""
     credits_max: int | None = None
     """The maximum cost that the caller allows."""
-    go_on: GoOn | None = None
+    wants_more: WantsMore | None = None
     """Called after each page of a walk. Returning False ends the walk."""
     on_leg: OnLeg | None = None
     """Called when a leg of a composite has ended."""

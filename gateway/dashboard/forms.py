@@ -88,7 +88,7 @@ def instant_of(name: str, text: str) -> float | None:
         raise FieldRefused(name, "must be a date such as 2030-01-31") from exc
 
 
-def place_of(text: str) -> tuple[float, str] | None:
+def position_of(text: str) -> tuple[float, str] | None:
     """Parse the timestamp and id after which a page begins. An invalid value means the first page."""
     at, _, id_ = text.partition(" ")
     try:
@@ -98,6 +98,6 @@ def place_of(text: str) -> tuple[float, str] | None:
     return (float(at), id_) if is_one else None
 
 
-def place_text(at: float, id_: str) -> str:
+def position_text(at: float, id_: str) -> str:
     """Return a page position in the form used in URLs."""
     return f"{at!r} {id_}"

@@ -113,7 +113,7 @@ class Frame:
 
     async def message(self, status: int, title: str, text: str) -> Response:
         """Render a page with one message."""
-        return await self.shown("told.html", title, status=status, text=text)
+        return await self.shown("message.html", title, status=status, text=text)
 
     @staticmethod
     def to_page(path: str, **query: str) -> Response:

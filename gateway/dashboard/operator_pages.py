@@ -201,7 +201,7 @@ class OperatorPages:
         return result
 
     async def _refused(self, incoming: PageRequest, status: int, text: str) -> PageAnswer:
-        return await self._shown("operator_told.html", incoming, status=status, text=text)
+        return await self._shown("operator_message.html", incoming, status=status, text=text)
 
     async def _shown(self, template: str, incoming: PageRequest, *, status: int = 200, **values: Any) -> PageAnswer:
         if self._templates is None:

@@ -84,7 +84,7 @@ class Guides:
         if doc is None or doc.answer is None:
             return None
         data = sample_of_answer(doc)
-        if doc.beside:
+        if doc.is_unwrapped:
             return dict(data)
         return {"data": data, "pagination": _SAMPLE_PAGE} if operation.paginated else {"data": data}
 

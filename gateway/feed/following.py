@@ -11,7 +11,7 @@ from events.waking.waiter import WaitEnd, Waiter
 from gateway.feed.pages import PageView
 from gateway.feed.polling import HELD, Polls, raise_if_unusable
 
-GLANCE_S = 0.001
+PEEK_S = 0.001
 """Seconds to wait between two pages of a backlog, to see whether the client has sent something or disconnected."""
 CheckKey = Callable[[], Awaitable[object]]
 """Raises if the key is no longer valid."""
@@ -73,7 +73,7 @@ async def follow(
             until = beat_at
             if view.page.has_more or waiter.has_moved:
                 waiter.arm()  # without this check, the client of a busy feed would never get a reply to its messages
-                until = polls.clock() + GLANCE_S
+                until = polls.clock() + PEEK_S
             if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:
                 return stopped
     finally:

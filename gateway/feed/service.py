@@ -51,7 +51,7 @@ async def open_feed(setting: FeedSetting) -> AsyncIterator[Feed]:
         if hub.is_shared:
             nursery.start_soon(keep, "feed_messages", hub.keep_receiving)
         if not setting.is_alone:
-            nursery.start_soon(keep, "feed_look", partial(hub.keep_looking, store))
+            nursery.start_soon(keep, "feed_look", partial(hub.keep_checking, store))
         yield Feed(
             hub,
             Readers(store, pages, Consumers(store, runtime.now)),

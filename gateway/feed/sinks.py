@@ -116,11 +116,11 @@ class EventSocket:
             message["unread"] = view.unread
         if view.restarted_from is not None:
             message |= {"restarted_from": self._tokens.seal(view.restarted_from), "dropped": view.dropped}
-        await self._stream.say(orjson.dumps(message))
+        await self._stream.send_text(orjson.dumps(message))
 
     async def beat(self, view: PageView) -> None:
         """Send a keep-alive message, because pings are invisible to code in a browser."""
-        await self._stream.say(orjson.dumps({"type": "alive", **self._place(view)}))
+        await self._stream.send_text(orjson.dumps({"type": "alive", **self._place(view)}))
 
     async def receive(self) -> None:
         """Wait for the client's next message or its disconnect."""
@@ -130,13 +130,13 @@ class EventSocket:
         """Reply to the received message. Return False if the client has disconnected."""
         if self._received is None:
             return False
-        await self._stream.say(await self._answer(self._received))
+        await self._stream.send_text(await self._answer(self._received))
         return True
 
     async def end(self, stopped: Stopped) -> None:
         """Send the reason and the time until a reconnect, and close the socket."""
         code, retry_s = _ENDS[stopped]
-        await self._stream.say(orjson.dumps({"type": "end", "reason": stopped.value, "retry_after_s": retry_s}))
+        await self._stream.send_text(orjson.dumps({"type": "end", "reason": stopped.value, "retry_after_s": retry_s}))
         await self._stream.close(code, stopped.value)
 
     async def _answer(self, received: str | bytes) -> bytes:

@@ -195,7 +195,7 @@ def _first_paths(archetype: Archetype) -> list[str]:
 def declared_by(endpoint: Endpoint) -> Declared:
     """Return the declared parameters of a data endpoint, for checking queries (spec 4.1, decisions 5)."""
     params = (*endpoint.params, *common_params(endpoint.archetype))
-    return Declared(params, endpoint.one_of, endpoint.lacks, endpoint.settled)
+    return Declared(params, endpoint.one_of, endpoint.lacks, endpoint.normalize)
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:

@@ -130,7 +130,7 @@ class Reply:
     """The id of the original request, if this is a replay."""
 
 
-class PagesBeside(Protocol):
+class AdjacentPages(Protocol):
     """Pages served next to the API, which handle every method themselves."""
 
     def covers(self, path: str) -> bool:

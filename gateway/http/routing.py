@@ -38,7 +38,7 @@ class RouteDoc:
     """Whether the route accepts an `Idempotency-Key`."""
     form: str = "application/json"
     """The media types of its response, separated by spaces."""
-    beside: bool = False
+    is_unwrapped: bool = False
     """Whether the response's fields are next to the envelope's own fields instead of in `data` (decisions 2)."""
     is_public: bool = False
     """Whether the route works without a key."""

@@ -10,7 +10,7 @@ from gateway.http.slices import slices
 from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
-GLANCE_S = 0.001
+PEEK_S = 0.001
 """Seconds to wait when checking for a disconnect. A disconnect that the server has noticed is reported immediately."""
 
 
@@ -38,7 +38,7 @@ class EventStream:
 
     async def _has_left(self) -> bool:
         """Check `receive` for a disconnect, because a server may accept data for a client that has left (ASGI 3)."""
-        with trio.move_on_after(GLANCE_S):
+        with trio.move_on_after(PEEK_S):
             while True:
                 if (await self._receive())["type"] == "http.disconnect":
                     return True

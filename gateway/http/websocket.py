@@ -21,7 +21,7 @@ class SocketStream:
         self.started = False
         self._ended = False
 
-    async def say(self, text: bytes) -> None:
+    async def send_text(self, text: bytes) -> None:
         """Send one message, which is JSON.
 
         Raises:
@@ -37,9 +37,9 @@ class SocketStream:
         message = await self._receive()
         while message["type"] != "websocket.disconnect":
             if message["type"] == "websocket.receive":
-                said = message["text"] if message["bytes"] is None else message["bytes"]
-                assert said is not None, "a message is text or bytes"
-                return said
+                payload = message["text"] if message["bytes"] is None else message["bytes"]
+                assert payload is not None, "a message is text or bytes"
+                return payload
             message = await self._receive()
         self._ended = True
         return None
@@ -66,5 +66,5 @@ class SocketStream:
             return
         if self._ended:
             return
-        await self.say(b'{"type":"error",' + body[1:])
+        await self.send_text(b'{"type":"error",' + body[1:])
         await self.close(POLICY_VIOLATION if status < 500 else TRY_AGAIN_LATER, "see the last message")

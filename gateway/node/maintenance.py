@@ -71,7 +71,7 @@ def maintenance_loops(
     """Return all maintenance loops by name. The loops for monitors are included only if the node `keeps_time`."""
     store, log, rng = stores.store, runtime.log, runtime.rng
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
-    sweep_at = SweepClock(store, instant, event=log.event).look
+    sweep_at = SweepClock(store, instant, event=log.event).check
     retention = Retention(config.monitors.runs_retention_days, config.monitors.results_retention_days)
     days = config.events.retention_days
     loops: dict[str, Work] = {

@@ -147,7 +147,7 @@ def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashb
     """Return the API's entry point, with the pages next to it."""
     api = Api(entry)
     dashboard = (_dashboard_of(api, entry, parts, operations),) if has_dashboard else ()
-    api.beside = (*dashboard, *parts.payments.pages)
+    api.adjacent_pages = (*dashboard, *parts.payments.pages)
     return api
 
 

@@ -26,7 +26,7 @@ from gateway.node.listeners import bind, in_url, port_of, share
 from gateway.node.membership import MembershipPace
 from gateway.node.node import Node, NodeSetting
 from gateway.node.wiring import open_node
-from gateway.node.workers.worker import Worker, ignore_stop_signals, stop_at_the_end_of_input
+from gateway.node.workers.worker import Worker, ignore_stop_signals, stop_on_end_of_input
 from gateway.observability.logs import Log
 from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from gateway.server.bounds import Bounds
@@ -164,7 +164,7 @@ async def serve(start: Start) -> None:
                 # first, because the reader of the line may send signals as soon as it is printed
                 watching.start_soon(announce, line, start.log)
                 if start.worker is not None:
-                    watching.start_soon(stop_at_the_end_of_input)
+                    watching.start_soon(stop_on_end_of_input)
                 async for number in signals:
                     if number != signal.SIGHUP:
                         break

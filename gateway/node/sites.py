@@ -173,18 +173,18 @@ class _SiteBuilder:
             title=platform.title,
             default=None if choice is None or choice.default is None else str(choice.default),
             are_ours=are_ours,
-            make=partial(self._source, name, goes_anywhere=True, by_page=not are_ours),
+            make=partial(self._source, name, allows_any_host=True, by_page=not are_ours),
             secrets=credentials.values(),
             rules=_target_rules(platform),
             now=trio.lowlevel.current_clock().current_time,
         )
 
-    def _source(self, name: str, address: str, *, goes_anywhere: bool = False, by_page: bool = False) -> Source:
+    def _source(self, name: str, address: str, *, allows_any_host: bool = False, by_page: bool = False) -> Source:
         platform, clock = self.platform, trio.lowlevel.current_clock().current_time
         return Source(
             name,
             address,
-            exchange=self._exchange(name, goes_anywhere=goes_anywhere),
+            exchange=self._exchange(name, allows_any_host=allows_any_host),
             breaker=Breaker(breaker_rules(self.config), clock, needs_several=by_page),
             judge=platform.judge,
             backoff=platform.rest,
@@ -195,14 +195,14 @@ class _SiteBuilder:
             aside=self.aside,
             pace=platform.pace and platform.pace.of(name),
             hidden=platform.hidden_error,
-            goes_anywhere=goes_anywhere,
+            allows_any_host=allows_any_host,
             by_page=by_page,
         )
 
-    def _exchange(self, name: str, *, goes_anywhere: bool) -> Exchange:
+    def _exchange(self, name: str, *, allows_any_host: bool) -> Exchange:
         if name == BROWSER and self.rendering is not None:
             return self.rendering.exchange
-        return self.guarded if goes_anywhere else self.exchange
+        return self.guarded if allows_any_host else self.exchange
 
 
 def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: None) -> Rendering | None:

@@ -33,7 +33,7 @@ from billing.users.passwords import Passwords
 from billing.users.second_factor import SecondFactor
 from billing.users.sessions import UserSessions
 from billing.users.users import Users
-from events.filters import Moved
+from events.filters import AppendedEvent
 from events.log.log import EventLog
 from gateway.admin.account_operations import AccountOperations
 from gateway.admin.discover_operations import DiscoverOperations
@@ -73,7 +73,7 @@ MIGRATIONS = (
 )
 
 
-def _ignore_moves(_moved: Sequence[Moved]) -> None:
+def _ignore_appended(_events: Sequence[AppendedEvent]) -> None:
     """Do nothing, because in a command no reader waits for events."""
 
 
@@ -185,7 +185,7 @@ async def open_stores(
     open_store: OpenStore = open_store,
     shared: Gate | None = None,
     base_url: str | None = None,
-    publish: Callable[[Sequence[Moved]], None] = _ignore_moves,
+    publish: Callable[[Sequence[AppendedEvent]], None] = _ignore_appended,
     probe_disk: Probe | None = None,
 ) -> AsyncIterator[Stores]:
     """Open the store of `config`. Changes of keys and balances are published to `shared`, the nodes' shared gate.

@@ -86,15 +86,15 @@ def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
     stores, runtime, shares = node.stores, node.runtime, node.calls.claims.shares
     loops = maintenance_loops(stores, setting.config, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
     loops |= {
-        "status_hours": node.description.status.keep_looking,
-        "disk": partial(stores.disk.keep_looking, runtime.log.event),
+        "status_hours": node.description.status.keep_checking,
+        "disk": partial(stores.disk.keep_checking, runtime.log.event),
         "store_growth": partial(stores.growth.keep_measuring, runtime.log.event, partial(calls_charged, node)),
     }
     if is_shared(setting.config.store.url):
         loops["membership_beat"] = node.membership.keep_beating
         loops["membership_recovery"] = node.membership.keep_recovering
     if setting.keeps_time:
-        loops["backlog"] = node.monitors.backlog.keep_looking
+        loops["backlog"] = node.monitors.backlog.keep_checking
     return loops
 
 

@@ -92,7 +92,7 @@ class Connection:
                 return
             if request is None:
                 return
-            wire.unread = request.behind
+            wire.unread = request.rest
             if shedding is not None and shedding.active and self._is_refused(request, shedding):
                 stays_open = await self._shed(request, shedding)
             else:

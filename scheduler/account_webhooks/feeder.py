@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from events.filters import Moved
+from events.filters import AppendedEvent
 from scheduler.account_webhooks import rows
 from scheduler.account_webhooks.batches import EventBatches
 from scheduler.log import OperatorLog
@@ -19,7 +19,7 @@ from storage.supervision import Keep, unsupervised
 
 GATHER_S: Final = 0.25
 """How many seconds to gather events, so that events of the same moment share a batch."""
-LOOK_S: Final = 5.0
+CHECK_S: Final = 5.0
 """The longest delay in seconds if another node's message was lost, or if another node created the webhook."""
 BLOCKED_LOOK_S: Final = 1.0
 """The pause in seconds while a webhook has its maximum number of queued batches."""
@@ -39,9 +39,9 @@ class Feeder:
         self._accounts: frozenset[str] = frozenset()
         self._woken = trio.Event()
 
-    def follow(self, moves: Sequence[Moved]) -> None:
+    def follow(self, appended: Sequence[AppendedEvent]) -> None:
         """Wake the task if any of the appended events belongs to an account with webhooks."""
-        if self._accounts and any(moved.account_id in self._accounts for moved in moves):
+        if self._accounts and any(event.account_id in self._accounts for event in appended):
             self._woken.set()
 
     def wake(self) -> None:
@@ -51,7 +51,7 @@ class Feeder:
     async def keep_feeding(self) -> None:
         """Queue available events and wait for more, until cancelled or until the node stops."""
         while not self._stopping():
-            self._woken, pause_s = trio.Event(), LOOK_S
+            self._woken, pause_s = trio.Event(), CHECK_S
             try:
                 pause_s = await self._queue_all()
             except StorageError as exc:
@@ -62,7 +62,7 @@ class Feeder:
 
     async def _queue_all(self) -> float:
         """Queue as many events as each webhook has room for, and return the seconds until the next check."""
-        after, pause_s = "", LOOK_S
+        after, pause_s = "", CHECK_S
         while True:
             self._accounts, due = await self._store.read(partial(_find_work, after=after))
             for id_, queued in due:

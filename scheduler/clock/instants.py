@@ -22,7 +22,7 @@ class SlotSource(Protocol):
         """Open some of the slots that are overdue. Opened slots are not returned again."""
         ...
 
-    def bring_back(self, tx: Tx, instant: Instant) -> int:
+    def reset_late(self, tx: Tx, instant: Instant) -> int:
         """Reset slots that a fast clock has put too far in the future, and return their number.
 
         Each is reset to the next slot of its cadence.

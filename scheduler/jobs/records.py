@@ -98,7 +98,7 @@ class Outcome:
     error: str | None = None
     found: tuple[str, ...] = ()
     """The names that the step found for the next wave, in order."""
-    brought: Any = None
+    kept_value: Any = None
     """A value passed to `JobKind.keep`."""
 
 

@@ -21,7 +21,7 @@ from storage.errors import StorageError
 from storage.store import Store, Tx
 from storage.supervision import Keep
 
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 RENEW_S: Final = 2.0
 READY_MAX: Final = 1_000
 """The maximum number of candidates read before choosing the next jobs."""
@@ -89,7 +89,7 @@ class Workers:
             self._woken = trio.Event()
             if self.refusal() is None:
                 await self._begin()
-            with trio.move_on_after(LOOK_S):
+            with trio.move_on_after(CHECK_S):
                 await self._woken.wait()
 
     async def adopt(self) -> None:

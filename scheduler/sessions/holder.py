@@ -27,7 +27,7 @@ from storage.store import Store, Tx
 from storage.supervision import Keep
 from upstreams.model.errors import PageTooCostly, UpstreamError
 
-LOOK_S: Final = 2.0
+CHECK_S: Final = 2.0
 LOST_AT_ONCE: Final = 50
 SETTLE_S: Final = 5.0
 
@@ -78,7 +78,7 @@ class SessionHolder:
             run=self._hold,
             fail=self._fail,
             renew=self._renew,
-            renew_every_s=LOOK_S,
+            renew_every_s=CHECK_S,
         )
         self._held = LeasedWorkers(kind, nursery, setting.log)
         self.keep_renewing = self._held.keep_renewing
@@ -111,7 +111,7 @@ class SessionHolder:
                 await self._close_lost()
             except StorageError as exc:
                 self._log.event("warning", "sessions_not_kept", error=str(exc))
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def adopt(self) -> None:
         """Close all sessions of an earlier process. Only for a store that one process owns."""
@@ -158,7 +158,7 @@ class SessionHolder:
             left_s = held.session.expires_at - self._now()
             if left_s <= 0:
                 return "expired"
-            with trio.move_on_after(min(left_s, LOOK_S)):
+            with trio.move_on_after(min(left_s, CHECK_S)):
                 await held.over.wait()
         return held.because or "closed"
 

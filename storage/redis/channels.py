@@ -13,7 +13,7 @@ import trio
 
 from storage.errors import StateUnavailable
 from storage.redis.call import Calls, RedisCall
-from storage.state import LOOK_AGAIN, Reply
+from storage.state import RECHECK, Reply
 
 BUFFER_MESSAGES = 256
 
@@ -44,7 +44,7 @@ class Channels:
         channel.listeners.add(send)
         self._settle(name, channel)
         if channel.is_subscribed:
-            send.send_nowait(LOOK_AGAIN)
+            send.send_nowait(RECHECK)
         try:
             with send, receive:
                 yield receive
@@ -77,7 +77,7 @@ class Channels:
             return
         if kind == b"subscribe":
             channel.is_subscribed = True
-            _publish(channel, LOOK_AGAIN)
+            _publish(channel, RECHECK)
         elif kind == b"message" and isinstance(text, bytes):
             _publish(channel, text)
 
@@ -102,10 +102,10 @@ class Channels:
 
 
 def _publish(channel: _Channel, message: bytes) -> None:
-    """Send a message to all listeners. A listener that cannot keep up receives `LOOK_AGAIN` instead."""
+    """Send a message to all listeners. A listener that cannot keep up receives `RECHECK` instead."""
     for listener in channel.listeners:
         room = BUFFER_MESSAGES - listener.statistics().current_buffer_used
         if room > 1:
             listener.send_nowait(message)
         elif room == 1:
-            listener.send_nowait(LOOK_AGAIN)
+            listener.send_nowait(RECHECK)

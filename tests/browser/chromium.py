@@ -26,7 +26,7 @@ AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Appearance:
     """How a page is displayed: its size and color scheme, and whether scripts run."""
 
     width: int
@@ -35,8 +35,8 @@ class Look:
     scripted: bool = True
 
 
-DESKTOP, DARK, PHONE = Look(1280, 800, "light"), Look(1280, 800, "dark"), Look(390, 844, "light")
-PLAIN = Look(1280, 800, "light", scripted=False)
+DESKTOP, DARK, PHONE = Appearance(1280, 800, "light"), Appearance(1280, 800, "dark"), Appearance(390, 844, "light")
+PLAIN = Appearance(1280, 800, "light", scripted=False)
 """The page without JavaScript."""
 
 
@@ -49,10 +49,10 @@ class Visit:
     complaints: list[str]
     """Errors on the console, which include everything that the page's policy blocks."""
 
-    def turn(self, look: Look) -> None:
+    def turn(self, appearance: Appearance) -> None:
         """Display the open page in another size and color scheme."""
-        self.page.emulate_media(color_scheme=look.scheme)
-        self.page.set_viewport_size(ViewportSize(width=look.width, height=look.height))
+        self.page.emulate_media(color_scheme=appearance.scheme)
+        self.page.set_viewport_size(ViewportSize(width=appearance.width, height=appearance.height))
 
     def violations(self, rules: Sequence[str] | None = None) -> list[str]:
         """Return the serious or critical findings of axe, with all of its rules or only these."""
@@ -90,12 +90,12 @@ def open_chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def visiting(browser: Browser, look: Look) -> Iterator[Visit]:
+def visiting(browser: Browser, appearance: Appearance) -> Iterator[Visit]:
     """Open an empty page."""
     context = browser.new_context(
-        viewport=ViewportSize(width=look.width, height=look.height),
-        color_scheme=look.scheme,
-        java_script_enabled=look.scripted,
+        viewport=ViewportSize(width=appearance.width, height=appearance.height),
+        color_scheme=appearance.scheme,
+        java_script_enabled=appearance.scripted,
     )
     try:
         visit = Visit(context.new_page(), [], [])

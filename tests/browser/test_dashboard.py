@@ -243,7 +243,7 @@ def test_events_appear_on_the_open_page_without_reload(browser: Browser, house: 
         page.goto(house.address("/events"))
         expect(page.get_by_text("No events yet")).to_be_visible()
         (key_id,) = {
-            one["id"] for one in house.place.told("key", "list") if one["account_id"] == account_of(page, house)
+            one["id"] for one in house.place.json_of("key", "list") if one["account_id"] == account_of(page, house)
         }
         house.place.run("key", "revoke", key_id)
         expect(page.get_by_text("key.revoked")).to_be_visible(timeout=LIVE_S)
@@ -312,8 +312,8 @@ def test_monitor_page_is_readable(owner: Visit, house: House) -> None:
     owner.page.get_by_label("value").fill("many")
     owner.page.get_by_role("button", name="Save alerts").click()
     expect(owner.page.get_by_text("must be a finite number")).to_be_visible()
-    for look in (DESKTOP, DARK, PHONE):
-        owner.turn(look)
+    for appearance in (DESKTOP, DARK, PHONE):
+        owner.turn(appearance)
         assert owner.violations() == []
     assert owner.page.locator("img.chart").evaluate("image => image.naturalWidth") > 0
 
@@ -336,7 +336,7 @@ def test_webhook_page_is_readable(owner: Visit, house: House) -> None:
 def test_purchase_and_payment_pages_are_readable(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
-    house.place.told("pack", "grant", account_of(page, house), "welcome")
+    house.place.json_of("pack", "grant", account_of(page, house), "welcome")
     page.goto(house.address("/billing"))
     page.get_by_role("button", name="Buy").click()
     link = page.get_by_role("link", name="Pay with Stripe")
@@ -378,12 +378,12 @@ def test_pages_of_long_work_are_readable(owner: Visit, house: House) -> None:
 def test_second_factor_page_is_readable_and_its_code_complete(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
-    for look in (DESKTOP, DARK, PHONE):
-        owner.turn(look)
+    for appearance in (DESKTOP, DARK, PHONE):
+        owner.turn(appearance)
         page.goto(house.address("/account"))
         page.get_by_role("button", name="Turn on").click()
         expect(page.get_by_role("heading", name="Turn on the second factor")).to_be_visible()
-        assert owner.violations(None if look is DESKTOP else ["color-contrast"]) == []
+        assert owner.violations(None if appearance is DESKTOP else ["color-contrast"]) == []
         size = page.get_by_role("img", name="QR code").bounding_box()
         assert size is not None
         assert size["width"] >= 180
@@ -423,7 +423,7 @@ def look_at(visit: Visit, url: str) -> None:
 
 def look_through(visit: Visit) -> None:
     """Check the open page in every size and color scheme."""
-    for look, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
-        visit.turn(look)
+    for appearance, rules in ((DESKTOP, None), (DARK, ["color-contrast"]), (PHONE, ["target-size", "meta-viewport"])):
+        visit.turn(appearance)
         assert visit.violations(rules) == []
-        assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, "wider than its window"
+        assert visit.page.evaluate("document.documentElement.scrollWidth") == appearance.width, "wider than its window"

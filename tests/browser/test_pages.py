@@ -7,7 +7,18 @@ import pytest
 from PIL import Image, ImageChops
 from playwright.sync_api import Browser, Page
 
-from tests.browser.chromium import AXE, DARK, DESKTOP, PHONE, PLAIN, Look, needed, open_chromium, open_node, visiting
+from tests.browser.chromium import (
+    AXE,
+    DARK,
+    DESKTOP,
+    PHONE,
+    PLAIN,
+    Appearance,
+    needed,
+    open_chromium,
+    open_node,
+    visiting,
+)
 from tests.docs.pictures import LANDING, digest, landing_shot
 from tests.processes.commands import open_commands
 from tests.processes.place import Place, Served
@@ -26,7 +37,7 @@ PAGES = {
     "search": "/search?q=comments",
     "status": "/status",
 }
-LOOKS: tuple[tuple[Look, list[str] | None], ...] = (
+APPEARANCES: tuple[tuple[Appearance, list[str] | None], ...] = (
     (DESKTOP, None),
     (DARK, ["color-contrast"]),
     (PHONE, ["scrollable-region-focusable", "target-size", "meta-viewport"]),
@@ -70,10 +81,10 @@ def test_page_is_readable_small_and_self_contained(path: str, browser: Browser, 
         assert answer.status == 200
         assert len(answer.body()) < PAGE_BYTES_MAX
         assert visit.page.evaluate(_BLOCKING) == ["/style.css"]
-        for look, rules in LOOKS:
-            visit.turn(look)
+        for appearance, rules in APPEARANCES:
+            visit.turn(appearance)
             assert visit.violations(rules) == []
-            assert visit.page.evaluate("document.documentElement.scrollWidth") == look.width, (
+            assert visit.page.evaluate("document.documentElement.scrollWidth") == appearance.width, (
                 "the page is wider than its window"
             )
         assert visit.complaints == []
@@ -92,8 +103,8 @@ def test_dark_page_is_dark(browser: Browser, node: Served) -> None:
     colours = []
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url)
-        for look in (DESKTOP, DARK):
-            visit.turn(look)
+        for appearance in (DESKTOP, DARK):
+            visit.turn(appearance)
             colours.append(visit.page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert colours == ["rgb(255, 255, 255)", "rgb(15, 20, 24)"]
 
@@ -101,10 +112,10 @@ def test_dark_page_is_dark(browser: Browser, node: Served) -> None:
 @pytest.mark.parametrize("path", [PAGES["landing"], PAGES["endpoint"]])
 def test_page_without_javascript_differs_only_in_its_buttons(path: str, browser: Browser, node: Served) -> None:
     shots = []
-    for look in (DESKTOP, PLAIN):
-        with visiting(browser, look) as visit:
+    for appearance in (DESKTOP, PLAIN):
+        with visiting(browser, appearance) as visit:
             visit.page.goto(node.url + path, wait_until="networkidle")  # the font is loaded
-            if look.scripted:
+            if appearance.scripted:
                 assert visit.page.evaluate(_WITHOUT_BUTTONS) > 0
             shots.append(Image.open(io.BytesIO(visit.page.screenshot())).convert("RGB"))
     assert max(ImageChops.difference(*shots).tobytes()) <= SHADE

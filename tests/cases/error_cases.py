@@ -24,7 +24,7 @@ from tests.fakes.monitoring import HOOKED, MONITORS, made, patch, ran
 from tests.fakes.node import OpenNode
 from tests.fakes.odd_platform import ODD
 from tests.fakes.panel import Panel
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.gateway.api.routes.asking import answered, ask
 from tests.gateway.api.routes.test_cohorts import ADA, QUERY
 from tests.spec import asks
@@ -85,15 +85,15 @@ def http(name: str) -> Case:
     return Case(lambda node, _patch: raw_request(node.url, (*sent.lines, f"x-api-key: {node.key}"), sent.body))
 
 
-def scraped(*answers: Told, query: str = "", **tables: Any) -> Case:
+def scraped(*answers: ScriptedAnswer, query: str = "", **tables: Any) -> Case:
     """Return a case of a page. Its host sends these answers in order, repeats the last one, and has no robots file."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         left = list(answers)
 
-        def script(asked: str) -> Told:
+        def script(asked: str) -> ScriptedAnswer:
             if asked.endswith("/robots.txt"):
-                return Told(404, b"")
+                return ScriptedAnswer(404, b"")
             return left.pop(0) if len(left) > 1 else left[0]
 
         node.upstream.script = script
@@ -102,8 +102,8 @@ def scraped(*answers: Told, query: str = "", **tables: Any) -> Case:
     return Case(bring, tables)
 
 
-def html(text: str, status: int = 200, **headers: str) -> Told:
-    return Told(status, text.encode(), {**HTML, **headers})
+def html(text: str, status: int = 200, **headers: str) -> ScriptedAnswer:
+    return ScriptedAnswer(status, text.encode(), {**HTML, **headers})
 
 
 def parsed(content: bytes, name: str, kind: str) -> Case:
@@ -121,7 +121,7 @@ def of_bluesky(error: str) -> Case:
     """Return a case of an account that Bluesky does not show."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-        node.upstream.always(told({"error": error, "message": "as Bluesky says it"}, 400))
+        node.upstream.always(json_answer({"error": error, "message": "as Bluesky says it"}, 400))
         return await node.get("/v1/bluesky/profile?handle=a.test")
 
     return Case(bring)
@@ -300,20 +300,20 @@ async def feed_away(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
 
 
 async def no_captions(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-    node.upstream.script = lambda asked: told(
+    node.upstream.script = lambda asked: json_answer(
         {"data": [], "total": 0} if "captions" in asked else {"id": 1, "uuid": "1"}
     )
     return await node.get("/v1/peertube/video/transcript?id=10001")
 
 
 async def robots_disallowed(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-    rules = Told(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
+    rules = ScriptedAnswer(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
     node.upstream.script = lambda _asked: rules
     return await node.get(SCRAPE)
 
 
 async def too_costly(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-    node.upstream.always(told({}))
+    node.upstream.always(json_answer({}))
     return await node.get("/v1/odd/costly")
 
 
@@ -439,8 +439,10 @@ CASES: Mapping[str, Case] = {
     "RESOURCE_NOT_FOUND/challenge": scraped(html("<title>Just a moment...</title>", 403)),
     "RESOURCE_NOT_FOUND/robots_disallowed": Case(robots_disallowed),
     "RESOURCE_NOT_FOUND/javascript_required": scraped(html('<div id="root"></div>')),
-    "RESOURCE_NOT_FOUND/pdf": scraped(Told(200, b"%PDF-1.7", {"content-type": "application/pdf"})),
-    "RESOURCE_NOT_FOUND/unsupported_content": scraped(Told(200, b"\x89PNG\r\n", {"content-type": "image/png"})),
+    "RESOURCE_NOT_FOUND/pdf": scraped(ScriptedAnswer(200, b"%PDF-1.7", {"content-type": "application/pdf"})),
+    "RESOURCE_NOT_FOUND/unsupported_content": scraped(
+        ScriptedAnswer(200, b"\x89PNG\r\n", {"content-type": "image/png"})
+    ),
     "RESOURCE_NOT_FOUND/redirect_loop": scraped(html("", 302, location="/a")),
     "RESOURCE_NOT_FOUND/empty": scraped(html(" ")),
     "RESOURCE_NOT_FOUND/page_too_costly": Case(too_costly, platforms=(ODD,), charged=5),

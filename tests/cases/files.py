@@ -10,10 +10,10 @@ import pytest
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
-ABSENT = Told(404, b"", {"content-type": "text/plain"})
+ABSENT = ScriptedAnswer(404, b"", {"content-type": "text/plain"})
 
 needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason="the case files are not available")
 
@@ -23,7 +23,7 @@ def case(name: str) -> bytes:
     return (CASES / name).read_bytes()
 
 
-async def read_at(node: OpenNode, address: str, answer: Told, target: str, **values: Any) -> Answered:
+async def read_at(node: OpenNode, address: str, answer: ScriptedAnswer, target: str, **values: Any) -> Answered:
     """Read an endpoint that takes a `url`. Only this URL is answered, with `answer`."""
     node.upstream.script = lambda asked: answer if asked == address else ABSENT
     more = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in values.items())

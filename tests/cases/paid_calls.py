@@ -12,7 +12,7 @@ from gateway.docs.operations import SOURCE
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 from tests.fakes.panel import Panel
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.test_cohorts import ADA, QUERY
 
 STORY: Final = "https://news.ycombinator.com/item?id={}"
@@ -65,7 +65,12 @@ async def send(node: OpenNode, method: str, path: str, key: str, body: object = 
 
 
 async def send_paid(
-    node: OpenNode, path: str, key: str, query: str = "", *, script: Callable[[str], Told | None] | None = None
+    node: OpenNode,
+    path: str,
+    key: str,
+    query: str = "",
+    *,
+    script: Callable[[str], ScriptedAnswer | None] | None = None,
 ) -> Answered:
     """Make the request of one of `BODIES`. For a query, a cohort is created with a member who has posts.
 

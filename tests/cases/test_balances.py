@@ -11,7 +11,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS
 
@@ -70,7 +70,7 @@ async def test_awaited_discover_run_reports_its_cost(keywords: list[str], tmp_pa
     body = {"keywords": keywords, "platforms": ["hackernews"], "max_credits": 20}
     async with open_test_node(tmp_path) as node:
         if keywords == ["nothing"]:
-            node.upstream.always(told({"hits": [], "nbHits": 0, "nbPages": 0}))
+            node.upstream.always(json_answer({"hits": [], "nbHits": 0, "nbPages": 0}))
         answer = await post(node, "/v1/prism/discover/runs", body, **{"idempotency-key": "one"})
         assert answer.status == 200, answer.body
         used = answer.json["data"]["credits"]["spent"]
@@ -123,7 +123,7 @@ async def test_repeated_batch_rows_are_read_and_charged_once(path: str, tmp_path
 
 async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
-        node.upstream.always(Told(500, b""))
+        node.upstream.always(ScriptedAnswer(500, b""))
         answer = await post(node, "/v1/prism/post-stats", {"urls": [STORY.format(1)] * 3})
         assert [one["status"] for one in answer.json["data"]["results"]] == ["failed"] * 3
         assert answer.json["credits_used"] == 0
@@ -134,7 +134,7 @@ async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path)
 async def test_half_of_one_credit_is_refunded(tmp_path: Path) -> None:
     """A composite of 1 credit with fewer than half of its parts."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
-        node.upstream.script = lambda asked: None if "algolia" in asked else Told(500, b"")
+        node.upstream.script = lambda asked: None if "algolia" in asked else ScriptedAnswer(500, b"")
         answer = await node.get("/v1/prism/mentions?phrase=trio&platforms=hackernews,github,mastodon,bluesky")
         assert answer.status == 200, answer.body
         assert answer.json["data"]["coverage"] < 0.5

@@ -10,7 +10,7 @@ import pytest
 from tests.cases.files import ABSENT, case, needs_cases
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from upstreams.content.captions import CUES_MAX, read_captions
 from upstreams.model.errors import UnexpectedBody
 
@@ -26,8 +26,8 @@ WORDLESS = (
 
 async def transcript(node: OpenNode, raw: bytes, number: int, host: str = HOST) -> Answered:
     answers = {
-        f"{host}/api/v1/videos/{number}/captions": told({"data": [TRACK]}),
-        f"{host}/lazy-static/en.vtt": Told(200, raw, {"content-type": "text/vtt"}),
+        f"{host}/api/v1/videos/{number}/captions": json_answer({"data": [TRACK]}),
+        f"{host}/lazy-static/en.vtt": ScriptedAnswer(200, raw, {"content-type": "text/vtt"}),
     }
     node.upstream.script = lambda asked: answers.get(asked, ABSENT)
     return await node.get(f"/v1/peertube/video/transcript?id={number}&instance={host}")

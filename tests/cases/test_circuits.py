@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 
 HTML: Final = {"content-type": "text/html"}
 PAGE: Final = b"<html><title>T</title><body><main><p>Some words of it that go on for a while.</p></main></body></html>"
@@ -17,11 +17,11 @@ PAGE: Final = b"<html><title>T</title><body><main><p>Some words of it that go on
 pytestmark = pytest.mark.critical
 
 
-def host_with_bad_pages(asked: str) -> Told:
+def host_with_bad_pages(asked: str) -> ScriptedAnswer:
     path = asked.partition("/")[2]
     if path == "robots.txt":
-        return Told(404, b"", HTML)
-    return Told(500, b"", HTML) if path.startswith("bad") else Told(200, PAGE, HTML)
+        return ScriptedAnswer(404, b"", HTML)
+    return ScriptedAnswer(500, b"", HTML) if path.startswith("bad") else ScriptedAnswer(200, PAGE, HTML)
 
 
 async def read(node: OpenNode, page: str, key: str) -> Answered:

@@ -13,7 +13,7 @@ import trio
 from tests.cases.paid_calls import DEAD_BROWSER, PARSE, ended, paid_routes, send_paid
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
 from upstreams.composites import with_composites
 from upstreams.model.archetypes import Archetype
@@ -87,7 +87,7 @@ async def test_every_empty_list_of_every_platform_is_free(tmp_path: Path) -> Non
     only = tuple(map(emptied, {row.platform.slug: row.platform for row in ROWS}.values()))
     assert len(rows) > 100
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, only=only) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         wrong = []
         for row in rows:
             answer = await node.get(row.target())
@@ -104,7 +104,7 @@ async def test_every_composite_without_results_is_free(tmp_path: Path) -> None:
     rows = [row for row in rows if can_be_empty(row.endpoint.archetype) and row.endpoint.archetype.has_legs]
     free, paid = set(), list[str]()
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, only=only) as node:
-        node.upstream.script = lambda asked: told({}) if asked.endswith("/nothing") else None
+        node.upstream.script = lambda asked: json_answer({}) if asked.endswith("/nothing") else None
         for row in rows:
             answer = await node.get(row.target(**NAMED.get(row.id, {})))
             assert answer.status == 200, (row.id, answer.body)
@@ -140,10 +140,14 @@ async def test_real_reads_without_results_are_free(tmp_path: Path) -> None:
         assert await node.money() == (CREDITS, 0)
 
 
-def _nothing(asked: str) -> Told | None:
+def _nothing(asked: str) -> ScriptedAnswer | None:
     if asked.startswith("empty.example.org/"):
-        return Told(404, b"") if asked.endswith("robots.txt") else Told(200, _SITEMAP, {"content-type": "text/xml"})
-    return told({"items": [], "total_count": 0, "hits": [], "nbHits": 0, "nbPages": 0, "web": {"results": []}})
+        return (
+            ScriptedAnswer(404, b"")
+            if asked.endswith("robots.txt")
+            else ScriptedAnswer(200, _SITEMAP, {"content-type": "text/xml"})
+        )
+    return json_answer({"items": [], "total_count": 0, "hits": [], "nbHits": 0, "nbPages": 0, "web": {"results": []}})
 
 
 _SITEMAP = b'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"></urlset>'
@@ -154,8 +158,8 @@ async def test_every_batch_and_job_without_results_is_free(tmp_path: Path) -> No
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "upstreams": {**CREDENTIALS, "defaults": {"retries": 0}}}
     async with open_test_node(tmp_path, environ=ENVIRON, **tables) as node:
         for path in paid_routes(node) - {PARSE}:
-            empty = told({"hits": [], "nbHits": 0, "nbPages": 0, "items": [], "feed": []})
-            for nothing in (Told(404, b""), *([] if path.startswith("/v1/web/") else [empty])):
+            empty = json_answer({"hits": [], "nbHits": 0, "nbPages": 0, "items": [], "feed": []})
+            for nothing in (ScriptedAnswer(404, b""), *([] if path.startswith("/v1/web/") else [empty])):
                 answer = await send_paid(node, path, node.key, script=lambda _asked, nothing=nothing: nothing)
                 await ended(node, answer)
                 assert await node.money() == (CREDITS, 0), (path, answer.body)
@@ -165,7 +169,7 @@ async def test_every_batch_and_job_without_results_is_free(tmp_path: Path) -> No
 
 async def test_page_with_rows_after_an_empty_one_is_charged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"items": [], "total_count": 0}))
+        node.upstream.always(json_answer({"items": [], "total_count": 0}))
         assert (await node.get("/v1/github/search/repos?query=trio")).json["credits_used"] == 0
         node.upstream.always(None)
         answer = await node.get("/v1/github/search/repos?query=trio", headers={"cache-control": "no-cache"})
@@ -175,7 +179,7 @@ async def test_page_with_rows_after_an_empty_one_is_charged(tmp_path: Path) -> N
 
 async def test_monitor_run_over_an_empty_list_costs_only_its_scheduling(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"items": [], "total_count": 0}))
+        node.upstream.always(json_answer({"items": [], "total_count": 0}))
         run = await _run_once(node, {"recipe": "github/search/repos", "params": {"query": "nothing"}})
         assert (run["status"], [leg["credits_used"] for leg in run["legs"]]) == ("ok", [0])
         await node.assert_sound()

@@ -12,13 +12,13 @@ import pytest
 
 from tests.cases.files import case, needs_cases, read_at
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.content.amounts import duration
 from upstreams.content.charset import text_of
 from upstreams.content.dates import instant_of
 from upstreams.content.feed_elements import title_of
 from upstreams.content.feeds import read_feed
-from upstreams.content.slips import mended
+from upstreams.content.slips import repair_xml
 from upstreams.model import fields
 
 XML = {"content-type": "application/xml"}
@@ -44,7 +44,7 @@ hosts = count()
 async def episodes(node: OpenNode, raw: bytes, *, host: str = "", items: bool = True) -> Any:
     """Return the episodes of a feed by their ids. Each feed has its own host."""
     address = f"{host or f'h{next(hosts)}.example.org'}/feed.xml"
-    answer = await read_at(node, address, Told(200, raw, XML), "podcasts/episodes")
+    answer = await read_at(node, address, ScriptedAnswer(200, raw, XML), "podcasts/episodes")
     if not items:
         return answer
     assert answer.status == 200, answer.json
@@ -354,7 +354,7 @@ def test_surrogate_pair_is_one_character_in_any_spelling() -> None:
     korean = "\uae40\uce58\ubcf6\uc74c\ubc25 \ub9cc\ub4dc\ub294 \ubc95 ".encode("cp949") * 40
     assert "\uae40\uce58" in text_of(korean, "text/html; charset=euc-kr")
     assert fields.plain("&#55357;&#56960; &#xD83D;&#xDE80; &#55357;") == "\U0001f680 \U0001f680 \ufffd"
-    assert mended("<a>&#55357;&#56960;&#xD83D;</a>") == "<a>\U0001f680\ufffd</a>"
+    assert repair_xml("<a>&#55357;&#56960;&#xD83D;</a>") == "<a>\U0001f680\ufffd</a>"
 
 
 HOSTILE = {
@@ -387,7 +387,7 @@ def test_repair_takes_linear_time(name: str) -> None:
     def seconds(letters: int) -> float:
         words = begin + piece * (letters // len(piece)) + end
         started = process_time()
-        mended(words)
+        repair_xml(words)
         return process_time() - started
 
     seconds(1_000)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases.files import case, needs_cases, read_at
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.model.errors import UnexpectedBody
 from upstreams.web.reading.document import read_document
 
@@ -42,7 +42,9 @@ async def test_every_sample_page_is_read(tmp_path: Path) -> None:
 
         async def scraped(name: str, **values: Any) -> str:
             address = f"{name}.example.org/a/page.html"
-            answer = await read_at(node, address, Told(200, case(f"{name}.html"), HTML), "web/scrape", **values)
+            answer = await read_at(
+                node, address, ScriptedAnswer(200, case(f"{name}.html"), HTML), "web/scrape", **values
+            )
             assert (answer.status, answer.json["credits_used"]) == (200, 1), answer.json
             found: str = answer.json["data"]["page"]["content"]["markdown"]
             return found
@@ -71,7 +73,7 @@ async def test_every_sample_page_is_read(tmp_path: Path) -> None:
 @needs_cases
 async def test_sample_pdf_has_no_control_characters(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        pdf = Told(200, case("hyphen.pdf"), {"content-type": "application/pdf"})
+        pdf = ScriptedAnswer(200, case("hyphen.pdf"), {"content-type": "application/pdf"})
         answer = await read_at(node, f"{HOST}/d.pdf", pdf, "web/scrape", formats="text,markdown", pdf_parse="true")
         content = answer.json["data"]["page"]["content"]
         assert (answer.json["credits_used"], content["text"], content["markdown"]) == (5, *["a cold current flows"] * 2)

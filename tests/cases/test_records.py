@@ -12,7 +12,7 @@ import pytest
 
 from tests.cases.test_http import CASES
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 ULID: Final = orjson.loads((CASES / "mastodon_ulid.json").read_bytes())
 UNKNOWN_MEDIA: Final = orjson.loads((CASES / "mastodon_unknown_media.json").read_bytes())
@@ -31,7 +31,7 @@ def status(id_: str, host: str = "toot.example.org") -> dict[str, Any]:
     return {**ULID, "id": id_, "account": account, "url": f"https://{host}/@baker/statuses/{id_}"}
 
 
-def instance(host: str, *statuses: dict[str, Any]) -> Callable[[str], Told | None]:
+def instance(host: str, *statuses: dict[str, Any]) -> Callable[[str], ScriptedAnswer | None]:
     """A server with Mastodon's API that has only these statuses and their accounts."""
     answers: dict[str, object] = {}
     for one in statuses:
@@ -40,9 +40,9 @@ def instance(host: str, *statuses: dict[str, Any]) -> Callable[[str], Told | Non
         answers[f"{host}/api/v1/accounts/{one['account']['id']}"] = one["account"]
         answers[f"{host}/api/v1/accounts/{one['account']['id']}/statuses"] = [one]
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         found = answers.get(asked.partition("?")[0])
-        return told({"error": "Record not found"}, 404) if found is None else told(found)
+        return json_answer({"error": "Record not found"}, 404) if found is None else json_answer(found)
 
     return script
 
@@ -211,11 +211,13 @@ def topic(first: int, count: int, ids_begin: int) -> dict[str, Any]:
 async def test_posts_included_in_a_discourse_topic_are_not_requested_again(ids_begin: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
 
-        def script(asked: str) -> Told | None:
+        def script(asked: str) -> ScriptedAnswer | None:
             if asked.startswith("forum.example.org/t/7.json"):
-                return told(topic(20, 22, ids_begin))
+                return json_answer(topic(20, 22, ids_begin))
             wanted = [int(one.rpartition("=")[2]) for one in asked.partition("?")[2].split("&")]
-            return told({"post_stream": {"posts": [{"id": one, "post_number": one, "topic_id": 7} for one in wanted]}})
+            return json_answer(
+                {"post_stream": {"posts": [{"id": one, "post_number": one, "topic_id": 7} for one in wanted]}}
+            )
 
         node.upstream.script = script
         target = "/v1/discourse/post/comments?id=7&host=forum.example.org"

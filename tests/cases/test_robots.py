@@ -13,7 +13,7 @@ import trio
 from tests.cases.paid_calls import DEAD_BROWSER, send
 from tests.cases.paid_calls import ended as call_ended
 from tests.fakes.node import CREDITS, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.test_jobs import ended
 from tests.spec.rows import CREDENTIALS, ENVIRON
@@ -23,7 +23,7 @@ from upstreams.model.endpoint import Endpoint, Platform
 HTML: Final = {"content-type": "text/html"}
 HOST: Final = "pages.example.org"
 PAGE: Final = f"https://{HOST}/a/page.html"
-FORBIDS: Final = Told(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
+FORBIDS: Final = ScriptedAnswer(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
 OFFER: Final = (
     b'<html><head><title>T</title><link rel="alternate" type="application/json+oembed" href="%b"></head>'
     b"<body><p>Some words of it.</p></body></html>"
@@ -34,18 +34,18 @@ OF_FILES: Final = {"podcasts", "peertube"}
 pytestmark = pytest.mark.critical
 
 
-def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[str], Told | None]:
+def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[str], ScriptedAnswer | None]:
     """Hosts whose pages have an oEmbed and whose robots files forbid all pages."""
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         host, _, path = asked.partition("/")
         if path == "robots.txt":
-            return FORBIDS if host in hosts else Told(404, b"", HTML)
+            return FORBIDS if host in hosts else ScriptedAnswer(404, b"", HTML)
         if "oembed" in path:
-            return told({"type": "video", "title": "A talk"})
+            return json_answer({"type": "video", "title": "A talk"})
         if path.startswith("api/"):
-            return Told(404, b"<html>", HTML)
-        return Told(200, OFFER % offer, HTML)
+            return ScriptedAnswer(404, b"<html>", HTML)
+        return ScriptedAnswer(200, OFFER % offer, HTML)
 
     return script
 
@@ -156,9 +156,9 @@ async def test_forbidden_oembed_is_not_fetched_and_the_page_is_read(offer: str, 
     disallowed = HOST if offer.startswith("/") else "embeds.example.org"
     script = forbidding(disallowed, offer=offer.encode())
 
-    def allowing_pages(asked: str) -> Told | None:
+    def allowing_pages(asked: str) -> ScriptedAnswer | None:
         if asked == f"{HOST}/robots.txt":
-            return Told(200, b"User-agent: *\nDisallow: /api/\n", {"content-type": "text/plain"})
+            return ScriptedAnswer(200, b"User-agent: *\nDisallow: /api/\n", {"content-type": "text/plain"})
         return script(asked)
 
     async with open_test_node(tmp_path) as node:
@@ -173,9 +173,9 @@ async def test_forbidden_oembed_is_not_fetched_and_the_page_is_read(offer: str, 
 async def test_lookup_does_not_follow_redirect_to_a_forbidden_page(tmp_path: Path) -> None:
     script = forbidding("other.example.org")
 
-    def redirecting(asked: str) -> Told | None:
+    def redirecting(asked: str) -> ScriptedAnswer | None:
         if asked == f"{HOST}/a/page.html":
-            return Told(302, b"", {"location": "https://other.example.org/b"})
+            return ScriptedAnswer(302, b"", {"location": "https://other.example.org/b"})
         return script(asked)
 
     async with open_test_node(tmp_path) as node:

@@ -13,7 +13,7 @@ import pytest
 from tests.cases.files import ABSENT, case, needs_cases
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.web.reading.sitemaps import read_sitemap
 
 XML = {"content-type": "application/xml"}
@@ -26,7 +26,7 @@ HOST = "site.example.org"
 SITE = f"https://{HOST}"
 
 
-async def map_(node: OpenNode, host: str, answers: dict[str, Told], **values: Any) -> Answered:
+async def map_(node: OpenNode, host: str, answers: dict[str, ScriptedAnswer], **values: Any) -> Answered:
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(host), ABSENT)
     more = "".join(f"&{name}={quote(str(value))}" for name, value in values.items())
     return await node.get(f"/v1/web/map?url={quote(f'https://{host}/', safe='')}&fresh=true{more}")
@@ -53,7 +53,7 @@ async def test_every_sample_sitemap_is_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for name, expected in CASES.items():
             host = f"{name.removesuffix('.xml').replace('_', '-')}.example.org"
-            told = {"/sitemap.xml": Told(200, case(name), XML)}
+            told = {"/sitemap.xml": ScriptedAnswer(200, case(name), XML)}
             answer = await map_(node, host, told, sitemap="only", ignore_query_parameters="false")
             assert paths(answer, host) == expected
         await node.assert_sound()
@@ -63,8 +63,8 @@ async def test_every_sample_sitemap_is_read(tmp_path: Path) -> None:
 async def test_map_keeps_sitemap_pages_if_the_page_fails(tmp_path: Path, status: int) -> None:
     places = [f"/{number}" for number in range(500)]
     async with open_test_node(tmp_path) as node:
-        root = Told(status, b"no", {"content-type": "text/html", "location": "https://10.0.0.1/"})
-        answers = {"/sitemap.xml": Told(200, urlset(*places).encode(), XML), "/": root}
+        root = ScriptedAnswer(status, b"no", {"content-type": "text/html", "location": "https://10.0.0.1/"})
+        answers = {"/sitemap.xml": ScriptedAnswer(200, urlset(*places).encode(), XML), "/": root}
         answer = await map_(node, HOST, answers, limit=5_000)
         assert paths(answer, HOST) == places
         assert "The page itself could not be read" in answer.json["data"]["_warnings"][-1]
@@ -79,8 +79,8 @@ async def test_map_keeps_sitemap_pages_if_the_page_fails(tmp_path: Path, status:
 async def test_map_keeps_sitemap_pages_if_the_page_cannot_be_parsed(tmp_path: Path, body: bytes) -> None:
     async with open_test_node(tmp_path) as node:
         answers = {
-            "/sitemap.xml": Told(200, urlset("/1").encode(), XML),
-            "/": Told(200, body, {"content-type": "text/html"}),
+            "/sitemap.xml": ScriptedAnswer(200, urlset("/1").encode(), XML),
+            "/": ScriptedAnswer(200, body, {"content-type": "text/html"}),
         }
         assert paths(await map_(node, HOST, answers), HOST) == ["/1"]
 

@@ -14,7 +14,7 @@ import trio
 from tests.cases.paid_calls import DEAD_BROWSER, paid_routes, send_paid
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
 
@@ -28,7 +28,7 @@ def hits(asked: str) -> Any:
     """Return a search result after the time that an upstream takes."""
     del asked
     hit = {"objectID": "1", "title": "Bread", "points": 1, "created_at_i": 1_700_000_000, "_tags": ["story"]}
-    answer = told({"hits": [hit], "nbHits": 1, "nbPages": 1, "page": 0, "hitsPerPage": 20})
+    answer = json_answer({"hits": [hit], "nbHits": 1, "nbPages": 1, "page": 0, "hitsPerPage": 20})
     return replace(answer, delay_s=0.6)
 
 
@@ -165,7 +165,7 @@ async def test_refusal_for_held_credits_frees_its_idempotency_key(tmp_path: Path
                 node.upstream.always(None)
                 refused = await node.get("/v1/github/profile?handle=octocat", headers=once)
                 assert assert_only_held([refused]) == 0
-                node.upstream.always(told({}, 404))
+                node.upstream.always(json_answer({}, 404))
         node.upstream.always(None)
         answer = await node.get("/v1/github/profile?handle=octocat", headers=once)
         assert (answer.status, answer.json["credits_used"]) == (200, 1)

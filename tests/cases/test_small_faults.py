@@ -16,7 +16,7 @@ from tests.cases.paid_calls import BODIES
 from tests.cases.test_estimates import HOOK, example_of
 from tests.fakes.monitoring import MONITORS
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.upstream_server import always, open_upstream_server, reply
 from tests.gateway.api.routes.asking import ask
 from upstreams.model.archetypes import POST_LIST
@@ -259,7 +259,7 @@ async def test_unknown_discover_run_has_its_own_error(node: OpenNode) -> None:
 
 @pytest.mark.parametrize("kind", ["batch-scrape", "crawl"])
 async def test_job_without_any_page_has_failed(node: OpenNode, kind: str) -> None:
-    node.upstream.script = lambda _asked: Told(404, b"gone", headers={"content-type": "text/html"})
+    node.upstream.script = lambda _asked: ScriptedAnswer(404, b"gone", headers={"content-type": "text/html"})
     where = {"urls": ["https://a.example.org/1", "https://a.example.org/2"]}
     body: dict[str, Any] = where if kind == "batch-scrape" else {"url": "https://a.example.org/1", "limit": 2}
     status, begun = await ask(node, "POST", f"/v1/web/{kind}", body)
@@ -317,7 +317,7 @@ async def test_every_code_field_contains_codes(node: OpenNode) -> None:
 
 async def test_failure_reasons_of_runs_and_rows_are_codes(node: OpenNode) -> None:
     """Goal: programs can branch on them. Method: rows of a batch and a Monitor's run that fail."""
-    node.upstream.script = lambda _asked: Told(500, b"no")
+    node.upstream.script = lambda _asked: ScriptedAnswer(500, b"no")
     urls = {"urls": ["https://example.com/nothing", "https://bit.ly/x", "https://news.ycombinator.com/item?id=1"]}
     stats = (await ask(node, "POST", "/v1/prism/post-stats", urls))[1]["data"]["results"]
     assert [row["status"] for row in stats] == ["unsupported", "unsupported", "failed"]

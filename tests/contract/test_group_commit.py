@@ -354,7 +354,7 @@ async def test_background_error_is_logged_counted_and_passed_on(store: Store, ca
         store.submit_nowait(add_notes, "good", lambda: told.append("good"))
         await store.write(add_note("last"))
     assert told == ["bad"]
-    assert store.statistics().unheard_errors == 1
+    assert store.statistics().background_errors == 1
     assert await all_texts(store) == ["good", "last"]
 
 

@@ -10,11 +10,11 @@ from typing import Final
 import trio
 
 from tests.crash import composites, payments
-from tests.crash.run import ordeal
+from tests.crash.run import crash_run
 from tests.fakes.stores import open_stores
 from tests.processes.commands import open_commands
 
-ORDEALS: Final = {"calls": ordeal, "composites": composites.ordeal, "payments": payments.ordeal}
+CRASH_RUNS: Final = {"calls": crash_run, "composites": composites.crash_run, "payments": payments.crash_run}
 
 
 def main() -> None:
@@ -22,11 +22,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--of", choices=tuple(ORDEALS), default="calls")
+    parser.add_argument("--of", choices=tuple(CRASH_RUNS), default="calls")
     chosen = parser.parse_args()
     began = time.monotonic()
     with open_stores(), open_commands() as commands, tempfile.TemporaryDirectory() as folder:
-        run = partial(ORDEALS[chosen.of], Path(folder), commands, kills=chosen.kills, seed=chosen.seed)
+        run = partial(CRASH_RUNS[chosen.of], Path(folder), commands, kills=chosen.kills, seed=chosen.seed)
         report = trio.run(run)
     print(f"{report}\nall checks passed after {time.monotonic() - began:.0f} s")
 

@@ -23,7 +23,7 @@ from tests.crash.lives import ENVIRON, start
 from tests.crash.seen import Life
 from tests.fakes.entries import EntryRow, nets, read_entries
 from tests.fakes.outsider import open_outsider
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
@@ -114,26 +114,26 @@ class Load:
         return HttpCall("GET", self.public, self.rng.choice(TARGETS).format(number), headers)
 
 
-def random_answers(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+def random_answers(rng: Random, upstream: Upstream) -> Callable[[str], ScriptedAnswer | None]:
     """An upstream whose answers arrive soon, late or never, or are failures or truncated."""
 
-    def script(_asked: str) -> Told | None:
+    def script(_asked: str) -> ScriptedAnswer | None:
         dice, delay_s = rng.random(), rng.random() * 0.05
         if dice < 0.15:
-            return Told(500, b"{}", delay_s=delay_s)
+            return ScriptedAnswer(500, b"{}", delay_s=delay_s)
         if dice < 0.22:
-            return Told(404, b"{}", delay_s=delay_s)
+            return ScriptedAnswer(404, b"{}", delay_s=delay_s)
         if dice < 0.27:
-            return Told(200, b'{"x": 1}' * 9, delay_s=delay_s, ending="cut")
+            return ScriptedAnswer(200, b'{"x": 1}' * 9, delay_s=delay_s, ending="cut")
         if dice < 0.30:
-            return Told(delay_s=30.0)
+            return ScriptedAnswer(delay_s=30.0)
         upstream.behaviour.latency_s = delay_s
         return None
 
     return script
 
 
-async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
+async def crash_run(folder: Path, commands: Commands, *, kills: int, seed: int) -> Report:
     """Kill a node this many times during composites, and verify its ledger.
 
     The seed decides everything except the machine's timing.
@@ -152,7 +152,7 @@ async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int) -> 
                 exact |= dict(life.answers[: life.sure])
                 settling |= dict(life.answers[life.sure :])
             await _recovered(place, fleet, report)
-    verified = await trio.to_thread.run_sync(place.told, "ledger", "verify")
+    verified = await trio.to_thread.run_sync(place.json_of, "ledger", "verify")
     assert verified == {"ok": True, "violations": []}
     with open_outsider(place.store_url) as store:
         entries = read_entries(store.run)

@@ -26,7 +26,7 @@ from tests.crash.stripe_side import CREDITS, Stripe
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import Outsider, open_outsider
 from tests.fakes.quick_node import BEAT_S
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.fakes.stores import store_at
 from tests.fakes.stripe_stand_in import SECRET_KEY, WEBHOOK_SECRET, StripeStandIn, open_stripe, signature
 from tests.processes.commands import Commands
@@ -196,24 +196,24 @@ class CrashRun:
         return self.fleet.start(self.place.config, environ, pace=pace)
 
 
-async def ordeal(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
+async def crash_run(folder: Path, commands: Commands, *, kills: int, seed: int, store_url: str | None = None) -> Report:
     """Kill a node this many times while payments are reported, and verify the state.
 
     The seed decides everything except the machine's timing.
     """
     rng, upstream, url = Random(seed), Upstream(), store_url or store_at(folder / "sluice.db")
-    upstream.always(Told(200, b'{"id":1,"login":"octocat"}'))
+    upstream.always(ScriptedAnswer(200, b'{"id":1,"login":"octocat"}'))
     place = Place(folder, commands, ENVIRON, admin_port=0 if url.startswith("sqlite:") else free_port())
     with open_fleet(commands) as fleet:
         async with open_upstream(upstream) as egress, open_stripe(StripeStandIn()) as api_url:
             _configure(place, url, egress, api_url)
-            account = place.told("account", "create", "--name", "buyer", "--credits", "0")["id"]
-            key = place.told("key", "create", "--account", account)["key"]
+            account = place.json_of("account", "create", "--name", "buyer", "--credits", "0")["id"]
+            key = place.json_of("key", "create", "--account", account)["key"]
             whole = CrashRun(place, url, fleet, rng, key, Stripe(rng))
             for _ in range(kills):
                 await whole.live()
             await whole.live(to_the_end=True)
-    assert await trio.to_thread.run_sync(place.told, "ledger", "verify") == {"ok": True, "violations": []}
+    assert await trio.to_thread.run_sync(place.json_of, "ledger", "verify") == {"ok": True, "violations": []}
     with open_outsider(url) as store:
         check(store, account, whole.stripe)
     whole.report.kills -= 1

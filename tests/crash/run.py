@@ -20,7 +20,7 @@ from tests.crash.seen import Life, Seen, check_costs
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import open_outsider
 from tests.fakes.quick_node import BEAT_S
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.fakes.stores import engine
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
@@ -142,7 +142,7 @@ class CrashRun:
 
     async def verify(self) -> None:
         """Run the operator's verification on the store as the kill has left it."""
-        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        verified = await trio.to_thread.run_sync(self.place.json_of, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
 
     def check(self) -> None:
@@ -176,16 +176,16 @@ async def _until_it_dies(work: Callable[[Node, Life], Awaitable[None]], node: No
         return
 
 
-def unreliable(rng: Random, upstream: Upstream) -> Callable[[str], Told | None]:
+def unreliable(rng: Random, upstream: Upstream) -> Callable[[str], ScriptedAnswer | None]:
     """An upstream that is slow, sometimes fails, and does not have every profile."""
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         delay_s, dice = rng.random() * 0.03, rng.random()
         is_part = "code" in asked and not asked.endswith("/code")
         if dice < (0.6 if is_part else 0.08):  # so that some composites lack most of their legs
-            return Told(500, b"{}", delay_s=delay_s)
+            return ScriptedAnswer(500, b"{}", delay_s=delay_s)
         if dice > 0.95 and "/users/" in asked:
-            return Told(404, b"{}", delay_s=delay_s)
+            return ScriptedAnswer(404, b"{}", delay_s=delay_s)
         upstream.behaviour.latency_s = delay_s
         return None
 
@@ -197,7 +197,7 @@ def at_once(_report: Report) -> bool:
     return True
 
 
-async def ordeal(
+async def crash_run(
     folder: Path,
     commands: Commands,
     *,
@@ -233,7 +233,7 @@ async def ordeal(
 
 def _prepare(place: Place, fleet: Fleet, rng: Random) -> CrashRun:
     account, key = place.new_key(balance=BALANCE)
-    treasury: dict[str, Any] = place.told("account", "create", "--name", "treasury", "--credits", "0")
+    treasury: dict[str, Any] = place.json_of("account", "create", "--name", "treasury", "--credits", "0")
     token = load_secret(ENVIRON, place.database.parent).admin_token
     clients = Clients(Random(rng.random()), Seen(), key["key"], token, treasury["id"])
     return CrashRun(place, fleet, clients, rng, account)

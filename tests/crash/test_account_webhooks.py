@@ -47,8 +47,10 @@ async def test_each_event_of_a_killed_node_is_delivered_in_one_batch(tmp_path: P
                 upstreams={"egress": "http://127.0.0.1:9", "defaults": {"retries": 0, "timeout_s": 1}},
                 limits={"requests_per_minute": 1_000_000},
             )
-            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")["id"]
-            key = place.told("key", "create", "--account", account)["key"]
+            account = place.json_of("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")[
+                "id"
+            ]
+            key = place.json_of("key", "create", "--account", account)["key"]
             for life in range(KILLS):
                 await _killed(place, fleet, receiver, key, rng, is_first=life == 0)
             await settle(place, fleet, LEFT)

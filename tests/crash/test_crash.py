@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from tests.crash.run import Report, ordeal
+from tests.crash.run import Report, crash_run
 from tests.processes.commands import Commands
 
 KILLS = 80
@@ -36,6 +36,6 @@ def has_met_all(report: Report) -> bool:
 
 async def test_two_hundred_kills_lose_no_outcome_and_charge_nothing_twice(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(PATIENCE_S):
-        report = await ordeal(tmp_path, commands, kills=KILLS, seed=SEED, is_enough=has_met_all)
+        report = await crash_run(tmp_path, commands, kills=KILLS, seed=SEED, is_enough=has_met_all)
     assert report.kills >= KILLS
     assert report.during_start > KILLS // 10

@@ -12,7 +12,7 @@ import trio
 
 from tests.crash.lives import ENVIRON, settle, start, verified
 from tests.fakes.outsider import open_outsider
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
@@ -29,9 +29,9 @@ HTML: Final = {"content-type": "text/html"}
 BODY: Final = b"<html><title>A page</title><body><main><p>It has a text that is long enough.</p></main></body></html>"
 
 
-def page(asked: str) -> Told:
+def page(asked: str) -> ScriptedAnswer:
     """Serve a page at each address, without a robots file."""
-    return Told(404, b"", HTML) if asked.endswith("robots.txt") else Told(200, BODY, HTML)
+    return ScriptedAnswer(404, b"", HTML) if asked.endswith("robots.txt") else ScriptedAnswer(200, BODY, HTML)
 
 
 async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path, commands: Commands) -> None:
@@ -47,8 +47,10 @@ async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path
                 upstreams={"egress": egress},
                 limits={"requests_per_minute": 1_000_000},
             )
-            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")["id"]
-            key = place.told("key", "create", "--account", account)["key"]
+            account = place.json_of("account", "create", "--name", "t", "--plan", "enterprise", "--credits", "1000")[
+                "id"
+            ]
+            key = place.json_of("key", "create", "--account", account)["key"]
             for _ in range(KILLS):
                 begun += await _killed(place, fleet, receiver, key, rng)
                 _check(place)

@@ -16,7 +16,7 @@ import trio
 from tests.crash.lives import ENVIRON, settle, start
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.outsider import open_outsider
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
@@ -38,14 +38,14 @@ def pages() -> Any:
     """Serve pages: some change at each read, some never do, and some fail."""
     versions = count()
 
-    def page(asked: str) -> Told:
+    def page(asked: str) -> ScriptedAnswer:
         if asked.endswith("robots.txt"):
-            return Told(404, b"", HTML)
+            return ScriptedAnswer(404, b"", HTML)
         if asked.startswith(FAILING):
-            return Told(500, b"", HTML)
+            return ScriptedAnswer(500, b"", HTML)
         version = next(versions) if asked.startswith(CHANGING) else 0
         text = f"It has a text that is long enough to be told, and this is version number {version} of it."
-        return Told(200, f"<title>A page</title><body><main><p>{text}</p></main></body>".encode(), HTML)
+        return ScriptedAnswer(200, f"<title>A page</title><body><main><p>{text}</p></main></body>".encode(), HTML)
 
     return page
 
@@ -62,10 +62,10 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
         async with open_upstream(upstream) as egress:
             place = Place(tmp_path, commands, ENVIRON)
             place.configure(upstreams={"egress": egress, "defaults": {"retries": 0}}, breaker={"failures": 100_000})
-            account = place.told("account", "create", "--name", "t", "--plan", "enterprise", "--credits", str(BALANCE))[
-                "id"
-            ]
-            await _made(place, fleet, place.told("key", "create", "--account", account)["key"])
+            account = place.json_of(
+                "account", "create", "--name", "t", "--plan", "enterprise", "--credits", str(BALANCE)
+            )["id"]
+            await _made(place, fleet, place.json_of("key", "create", "--account", account)["key"])
             life, met = 0, 0
             while life < KILLS or not met:
                 life += 1
@@ -78,7 +78,7 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
                 ahead_s = calm * CADENCE_S
                 await settle(place, fleet, LEFT, time() + ahead_s, ahead_s=ahead_s)
     _check(place, account)
-    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 async def _made(place: Place, fleet: Fleet, key: str) -> None:

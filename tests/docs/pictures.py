@@ -12,14 +12,14 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import Look, open_chromium, open_node, visiting
-from tests.docs.request_way import request_way
+from tests.browser.chromium import Appearance, open_chromium, open_node, visiting
+from tests.docs.request_path import request_path
 from tests.processes.commands import PROJECT, open_commands
 from tests.processes.place import Place, Served
 
 PICTURES = PROJECT / "docs" / "pictures"
 WAY, LANDING = PICTURES / "request.svg", PICTURES / "landing.png"
-LOOK = Look(1280, 850, "light")
+APPEARANCE = Appearance(1280, 850, "light")
 _COLOURS = 256
 _MADE_OF = ("style.css", "templates/base.html", "templates/home.html", "templates/cards.html")
 
@@ -32,7 +32,7 @@ def digest() -> str:
 
 def landing_shot(browser: Browser, node: Served) -> bytes:
     """Return the landing page as PNG, with its digest."""
-    with visiting(browser, LOOK) as visit:
+    with visiting(browser, APPEARANCE) as visit:
         visit.page.goto(node.url)
         shot = visit.page.screenshot()
     told = PngInfo()
@@ -46,7 +46,7 @@ def landing_shot(browser: Browser, node: Served) -> bytes:
 
 def main() -> None:
     """Write both pictures."""
-    WAY.write_text(request_way())
+    WAY.write_text(request_path())
     with (
         TemporaryDirectory() as folder,
         open_commands() as runner,

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from gateway.http.codes import CODES
-from tests.docs.pictures import LANDING, LOOK, WAY, digest
-from tests.docs.request_way import STEPS, Step, request_way, shown
+from tests.docs.pictures import APPEARANCE, LANDING, WAY, digest
+from tests.docs.request_path import STEPS, Step, request_path, shown
 from tests.docs.source import definition
 from tests.processes.commands import PROJECT
 
@@ -16,7 +16,7 @@ REMAKE = "python -m tests.docs.pictures makes the pictures anew"
 
 
 def test_request_path_picture_matches_source() -> None:
-    assert WAY.read_text() == request_way(), REMAKE
+    assert WAY.read_text() == request_path(), REMAKE
 
 
 @pytest.mark.parametrize("step", STEPS, ids=shown)
@@ -46,7 +46,7 @@ def test_request_path_statuses_are_codes() -> None:
 
 def test_screenshot_matches_landing_page() -> None:
     with Image.open(LANDING) as picture:
-        assert picture.size == (LOOK.width, LOOK.height)
+        assert picture.size == (APPEARANCE.width, APPEARANCE.height)
         assert picture.info["digest"] == digest(), REMAKE
     assert LANDING.stat().st_size < BYTES_MAX
 

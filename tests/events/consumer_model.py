@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 
 from events.consumers.rules import DAY_S
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 
 LAPSE_DAYS = 30
 
 
 @dataclass
 class ModelEvent:
-    moved: Moved
+    event: AppendedEvent
     at: float
 
 
@@ -55,11 +55,11 @@ class ModelConsumer:
 
     def matching(self) -> list[int]:
         return [
-            one.moved.pos
+            one.event.pos
             for one in self.log.events
-            if one.moved.pos > max(self.committed, self.log.first - 1)
-            and one.moved.key_id in (None, self.key_id)
-            and self.filters.admit(one.moved)
+            if one.event.pos > max(self.committed, self.log.first - 1)
+            and one.event.key_id in (None, self.key_id)
+            and self.filters.admit(one.event)
         ]
 
     @property

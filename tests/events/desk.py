@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 from events.consumers.consumers import Consumers
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.log.kinds import CreditsExhausted, CreditsLow, KeyRevoked, MonitorAlert
 from events.log.log import EventLog, Fact, Subject
 from events.log.pages import EventPage, PageQuery, read_head, read_page
@@ -27,7 +27,7 @@ class Desk:
     def __init__(self, store: Any, node: str = "") -> None:
         self.time = EPOCH
         self.store: Store = store
-        self.told: list[Moved] = []
+        self.told: list[AppendedEvent] = []
         self._node = node
         self._numbers = itertools.count(1)
         self.log = EventLog(

@@ -23,28 +23,28 @@ class Entrance:
     gate: SharedGate
     admission: Admission
 
-    async def come(self, key: str) -> Request:
-        """Admit a request as the API does. It holds its lease until `leave`."""
+    async def admit(self, key: str) -> Request:
+        """Admit a request as the API does. It holds its lease until `release`."""
         request = Request("req_1", "GET", "/v1/utility/endpoints", b"", {b"x-api-key": key.encode()}, 0.0)
-        await self.let_in(request)
+        await self.run_admission(request)
         return request
 
-    async def let_in(self, request: Request) -> None:
+    async def run_admission(self, request: Request) -> None:
         """Perform the steps that the API performs."""
         admission = self.admission
         caller = request.caller = Caller(admission.key_of_nowait(request) or await admission.key_of(request))
         if not admission.enter_nowait(caller):
             await admission.enter(request, caller)
 
-    async def pass_through(self, key: str) -> Caller:
+    async def admit_and_release(self, key: str) -> Caller:
         """Admit a request and release its lease."""
-        request = await self.come(key)
+        request = await self.admit(key)
         assert request.caller is not None
-        leave(request)
+        release(request)
         return request.caller
 
 
-def leave(request: Request) -> None:
+def release(request: Request) -> None:
     """Release the request's lease, as the API does at the end of each request."""
     if request.caller is not None and request.caller.lease is not None:
         request.caller.lease.release()

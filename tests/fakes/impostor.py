@@ -18,20 +18,20 @@ Answer = Callable[[bytes, socket.socket], bytes | Iterator[bytes]]
 
 
 class Impostor:
-    """Listens on a loopback port. `told` holds the data that clients have sent, in order."""
+    """Listens on a loopback port. `received` holds the data that clients have sent, in order."""
 
     def __init__(self, listener: socket.socket, answer: Answer) -> None:
         """The caller must close `listener`."""
         self._listener = listener
         self._answer = answer
-        self.told: list[bytes] = []
+        self.received: list[bytes] = []
         self.port: int = listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
 
     @property
-    def heard(self) -> bytes:
+    def received_bytes(self) -> bytes:
         """Return everything that clients have sent, on all connections."""
-        return b"\n".join(self.told)
+        return b"\n".join(self.received)
 
     def run(self) -> None:
         """Accept connections one after another until the listener is closed."""
@@ -44,7 +44,7 @@ class Impostor:
 
     def _serve(self, connection: socket.socket) -> None:
         while data := connection.recv(READ_BYTES):
-            self.told.append(data)
+            self.received.append(data)
             answer = self._answer(data, connection)
             if not answer:
                 return

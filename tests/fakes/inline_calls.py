@@ -69,7 +69,7 @@ class InlineCalls:
         """Do nothing, because no other process reads the note."""
 
     def statistics(self) -> StoreStatistics:
-        return StoreStatistics(waiting=0, commits=self._calls, calls=self._calls, failed_commits=0, unheard_errors=0)
+        return StoreStatistics(waiting=0, commits=self._calls, calls=self._calls, failed_commits=0, background_errors=0)
 
     async def measure(self) -> StoreSize:
         await trio.lowlevel.checkpoint()

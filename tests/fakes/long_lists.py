@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from upstreams.sandbox.invent import seeded, sentence
 
 WALKS = {
@@ -28,27 +28,27 @@ class LongList:
     rows: int = 420
     page_max: int = 100
     fails_at: int = -1
-    failing: Told = field(default_factory=lambda: told({"message": "broken"}, 500))
+    failing: ScriptedAnswer = field(default_factory=lambda: json_answer({"message": "broken"}, 500))
     delay_s: float = 0.0
     asked: list[tuple[int, int]] = field(default_factory=list)
 
-    def __call__(self, asked: str) -> Told:
+    def __call__(self, asked: str) -> ScriptedAnswer:
         """Answer one request; same signature as `Upstream.script`."""
         parts = urlsplit(f"//{asked}")
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         answer = {"hn.algolia.com": self._hits, "api.github.com": self._repos}.get(parts.netloc, self._feed)
         return answer(query)
 
-    def _page(self, start: int, number: int, size: int) -> tuple[list[int], Told | None]:
+    def _page(self, start: int, number: int, size: int) -> tuple[list[int], ScriptedAnswer | None]:
         self.asked.append((number, size))
         rows = list(range(start, min(start + min(size, self.page_max), self.rows)))
         return rows, self.failing if number == self.fails_at else None
 
-    def _answer(self, body: Any, link: str = "") -> Told:
-        whole = told(body, link=link)
-        return Told(200, whole.body, whole.headers, delay_s=self.delay_s)
+    def _answer(self, body: Any, link: str = "") -> ScriptedAnswer:
+        whole = json_answer(body, link=link)
+        return ScriptedAnswer(200, whole.body, whole.headers, delay_s=self.delay_s)
 
-    def _feed(self, query: dict[str, str]) -> Told:
+    def _feed(self, query: dict[str, str]) -> ScriptedAnswer:
         """Bluesky's list, with a position as cursor."""
         start, size = int(query.get("cursor", "0")), int(query["limit"])
         rows, failing = self._page(start, start // min(size, self.page_max), size)
@@ -56,7 +56,7 @@ class LongList:
         more = {"cursor": str(rows[-1] + 1)} if rows and rows[-1] + 1 < self.rows else {}
         return failing or self._answer({"feed": feed, **more})
 
-    def _hits(self, query: dict[str, str]) -> Told:
+    def _hits(self, query: dict[str, str]) -> ScriptedAnswer:
         """Algolia's list, with page numbers from 0 and a count."""
         page, size = int(query["page"]), int(query["hitsPerPage"])
         each = min(size, self.page_max)
@@ -66,7 +66,7 @@ class LongList:
             {"hits": hits, "nbHits": self.rows, "nbPages": -(-self.rows // each), "page": page}
         )
 
-    def _repos(self, query: dict[str, str]) -> Told:
+    def _repos(self, query: dict[str, str]) -> ScriptedAnswer:
         """GitHub's list, with page numbers from 1 and a link to the next page."""
         page, size = int(query.get("page", "1")), int(query["per_page"])
         each = min(size, self.page_max)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 DAY_S = 86_400.0
 
@@ -52,7 +52,7 @@ class Panel:
     reads: Counter[tuple[str, int]] = field(default_factory=Counter)
     """How often each page was read, by account and page number."""
 
-    def __call__(self, asked: str) -> Told | None:
+    def __call__(self, asked: str) -> ScriptedAnswer | None:
         parts = urlsplit("//" + asked)
         if not parts.path.endswith("getAuthorFeed"):
             return None
@@ -60,9 +60,9 @@ class Panel:
         actor, page = query["actor"], int(query.get("cursor", "0"))
         self.reads[actor, page] += 1
         if actor in self.broken or page >= self.broken_at.get(actor, 1_000):
-            return told({"error": "InternalServerError", "message": "broken"}, 500)
+            return json_answer({"error": "InternalServerError", "message": "broken"}, 500)
         if actor not in self.posts:
-            return told({"error": "InvalidRequest", "message": "Profile not found"}, 400)
+            return json_answer({"error": "InvalidRequest", "message": "Profile not found"}, 400)
         first = page * self.page_rows
         rows = [
             feed_post(actor, number, text, at)
@@ -70,4 +70,4 @@ class Panel:
         ]
         more = first + self.page_rows < len(self.posts[actor])
         body = {"feed": rows, **({"cursor": str(page + 1)} if more else {})}
-        return Told(200, orjson.dumps(body), {"content-type": "application/json"}, self.takes_s)
+        return ScriptedAnswer(200, orjson.dumps(body), {"content-type": "application/json"}, self.takes_s)

@@ -35,18 +35,18 @@ class Slow:
     then: HttpAnswer | Exception
 
 
-Said = HttpAnswer | Exception | Slow
-Script = Callable[[HttpCall], Said]
+Scripted = HttpAnswer | Exception | Slow
+Script = Callable[[HttpCall], Scripted]
 
 
-def said(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
+def http_answer(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
     """Return an answer; a body of bytes is sent unchanged, others as JSON. `retry_after="7"` sets `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpAnswer(status, named, body if isinstance(body, bytes) else orjson.dumps(body))
 
 
-OK = said({"ok": True})
-FAILING = said({"message": "broken"}, 503)
+OK = http_answer({"ok": True})
+FAILING = http_answer({"message": "broken"}, 503)
 SILENCE = Slow(math.inf, OK)
 
 
@@ -56,14 +56,14 @@ class ScriptedExchange:
     Like any exchange, it fails at the deadline. `asked_at` holds the time of each of the `calls`.
     """
 
-    def __init__(self, *answers: Said, script: Script | None = None) -> None:
+    def __init__(self, *answers: Scripted, script: Script | None = None) -> None:
         self.calls: list[HttpCall] = []
         self.asked_at: list[float] = []
         self.running = self.running_max = 0
         self._waiting = list(answers)
         self._script = script or self._next
 
-    def say(self, *answers: Said) -> None:
+    def script(self, *answers: Scripted) -> None:
         """Return these answers from now on, instead of the earlier ones."""
         self._waiting = list(answers)
 
@@ -80,16 +80,16 @@ class ScriptedExchange:
         self.running_max = max(self.running, self.running_max)
         try:
             with trio.move_on_at(deadline_at):
-                return await _say(self._script(call))
+                return await _play(self._script(call))
             raise httpx.ReadTimeout("the response did not arrive in time")
         finally:
             self.running -= 1
 
-    def _next(self, _call: HttpCall) -> Said:
+    def _next(self, _call: HttpCall) -> Scripted:
         return self._waiting.pop(0) if len(self._waiting) > 1 else self._waiting[0]
 
 
-async def _say(what: Said) -> HttpAnswer:
+async def _play(what: Scripted) -> HttpAnswer:
     slow = what if isinstance(what, Slow) else Slow(0.0, what)
     await trio.sleep(slow.after_s)
     if isinstance(slow.then, Exception):
@@ -123,7 +123,7 @@ def source_over(
         rules=rules,
         rng=rng or Random(1),
         pace=pace,
-        goes_anywhere=by_page,
+        allows_any_host=by_page,
         by_page=by_page,
     )
 

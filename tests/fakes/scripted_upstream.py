@@ -22,7 +22,7 @@ PIECE = b"x" * 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ScriptedAnswer:
     """One answer. `cut` sends half of the body and disconnects; `endless` sends the body repeatedly."""
 
     status: int = 200
@@ -32,10 +32,10 @@ class Told:
     ending: Literal["whole", "cut", "endless"] = "whole"
 
 
-def told(body: Any, status: int = 200, **headers: str) -> Told:
+def json_answer(body: Any, status: int = 200, **headers: str) -> ScriptedAnswer:
     """Return a JSON answer; `retry_after="7"` is the header `retry-after`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Told(status, orjson.dumps(body), {"content-type": "application/json", **named})
+    return ScriptedAnswer(status, orjson.dumps(body), {"content-type": "application/json", **named})
 
 
 class Hangup(OSError):
@@ -51,15 +51,15 @@ class Upstream:
 
     def __init__(self) -> None:
         self.behaviour = Behaviour()
-        self.script: Callable[[str], Told | None] = lambda _asked: None
+        self.script: Callable[[str], ScriptedAnswer | None] = lambda _asked: None
         self.requests: list[str] = []
-        self.sandbox_answers: dict[str, Told] = {}
+        self.sandbox_answers: dict[str, ScriptedAnswer] = {}
         """The sandbox's latest answer to each request, by its `host/path?query`."""
         self._held = self._open = trio.Event()
         self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))
 
-    def always(self, answer: Told | None) -> None:
+    def always(self, answer: ScriptedAnswer | None) -> None:
         """Answer every request in the same way; None restores the sandbox."""
         self.script = lambda _asked: answer
 
@@ -103,13 +103,13 @@ class Upstream:
         if message["type"] == "http.response.start":
             headers = {name.decode(): value.decode() for name, value in message["headers"]}
             del headers["content-length"]
-            self.sandbox_answers[asked] = Told(message["status"], headers=headers)
+            self.sandbox_answers[asked] = ScriptedAnswer(message["status"], headers=headers)
         else:
             self.sandbox_answers[asked] = replace(self.sandbox_answers[asked], body=message["body"])
         await send(message)
 
 
-async def _send(answer: Told, send: Any) -> None:
+async def _send(answer: ScriptedAnswer, send: Any) -> None:
     await trio.sleep(answer.delay_s)
     headers = [(name.encode(), value.encode()) for name, value in answer.headers.items()]
     if answer.ending != "endless":

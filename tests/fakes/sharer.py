@@ -31,7 +31,7 @@ from gateway.node.stores import Stores, open_stores
 from limits.errors import LimitError
 from storage.supervision import unsupervised
 from tests.fakes.runtime import runtime_of
-from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said
+from tests.fakes.scripted_exchange import Scripted, ScriptedExchange, Slow, http_answer
 from tests.fakes.stores import store_at
 from tests.simulation.platform import PLATFORM
 from upstreams.cache.response_cache import Cache
@@ -41,25 +41,25 @@ from upstreams.model.errors import UpstreamError
 from upstreams.transport.http import Exchange, HttpCall
 
 CREDITS = 1000
-BROKEN = said({"message": "broken"}, 503)
+BROKEN = http_answer({"message": "broken"}, 503)
 
 
-def thing(text: str = "text") -> Said:
+def thing(text: str = "text") -> Scripted:
     """Return a complete answer of `sim/thing`."""
-    return said({"id": "1", "text": text})
+    return http_answer({"id": "1", "text": text})
 
 
-def after(seconds: float, then: Said | None = None) -> Slow:
+def after(seconds: float, then: Scripted | None = None) -> Slow:
     """Return the same answer after a delay."""
     answer = then or thing()
     assert not isinstance(answer, Slow)
     return Slow(seconds, answer)
 
 
-def short_pages(call: HttpCall) -> Said:
+def short_pages(call: HttpCall) -> Scripted:
     """Script `sim/gathered` with one thing per page, fewer than requested."""
     number = int(call.target.split("p=")[1].split("&")[0])
-    return said({"items": [{"id": str(number), "text": "text"}]})
+    return http_answer({"items": [{"id": str(number), "text": "text"}]})
 
 
 @dataclass(slots=True)

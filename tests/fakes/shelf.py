@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import trio
 
 from limits.breaker import BreakerRules
-from tests.fakes.scripted_exchange import LONG_S, Said, ScriptedExchange, Slow, said, source_over
-from upstreams.fetching.planned import GoOn, Walked
+from tests.fakes.scripted_exchange import LONG_S, Scripted, ScriptedExchange, Slow, http_answer, source_over
+from upstreams.fetching.planned import Walked, WantsMore
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.fetching.walk import Walk, plan_walk, walk
@@ -49,21 +49,23 @@ class Shelf:
         self.pages = pages
         self.endless = endless
         self.fails_at = -1
-        self.failing: Said = said(status=500)
+        self.failing: Scripted = http_answer(status=500)
         self.only: str | None = None
         self.latency_s = 0.0
         self.warnings: dict[int, str] = {}
         self.asked: list[Asked] = []
         self.exchange = ScriptedExchange(script=self._say)
 
-    def _say(self, call: HttpCall) -> Said:
+    def _say(self, call: HttpCall) -> Scripted:
         parts = urlsplit(call.target)
         query = parse_qs(parts.query)
         asked = Asked(int(query["page"][0]), int(query["size"][0]), parts.path.split("/")[1])
         self.asked.append(asked)
         if self.only not in (None, asked.by):
-            return said(status=500)
-        return self.failing if asked.page == self.fails_at else Slow(self.latency_s, said(self._body(asked.page)))
+            return http_answer(status=500)
+        return (
+            self.failing if asked.page == self.fails_at else Slow(self.latency_s, http_answer(self._body(asked.page)))
+        )
 
     def _body(self, page: int) -> Any:
         first = sum(len(self.pages[before % len(self.pages)]) for before in range(page))
@@ -158,7 +160,7 @@ async def walked(
     *,
     pages_max: int = MANY,
     deadline_at: float = LONG_S,
-    go_on: GoOn = on,
+    wants_more: WantsMore = on,
 ) -> Fetched:
     """Run a whole walk."""
-    return await walk(begun(site, limit, cursor), pages_max, deadline_at, go_on)
+    return await walk(begun(site, limit, cursor), pages_max, deadline_at, wants_more)

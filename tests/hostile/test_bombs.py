@@ -122,7 +122,7 @@ async def open_scene(place: Place) -> AsyncIterator[Scene]:
                     yield scene
                     check(other, resident_mb(node.popen.pid) - before_mb)
                 assert node.events("request_failed") == []
-            assert place.told("ledger", "verify")["ok"] is True
+            assert place.json_of("ledger", "verify")["ok"] is True
 
 
 def check(other: Bystander, grown_mb: float) -> None:

@@ -98,7 +98,7 @@ async def open_scene(place: Place, pages: dict[str, str]) -> AsyncIterator[Scene
             async with httpx.AsyncClient(timeout=120, verify=False) as client:
                 with place.serve() as node:
                     yield Scene(client, node.url, made["key"], node.popen.pid, asked)
-        assert place.told("ledger", "verify")["ok"] is True
+        assert place.json_of("ledger", "verify")["ok"] is True
 
 
 def reason_of(answer: httpx.Response) -> Any:

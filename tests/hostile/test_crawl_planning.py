@@ -13,7 +13,7 @@ import httpx
 import pytest
 import trio
 
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.hostile.test_long_reads import Reads, ask_on
 from tests.processes.place import Place, Served
 
@@ -28,14 +28,14 @@ SHARE_S = 0.2
 _LONG = "abcde/" * 50
 
 
-def site(asked: str) -> Told:
+def site(asked: str) -> ScriptedAnswer:
     """Return a page of links; the last ones lead to further such pages."""
     name = asked.removeprefix(f"{HOST}/").strip("/").replace("/", "-") or "home"
     links = "".join(f'<a href="/x/{name}/{n}/{_LONG}">a</a>' for n in range(LINKS))
     more = "".join(f'<a href="/good/{name}-{n}/">b</a>' for n in range(3))
     text = "<p>A text that is long enough to be the text of a page, and says little.</p>"
     html = f"<html><title>{name}</title><body><main>{text}{links}{more}</main></body></html>"
-    return Told(200, html.encode(), {"content-type": "text/html"})
+    return ScriptedAnswer(200, html.encode(), {"content-type": "text/html"})
 
 
 async def crawl(client: httpx.AsyncClient, node: Served, key: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ from limits.idempotency import (
     read_claims,
     save_claims,
 )
-from limits.shares import LOOKS_A_SHARE, Shares, StoredShare, Trimmed, trim
+from limits.shares import CHECKS_PER_SHARE, Shares, StoredShare, Trimmed, trim
 from limits.stored_replies import KEPT_S, ROW_BYTES, TOUCH_S, forget_old_replies
 from storage.errors import StoreUnavailable
 from storage.opening import open_store
@@ -139,7 +139,7 @@ async def test_large_excess_is_removed_in_small_steps(store: Store) -> None:
 
 
 async def test_account_is_checked_after_storing_part_of_its_share(store: Store) -> None:
-    shares = Shares(StoredShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
+    shares = Shares(StoredShare(bytes=16_000 * CHECKS_PER_SHARE, free_keys=1_000))
     for _ in range(3):
         shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
         shares.put("acc_2", StoredReply(200, None, "req"))
@@ -148,14 +148,14 @@ async def test_account_is_checked_after_storing_part_of_its_share(store: Store) 
     assert waiting.cancelled_caught
     shares.put("acc_1", StoredReply(200, "x" * 4_000, "req"))
     assert await shares.trim_next(store) == ("acc_1", Trimmed(0, 0))
-    for _ in range(1_000 // LOOKS_A_SHARE):  # keys without texts count too
+    for _ in range(1_000 // CHECKS_PER_SHARE):  # keys without texts count too
         shares.put("acc_2", StoredReply(200, None, "req"))
     assert await shares.trim_next(store) == ("acc_2", Trimmed(0, 0))
 
 
 async def test_counted_accounts_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("limits.shares.ACCOUNTS_MAX", 2)
-    shares = Shares(StoredShare(bytes=16_000 * LOOKS_A_SHARE, free_keys=1_000))
+    shares = Shares(StoredShare(bytes=16_000 * CHECKS_PER_SHARE, free_keys=1_000))
     for number in range(5):
         shares.put(f"acc_{number}", StoredReply(200, None, "req"))
         assert len(shares._put) <= 2

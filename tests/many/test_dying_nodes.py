@@ -18,7 +18,7 @@ from tests.processes.serving import QUICK
 
 CALLS = 6
 LOAD_S = 1.0
-LOOK_EVERY_S = 0.05
+CHECK_EVERY_S = 0.05
 RECOVERED_WITHIN_S = 60.0
 
 
@@ -66,7 +66,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
         refunded = [entry.request_id for entry in entries if entry.description == "Refund after a crash"]
         assert len(set(refunded)) == len(refunded) > 0
         while recovered(*others) != len(refunded):  # noqa: ASYNC110 - a log sets no event
-            await trio.sleep(LOOK_EVERY_S)
+            await trio.sleep(CHECK_EVERY_S)
         # Answered requests have cost their stated price, or nothing if the kill came before the settlement.
         assert {id_ for id_ in (answer.json["request_id"] for answer in answers) if not costs[id_]} <= set(refunded)
         assert [node.process.events("declared_dead") for node in others] == [[], []]
@@ -88,7 +88,7 @@ async def test_paused_node_overcharges_nothing_and_rejoins_under_another_id(
         cluster.unsettled |= late
         assert sum((await cluster.assert_sound()).values()) == 0
         while not paused.process.events("declared_dead"):  # noqa: ASYNC110 - a log sets no event
-            await trio.sleep(LOOK_EVERY_S)
+            await trio.sleep(CHECK_EVERY_S)
         first = await cluster.ask(paused, MISS.format(n="-first"))
         await trio.sleep(QUICK.dead_after_s + 2 * QUICK.beat_s)
         second = await cluster.ask(paused, MISS.format(n="-second"), idempotency_key="key-1")

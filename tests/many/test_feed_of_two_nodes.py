@@ -11,7 +11,7 @@ import trio
 
 from events.log.kinds import KeyRevoked
 from events.log.log import EventLog, Fact, Subject
-from events.waking.notifier import LOOK_EVERY_S
+from events.waking.notifier import CHECK_EVERY_S
 from gateway.feed.polling import EARLY
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
@@ -24,8 +24,8 @@ TWO = (0.0, 0.0)
 FEED = "/v1/events"
 WAIT_S = 12
 HELD_S = 3
-WOKEN_S = LOOK_EVERY_S / 2
-MADE_UP_S = LOOK_EVERY_S + 5.0
+WOKEN_S = CHECK_EVERY_S / 2
+MADE_UP_S = CHECK_EVERY_S + 5.0
 
 
 def subjects(answer: Answer) -> list[str]:

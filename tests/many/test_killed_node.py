@@ -8,13 +8,13 @@ import trio
 
 from gateway.node.membership import MembershipPace
 from limits.shared_gate import GateSpans
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Unanswered, until
 from tests.many.load import MISS, assert_served, open_load
 from tests.processes.serving import QUICK
 
-SLOW = Told(delay_s=100.0)
+SLOW = ScriptedAnswer(delay_s=100.0)
 HELD = 20  # so that the load, whose key has the same limit, reaches it only if a response takes a second
 SPANS = GateSpans(lease_s=5.0, renew_s=1.0)
 BUSY_S = 15.0

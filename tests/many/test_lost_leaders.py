@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.many.conftest import OpenCluster
 from tests.many.harness import Answer, Cluster, Node, Unanswered, until
 from tests.processes.serving import QUICK
@@ -23,11 +23,11 @@ LATE_S = 4.0
 REFUND_S = 60.0
 
 
-def _script(cluster: Cluster, first: Told) -> None:
+def _script(cluster: Cluster, first: ScriptedAnswer) -> None:
     """Return the given response to the first call, and another one to later calls."""
 
-    def answer(_asked: str) -> Told:
-        return first if len(cluster.upstream.requests) == 1 else told(PROFILE | {"name": FOLLOWER})
+    def answer(_asked: str) -> ScriptedAnswer:
+        return first if len(cluster.upstream.requests) == 1 else json_answer(PROFILE | {"name": FOLLOWER})
 
     cluster.upstream.script = answer
 
@@ -54,7 +54,7 @@ async def test_killed_leaders_call_is_made_by_another_node_and_paid_once(
 
 
 async def _lose_leader(cluster: Cluster) -> None:
-    _script(cluster, Told(delay_s=100))
+    _script(cluster, ScriptedAnswer(delay_s=100))
     before = await cluster.balance()
     answers: list[Answer] = []
     doomed = cluster.nodes[0]
@@ -81,7 +81,7 @@ async def _lose_leader(cluster: Cluster) -> None:
 async def test_frozen_leader_serves_its_caller_but_replaces_no_later_answer(
     cluster: Cluster,
 ) -> None:
-    _script(cluster, replace(told(PROFILE | {"name": LATE}), delay_s=LATE_S))
+    _script(cluster, replace(json_answer(PROFILE | {"name": LATE}), delay_s=LATE_S))
     before = await cluster.balance()
     late: list[Answer] = []
     frozen, follower, third = cluster.nodes

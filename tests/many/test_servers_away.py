@@ -18,7 +18,7 @@ AWAY_S = 2.0
 FROZEN_S = 4.0
 AT_ONCE_S, SOON_S = 0.05, 1.0
 """The maximum extra time of the median and of the p99 of refusals, compared with requests that need no server."""
-LOOK_EVERY_S = 0.02
+CHECK_EVERY_S = 0.02
 BACK_S = 1.0
 SETTLE_S = 0.5
 
@@ -60,7 +60,7 @@ async def turns(cluster: Cluster, *, until: float) -> AsyncIterator[Node]:
         if trio.current_time() >= until:
             return
         yield node
-        await trio.sleep(LOOK_EVERY_S)
+        await trio.sleep(CHECK_EVERY_S)
 
 
 def assert_refused(answers: Sequence[Answer]) -> None:

@@ -88,7 +88,7 @@ def drive(
             return Missing(str(refusal), absent=isinstance(refusal, NotFound), failure=refusal)
 
     def read(one: Endpoint, args: Args) -> Page | Single:
-        own, args = one.fallbacks[rung_index - 1].read if rung_index else one.read, one.placed(args)
+        own, args = one.fallbacks[rung_index - 1].read if rung_index else one.read, one.resolve(args)
         result = _run((own or one.read)(args), partial(ask, values=args.values))
         assert isinstance(result, Page | Single)
         return result

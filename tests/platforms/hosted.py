@@ -36,7 +36,7 @@ class Hosted:
             return Source(
                 name, base_url, exchange=guarded, breaker=Breaker(BreakerRules(), trio.current_time),
                 judge=platform.judge, backoff=platform.rest, method_of=platform.method_of, rules=Rules(retries=0),
-                rng=Random(1), goes_anywhere=True,
+                rng=Random(1), allows_any_host=True,
             )  # fmt: skip
 
         sources = {

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 
 Path = tuple[str | int, ...]
 HTML = b"<!DOCTYPE html>\n<html><head><title>Just a moment</title></head><body>Sorry</body></html>"
@@ -210,7 +210,7 @@ CARRIED = (
 )
 
 
-def carried(body: bytes, how: Carried, status: int, headers: Mapping[str, str]) -> Told:
+def carried(body: bytes, how: Carried, status: int, headers: Mapping[str, str]) -> ScriptedAnswer:
     """Return the answer in the form in which the upstream sends it."""
     merged = {name: value for name, value in {**headers, **how.headers}.items() if value}
-    return Told(how.status or status, how.body(body), merged)
+    return ScriptedAnswer(how.status or status, how.body(body), merged)

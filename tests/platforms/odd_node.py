@@ -18,7 +18,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.patient_clock import PatientClock
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.platforms.promised import check_data
 from tests.platforms.test_recordings import COST, NO_LIMITS
 from tests.spec.rows import CREDENTIALS, ENVIRON
@@ -44,7 +44,7 @@ class Question:
 
     endpoint: Endpoint
     target: str
-    told: dict[str, Told] = field(default_factory=dict)
+    told: dict[str, ScriptedAnswer] = field(default_factory=dict)
     data: Record = field(default_factory=dict)
 
     @property
@@ -98,11 +98,11 @@ class OddBench:
         question.told, question.data = dict(upstream.sandbox_answers), answer.json["data"]
         return question
 
-    async def ask_with(self, question: Question, odd: str, told: Told) -> Answered:
+    async def ask_with(self, question: Question, odd: str, told: ScriptedAnswer) -> Answered:
         """Return the node's answer if the upstream answers `odd` with `told`, and unknown requests with a 404."""
 
-        def script(asked: str) -> Told | None:
-            return told if asked == odd else None if asked in question.told else Told(404)
+        def script(asked: str) -> ScriptedAnswer | None:
+            return told if asked == odd else None if asked in question.told else ScriptedAnswer(404)
 
         self.node.upstream.script = script
         return await self.ask(question)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from gateway.calls.shaping import shape
 from tests.fakes.calling import Answered
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.drive import told_as_sent
 from tests.platforms.odd import CARRIED, UNREADABLE, Change, Path, carried, changes, numbers_in, paths, text_of
@@ -131,7 +131,7 @@ def check_changed(
         check_other_rows(question, answer, len(wanted))
 
 
-def is_json(told: Told) -> bool:
+def is_json(told: ScriptedAnswer) -> bool:
     return told.headers.get("content-type", "").startswith("application/json")
 
 
@@ -198,7 +198,7 @@ def check_other_rows(question: Question, answer: Answered, changes_made: int) ->
     assert len(lost) <= changes_made, f"{len(lost)} unchanged rows are missing or different"
 
 
-def throttles(platform: Platform, told: Told) -> bool:
+def throttles(platform: Platform, told: ScriptedAnswer) -> bool:
     """Return whether the platform treats the answer as throttling, which would delay all later requests."""
     answer = Answer(told.status, {}, None if told.body.strip() in (b"", b"null") else "")
     return isinstance(platform.judge(answer), UpstreamThrottled)

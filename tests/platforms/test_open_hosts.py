@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import Said, said
+from tests.fakes.scripted_exchange import Scripted, http_answer
 from tests.platforms.hosted import Hosted
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError
@@ -33,7 +33,7 @@ class Case(NamedTuple):
     refused: Ask
     by: str
     """The part of the refused call's target that distinguishes it from the other call."""
-    answer: Said
+    answer: Scripted
     as_what: UpstreamError
     good: Ask
     body: Any
@@ -46,7 +46,9 @@ LOGIN = "This method requires an authenticated user"
 def of_mastodon(status: int, error: str) -> Case:
     private = NotFound("", reason="account_private")
     hashtag = Ask("hashtag", {"tag": "python"})
-    return Case(mastodon.PLATFORM, hashtag, "tag", said({"error": error}, status), private, Ask("trending", {}), [])
+    return Case(
+        mastodon.PLATFORM, hashtag, "tag", http_answer({"error": error}, status), private, Ask("trending", {}), []
+    )
 
 
 CASES = {
@@ -58,7 +60,7 @@ CASES = {
         discourse.PLATFORM,
         Ask("search", {"query": "ab", **FORUM}),
         "search",
-        said({"errors": ["Invalid parameters: q"], "error_type": "invalid_parameters"}, 400),
+        http_answer({"errors": ["Invalid parameters: q"], "error_type": "invalid_parameters"}, 400),
         InvalidArgument("query", ""),
         Ask("posts", FORUM),
         {"topic_list": {"topics": []}},
@@ -67,7 +69,7 @@ CASES = {
         peertube.PLATFORM,
         Ask("video", {"id": "9"}),
         "/9",
-        said({"detail": "Incorrect request parameters: id", "status": 400}, 400),
+        http_answer({"detail": "Incorrect request parameters: id", "status": 400}, 400),
         InvalidArgument("id", ""),
         Ask("video", {"id": "7"}),
         {"uuid": "u"},
@@ -77,8 +79,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_refused_request_does_not_close_its_host(case: Case, autojump_clock: MockClock) -> None:
-    def script(call: HttpCall) -> Said:
-        return case.answer if case.by in call.target else said(case.body)
+    def script(call: HttpCall) -> Scripted:
+        return case.answer if case.by in call.target else http_answer(case.body)
 
     hosted = Hosted(case.platform, script)
     for _ in range(OFTEN):

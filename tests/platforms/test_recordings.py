@@ -18,7 +18,7 @@ import pytest
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.platforms.case import Case, file_for, recorded, recordings_dir
 from tests.platforms.promised import validator
 from tests.spec.rows import CONTACT
@@ -107,20 +107,20 @@ async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[
 async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
     """Make the case's request while the upstream answers with its recordings, and other calls with a 404."""
 
-    def script(asked: str) -> Told:
+    def script(asked: str) -> ScriptedAnswer:
         place = asked.partition("?")[0]
         file = file_for(case.answers, place)
-        return Told(404) if file is None else as_sent(platform.slug, file)
+        return ScriptedAnswer(404) if file is None else as_sent(platform.slug, file)
 
     node.upstream.script = script
     return await node.get(f"/v1/{platform.slug}/{case.resource}?{urlencode(case.params)}")
 
 
-def as_sent(slug: str, file: str) -> Told:
+def as_sent(slug: str, file: str) -> ScriptedAnswer:
     """Return a recording as an upstream sends it, without headers that belong to the original connection."""
     answer = recorded(slug, file)
     headers = {name: value for name, value in answer.headers.items() if name not in NOT_REPLAYED}
-    return Told(answer.status, answer.raw, headers)
+    return ScriptedAnswer(answer.status, answer.raw, headers)
 
 
 def check(platform: Platform, case: Case, answer: Answered) -> None:

@@ -8,14 +8,14 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import Said, said
+from tests.fakes.scripted_exchange import Scripted, http_answer
 from tests.platforms.hosted import Hosted
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
 from upstreams.model.steps import Page, Single
 from upstreams.platforms.lemmy import PLATFORM
 from upstreams.transport.http import HttpCall
 
-NO_PATH = said(b"", 404)
+NO_PATH = http_answer(b"", 404)
 """The answer of a server of either version to an unknown path."""
 HOST = "lemmy.example.org"
 PERSON = {"person_view": {"person": {"id": 1, "name": "ada"}}}
@@ -26,25 +26,25 @@ def rows_of(call: HttpCall, *, begin: int = 0) -> list[Any]:
     return [{"post": {"id": begin + at}, "comment": {"id": begin + at}} for at in range(1, size + 1)]
 
 
-def older(call: HttpCall) -> Said:
+def older(call: HttpCall) -> Scripted:
     """A server of 0.19."""
     path = urlsplit(call.target).path
     page = int(parse_qs(urlsplit(call.target).query).get("page", ["1"])[0])
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
     if rows is not None:
-        return said({rows: rows_of(call, begin=100 * page), "next_page": "Pa1"})
-    return said(PERSON) if path == "/api/v3/user" else NO_PATH
+        return http_answer({rows: rows_of(call, begin=100 * page), "next_page": "Pa1"})
+    return http_answer(PERSON) if path == "/api/v3/user" else NO_PATH
 
 
-def newer(call: HttpCall) -> Said:
+def newer(call: HttpCall) -> Scripted:
     """A server of 1.0. Its version 3 returns the first page again, whatever page is requested."""
     path = urlsplit(call.target).path
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
     if rows is not None:
-        return said({rows: rows_of(call), "next_page": None})
+        return http_answer({rows: rows_of(call), "next_page": None})
     if path.startswith("/api/v4/") and path.endswith("/list"):
-        return said({"items": rows_of(call, begin=500), "next_page": "P2"})
-    return said(PERSON) if path == "/api/v4/person" else NO_PATH
+        return http_answer({"items": rows_of(call, begin=500), "next_page": "P2"})
+    return http_answer(PERSON) if path == "/api/v4/person" else NO_PATH
 
 
 async def page_of(hosted: Hosted, resource: str, **more: Any) -> Page:
@@ -79,15 +79,21 @@ async def test_older_server_is_tried_for_version_4_every_ten_minutes(autojump_cl
 
 
 async def test_short_list_does_not_try_version_4(autojump_clock: MockClock) -> None:
-    hosted = Hosted(PLATFORM, lambda _call: said({"posts": [{"post": {"id": 1}}]}))
+    hosted = Hosted(PLATFORM, lambda _call: http_answer({"posts": [{"post": {"id": 1}}]}))
     await page_of(hosted, "posts")
     assert len(hosted.asked()) == 1
 
 
 @pytest.mark.parametrize(
-    "answer", [said({"rows": []}), said({"items": 7}), said(b"<p>busy", 503), said({"error": "too_many_requests"}, 429)]
+    "answer",
+    [
+        http_answer({"rows": []}),
+        http_answer({"items": 7}),
+        http_answer(b"<p>busy", 503),
+        http_answer({"error": "too_many_requests"}, 429),
+    ],
 )
-async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: MockClock, answer: Said) -> None:
+async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: MockClock, answer: Scripted) -> None:
     """Such a list of a newer server ends where its first page would be repeated."""
     hosted = Hosted(PLATFORM, lambda call: answer if "/v4/" in call.target else newer(call))
     page = await page_of(hosted, "post/comments")
@@ -116,8 +122,8 @@ async def test_server_without_version_4_still_serves_version_3(
 
 
 async def test_item_missing_on_an_older_server_is_not_found(autojump_clock: MockClock) -> None:
-    def script(call: HttpCall) -> Said:
-        return said({"error": "not_found"}, 404) if "/v3/post?" in call.target else older(call)
+    def script(call: HttpCall) -> Scripted:
+        return http_answer({"error": "not_found"}, 404) if "/v3/post?" in call.target else older(call)
 
     hosted = Hosted(PLATFORM, script)
     for calls in (2, 1):
@@ -140,6 +146,6 @@ async def test_host_with_neither_version_is_refused_and_cached(autojump_clock: M
 async def test_version_4_failure_is_reported_without_version_3(
     autojump_clock: MockClock,
 ) -> None:
-    hosted = Hosted(PLATFORM, lambda call: said(status=429) if "/v4/" in call.target else NO_PATH)
+    hosted = Hosted(PLATFORM, lambda call: http_answer(status=429) if "/v4/" in call.target else NO_PATH)
     with pytest.raises(UpstreamThrottled):
         await hosted.get("profile", handle="ada", instance=HOST)

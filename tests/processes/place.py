@@ -127,7 +127,7 @@ class Place:
         """Run a command on this place's config."""
         return self.run(*arguments, "--config", str(self.config))
 
-    def told(self, *arguments: str) -> Any:
+    def json_of(self, *arguments: str) -> Any:
         """Return the output of an operator's command with `--json`. It must succeed without output on stderr."""
         ended = self.operate(*arguments, "--json")
         assert (ended.exit_code, ended.err) == (0, ""), ended
@@ -135,8 +135,8 @@ class Place:
 
     def new_key(self, *, balance: int = 100) -> tuple[str, dict[str, Any]]:
         """Create an account and a key. Return the account's id and the key."""
-        account = self.told("account", "create", "--name", "test", "--credits", str(balance))["id"]
-        return account, self.told("key", "create", "--account", account)
+        account = self.json_of("account", "create", "--name", "test", "--credits", str(balance))["id"]
+        return account, self.json_of("key", "create", "--account", account)
 
     def recovering(self) -> "Place":
         """Return the same place, with nodes that immediately recover the work of nodes that have died.

@@ -52,7 +52,7 @@ def rest_of(process: Process) -> list[bytes]:
 
 def happen(place: Place, account: str, *names: str) -> list[str]:
     """Create and revoke keys with these names, which writes events. Return the ids of the keys."""
-    made = [place.told("key", "create", "--account", account, "--name", name)["id"] for name in names]
+    made = [place.json_of("key", "create", "--account", account, "--name", name)["id"] for name in names]
     for key_id in made:
-        place.told("key", "revoke", key_id)
+        place.json_of("key", "revoke", key_id)
     return made

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import trio
 import trio.testing
 
-from scheduler.backlog import LOOK_S, Backlog, Watch
+from scheduler.backlog import CHECK_S, Backlog, Watch
 from storage.errors import StoreUnavailable
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
@@ -24,21 +24,23 @@ async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_c
     monitor = await office.monitor(account)
     watch = Watch(quick.store, now=quick.now, instant=office.instant)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.keep_looking)
+        nursery.start_soon(watch.keep_checking)
         await trio.sleep(1)
         assert watch.seen == Backlog()
         slots = await quick.monitor(account)
         await office.queue(monitor, 3)
         await quick.store.write(lambda tx: quick.slots.open_one(tx, slots.id))
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
         assert (watch.seen.runs, watch.seen.deliveries) == (1, 3)
-        assert watch.seen.runs_late_s == watch.seen.deliveries_late_s == LOOK_S - 1
+        assert watch.seen.runs_late_s == watch.seen.deliveries_late_s == CHECK_S - 1
         await quick.store.write(lambda tx: tx.run("DELETE FROM runs"))
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
         assert watch.seen == Backlog()
         await trio.sleep(HOUR)
         assert watch.seen.runs == 0
-        assert 0 < watch.seen.runs_late_s == quick.now() // LOOK_S * LOOK_S - EPOCH - HOUR, "a slot that is not opened"
+        assert 0 < watch.seen.runs_late_s == quick.now() // CHECK_S * CHECK_S - EPOCH - HOUR, (
+            "a slot that is not opened"
+        )
         nursery.cancel_scope.cancel()
 
 
@@ -62,11 +64,11 @@ async def test_backlog_keeps_its_last_values_while_the_store_is_unavailable(
     away = Away()
     watch = Watch(away, now=quick.now, instant=lambda _tx: EPOCH)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.keep_looking)
+        nursery.start_soon(watch.keep_checking)
         await trio.sleep(1)
         assert watch.seen == Backlog()
         away.store = quick.store
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
         assert watch.seen == Backlog(1, 0.0, 0, 0.0)
         nursery.cancel_scope.cancel()
 

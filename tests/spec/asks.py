@@ -10,7 +10,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.feeding import FEED, append_some, drop_before, page
 from tests.fakes.node import OpenNode
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.raw import raw_request
 
@@ -39,7 +39,7 @@ async def with_key_in_url(node: OpenNode) -> Answered:
 
 
 async def with_bug(node: OpenNode) -> Answered:
-    node.upstream.always(Told())
+    node.upstream.always(ScriptedAnswer())
     return await node.get("/v1/odd/bug")
 
 
@@ -90,7 +90,7 @@ async def with_key_of_finished_request(node: OpenNode) -> Answered:
 
 
 async def with_key_of_too_long_response(node: OpenNode) -> Answered:
-    node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
+    node.upstream.always(json_answer({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
     assert (await node.get(PROFILE, headers=IDEMPOTENT)).status == 200
     return await node.get(PROFILE, headers=IDEMPOTENT)
 

@@ -12,7 +12,7 @@ import orjson
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 MONITORS = "/v1/monitors"
 LIKES, COMMENTS, TOTAL = "items[].post.engagement.likes", "items[].post.engagement.comments", "total"
@@ -48,14 +48,14 @@ class Week:
     first_fails: bool = False
     second_fails: bool = False
 
-    def answer(self, asked: str) -> Told:
+    def answer(self, asked: str) -> ScriptedAnswer:
         """Return the response to a request for a page."""
         page = 1 if "page=1" in asked else 0
         if self.second_fails if page else self.first_fails:
-            return told({}, status=500)
+            return json_answer({}, status=500)
         hits = [_hit(*story) for story in (self.second if page else self.first)]
         shape = {"nbHits": self.total, "nbPages": self.pages, "page": page, "hitsPerPage": 100, "query": "apple"}
-        return told({"exhaustiveNbHits": True, "hits": hits, **shape, "processingTimeMS": 3, "serverTimeMS": 4})
+        return json_answer({"exhaustiveNbHits": True, "hits": hits, **shape, "processingTimeMS": 3, "serverTimeMS": 4})
 
 
 WEEKS = (

@@ -13,7 +13,7 @@ import trio
 from gateway.admin.operations import OperationRefused
 from tests.fakes.feeding import page
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.spec.monitor_life import (
     COMMENTS,
     LIKES,
@@ -379,7 +379,7 @@ async def test_run_with_one_successful_leg_is_partial_and_costs_its_share(tmp_pa
     async with open_life(tmp_path, VELOCITY, credits=100) as life:
         price = (await life.data(""))["monitor"]["estimated_cost_per_run"] - 1
         whole = await life.run(SLOTS[0])
-        life.node.upstream.script = lambda asked: told({}, status=500) if "/repos?" in asked else None
+        life.node.upstream.script = lambda asked: json_answer({}, status=500) if "/repos?" in asked else None
         partial = await life.run(SLOTS[1])
         assert (whole["status"], whole["credits_used"], whole["alerts_fired"]) == ("ok", price + 1, [])
         assert (partial["status"], partial["credits_used"]) == ("partial", -(-price // 2) + 1)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.monitor_life import MONITORS, SLOTS, STORIES, WEEKS, open_life, send
 from tests.spec.refusals import assert_refused
 
@@ -30,12 +30,14 @@ def user(followers: int, public_repos: int) -> Any:
     """Return a GitHub user with these numbers."""
     counts = {"followers": followers, "following": 24, "public_repos": public_repos, "public_gists": 8}
     times = {"created_at": "2010-07-09T06:10:06Z", "updated_at": "2012-05-29T16:35:41Z"}
-    return told({**USER, **counts, **times, "html_url": "https://github.com/jacquev6", "location": "Paris"})
+    return json_answer({**USER, **counts, **times, "html_url": "https://github.com/jacquev6", "location": "Paris"})
 
 
 async def test_ordinary_monitor_compares_metrics_of_its_result(tmp_path: Path) -> None:
     async with open_life(tmp_path, PROFILE, credits=5) as life:
-        for slot, answer in zip(SLOTS, (user(40, 10), told({}, status=500), user(50, 10), user(60, 10)), strict=False):
+        for slot, answer in zip(
+            SLOTS, (user(40, 10), json_answer({}, status=500), user(50, 10), user(60, 10)), strict=False
+        ):
             life.node.upstream.always(answer)
             await life.run(slot)
         assert [(run["status"], run["credits_used"]) for run in life.runs] == [
@@ -136,9 +138,9 @@ async def test_text_result_is_that_text(tmp_path: Path) -> None:
         "alert_rules": [],
     }
     async with open_life(tmp_path, recipe) as life:
-        text = Told(200, b"# Hello", {"content-type": "text/plain; charset=utf-8"})
+        text = ScriptedAnswer(200, b"# Hello", {"content-type": "text/plain; charset=utf-8"})
         life.node.upstream.script = lambda asked: (
-            text if asked.endswith("/HEAD/README.md") else told({}, status=404 if "raw.github" in asked else 500)
+            text if asked.endswith("/HEAD/README.md") else json_answer({}, status=404 if "raw.github" in asked else 500)
         )
         run = await life.run(SLOTS[0])
         assert (run["status"], run["legs"][0]["rung"]) == ("ok", "fallback")

@@ -10,7 +10,7 @@ import pytest
 from gateway.api.routes.status import HOURS
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.spec.records import TIME, assert_shape
 from tests.spec.refusals import assert_refused
 from upstreams.composites import composite_slugs
@@ -55,7 +55,7 @@ async def test_platform_is_degraded_with_one_source_down_and_down_with_all(tmp_p
     """GitHub's search is a separate source; the other platform has only one."""
     async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         assert (await status(node))["status"] == "operational"
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         for target in ("/v1/github/search?query=a", "/v1/odd/warned"):
             assert (await node.get(target)).status == 502
         data = await status(node)
@@ -73,15 +73,15 @@ async def test_only_reading_status_needs_no_key(tmp_path: Path) -> None:
 async def test_status_page_shows_worst_state_of_each_hour(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,), **TRIPPED) as node:
         history = node.node.description.status
-        history.look()
+        history.check()
         assert history.past()["odd"][-1] == "operational"
         assert history.past()["odd"][:-1] == [None] * (HOURS - 1)
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         assert (await node.get("/v1/odd/warned")).status == 502
-        history.look()
+        history.check()
         assert history.past()["odd"][-1] == "down"
         await node.operate("platform.reset", platform="odd")
-        history.look()
+        history.check()
         assert (await status(node))["platforms"]["odd"]["status"] == "operational"
         assert history.past()["odd"][-1] == "down", "the worst state of the hour"
         page = (await node.get("/status", key=None)).body.decode()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
 from upstreams.model.archetypes import AUTHOR_LIST, author
@@ -52,10 +52,10 @@ OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retri
 def serve_pages(node: OpenNode, *pages: list[int] | None) -> None:
     """Serve these pages, one after another. A page of None is a failure."""
 
-    def script(asked: str) -> Told:
+    def script(asked: str) -> ScriptedAnswer:
         number = int(asked.rpartition("/")[2])
         ids = pages[number - 1]
-        return told({}, 500) if ids is None else told({"ids": ids, "more": number < len(pages)})
+        return json_answer({}, 500) if ids is None else json_answer({"ids": ids, "more": number < len(pages)})
 
     node.upstream.script = script
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.long_lists import LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row, every_list
 
@@ -136,11 +136,11 @@ async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None
     """Rule 3: only `has_more` counts, whatever total the upstream returns."""
     async with open_test_node(tmp_path) as node:
         for total in (0, 1):
-            node.upstream.always(told({"items": [], "has_more": True, "total": total}))
+            node.upstream.always(json_answer({"items": [], "has_more": True, "total": total}))
             page = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}")).json
             assert (page["data"]["items"], page["pagination"]["has_more"]) == ([], True)
             assert page["credits_used"] == 0
-            node.upstream.always(told({"items": [], "has_more": False}))
+            node.upstream.always(json_answer({"items": [], "has_more": False}))
             cursor = page["pagination"]["next_cursor"]
             last = (await node.get(f"/v1/stackexchange/questions?tagged=trio{total}&cursor={cursor}")).json
             assert last["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
@@ -178,17 +178,17 @@ async def test_limit_may_collect_items_and_each_page_is_billed(row: Row, tmp_pat
 STALE = {
     "an upstream that only fails": (
         "/v1/github/repo/issues?url=https://github.com/python-trio/trio&limit=3",
-        told({"message": "Validation Failed", "errors": [{"resource": "Issue", "message": "bad cursor"}]}, 422),
+        json_answer({"message": "Validation Failed", "errors": [{"resource": "Issue", "message": "bad cursor"}]}, 422),
     ),
     "an upstream that names the cursor": (
         "/v1/bluesky/followers?handle=ada.test&limit=3",
-        told({"error": "InvalidRequest", "message": "Malformed cursor"}, 400),
+        json_answer({"error": "InvalidRequest", "message": "Malformed cursor"}, 400),
     ),
 }
 
 
 @pytest.mark.parametrize(("target", "refusal"), STALE.values(), ids=STALE.keys())
-async def test_cursor_unknown_to_upstream_is_free(target: str, refusal: Told, tmp_path: Path) -> None:
+async def test_cursor_unknown_to_upstream_is_free(target: str, refusal: ScriptedAnswer, tmp_path: Path) -> None:
     """Rule 6 and decisions 10: 502 for every repetition; without the cursor, the list starts over."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         cursor = (await node.get(target)).json["pagination"]["next_cursor"]

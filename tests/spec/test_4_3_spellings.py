@@ -68,7 +68,7 @@ def first_call(id_: str, url: str) -> str:
     row = BY_ID[id_]
     sent = {**example_values(row.endpoint), "url": url}
     values = declared_by(row.endpoint).read([(name, str(value)) for name, value in sent.items()])
-    args = row.endpoint.placed(Args(values))
+    args = row.endpoint.resolve(Args(values))
     step = next(iter(row.endpoint.read(args)))
     assert isinstance(step, Call)
     return row.platform.address(step, args.values) + step.target("")

@@ -29,7 +29,7 @@ from tests.fakes.monitoring import (
     ran,
 )
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -217,7 +217,7 @@ async def test_delete_removes_all_data_of_a_monitor(tmp_path: Path) -> None:
 
 async def test_monitor_deleted_during_a_run_costs_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(Told(body=b"{}", delay_s=0.5))
+        node.upstream.always(ScriptedAnswer(body=b"{}", delay_s=0.5))
         before = await node.money()
         id_ = await made(node, run_now=True)
         await until(lambda: node.upstream.requests)

@@ -17,7 +17,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import HOOKED, MONITORS, made
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.spec.refusals import assert_refused
@@ -25,7 +25,7 @@ from tests.spec.test_4_5_monitors import finished
 
 PROFILE = "/v1/github/profile?handle=octocat"
 SUSPENDED = {"reason": "account_suspended"}
-OCTOCAT = told({"id": 1, "login": "octocat"})
+OCTOCAT = json_answer({"id": 1, "login": "octocat"})
 RUNNING = 99
 """One of the client's hundred connections is kept free for a late caller."""
 WIDE = {"limits": {"concurrent_requests": 200}}

@@ -12,7 +12,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_refused
 
@@ -20,7 +20,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
 FREE = ("/v1/utility/endpoints", "/v1/utility/endpoint?id=github/profile", "/v1/credits/balance")
 NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
-GOOD = Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.3)
+GOOD = ScriptedAnswer(body=json_answer({"id": 1, "login": "octocat"}).body, delay_s=0.3)
 
 
 async def used(node: OpenNode, key_id: str) -> int:
@@ -86,17 +86,17 @@ async def test_counter_is_cumulative_and_survives_restart(tmp_path: Path) -> Non
 
 
 FAILURES = {
-    "a 404": (PROFILE, told({}, 404), 404),
-    "an empty response": (PROFILE, Told(200, b""), 404),
-    "a 500": (PROFILE, told({}, 500), 502),
-    "a throttling response": (PROFILE, told({}, 429), 503),
-    "HTML": (PROFILE, Told(200, b"<html>"), 502),
-    "a bug": ("/v1/odd/bug", told({}), 500),
+    "a 404": (PROFILE, json_answer({}, 404), 404),
+    "an empty response": (PROFILE, ScriptedAnswer(200, b""), 404),
+    "a 500": (PROFILE, json_answer({}, 500), 502),
+    "a throttling response": (PROFILE, json_answer({}, 429), 503),
+    "HTML": (PROFILE, ScriptedAnswer(200, b"<html>"), 502),
+    "a bug": ("/v1/odd/bug", json_answer({}), 500),
 }
 
 
 @pytest.mark.parametrize(("target", "answer", "status"), FAILURES.values(), ids=FAILURES.keys())
-async def test_refund_restores_key_counter(target: str, answer: Told, status: int, tmp_path: Path) -> None:
+async def test_refund_restores_key_counter(target: str, answer: ScriptedAnswer, status: int, tmp_path: Path) -> None:
     """A key with one credit left can retry any number of times."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
@@ -112,7 +112,7 @@ async def test_partial_refund_restores_counter_partially(tmp_path: Path) -> None
     """A composite with less than half of its legs costs half, rounded down."""
     async with open_test_node(tmp_path, platforms=(ODD,), **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=5)
-        node.upstream.script = lambda asked: told({}) if asked.endswith("/leg/1") else told({}, 500)
+        node.upstream.script = lambda asked: json_answer({}) if asked.endswith("/leg/1") else json_answer({}, 500)
         assert (await node.get("/v1/odd/legs", key=key)).json["credits_used"] == 2
         assert await used(node, key_id) == 2
         await assert_spent(node, await node.get("/v1/odd/legs", key=key), required=5)
@@ -121,7 +121,7 @@ async def test_partial_refund_restores_counter_partially(tmp_path: Path) -> None
 async def test_open_circuit_restores_the_counter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, breaker={"failures": 1}, **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         assert [(await node.get(profile(n), key=key)).status for n in range(3)] == [502, 503, 503]
         assert await used(node, key_id) == 0
 
@@ -196,7 +196,7 @@ async def test_concurrent_calls_share_the_remaining_budget_exactly(tmp_path: Pat
 async def test_reset_during_a_call_is_not_undone_by_its_refund(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
-        node.upstream.always(Told(500, delay_s=0.3))
+        node.upstream.always(ScriptedAnswer(500, delay_s=0.3))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: node.get(PROFILE, key=key))
             await until(lambda: node.upstream.requests)

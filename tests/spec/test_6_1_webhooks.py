@@ -13,7 +13,7 @@ from scheduler.webhooks.signature import verify
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import HOOKED, listed, made, patch
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import always, open_upstream_server, reply, until
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.spec.monitor_life import MONITORS, SLOTS, STORIES, WEEKS, Life, open_life, send
@@ -52,7 +52,7 @@ async def test_run_is_delivered_with_result_changes_and_signature(tmp_path: Path
     async with open_upstream_server(always(reply(b"thanks"))) as receiver:
         body = {**PROFILE, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
         async with open_life(tmp_path, {**body, "suppress_webhook_unless_alert": False}, credits=10) as life:
-            for slot, answer in zip(SLOTS, (user(40, 10), told({}, status=500), user(50, 10)), strict=False):
+            for slot, answer in zip(SLOTS, (user(40, 10), json_answer({}, status=500), user(50, 10)), strict=False):
                 life.node.upstream.always(answer)
                 await life.run(slot)
             await until(lambda: len(receiver.requests) == 2)

@@ -18,7 +18,7 @@ from gateway.http.codes import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.spec.asks import (
     PROFILE,
     SLOW,
@@ -84,18 +84,18 @@ def failing(target: str, *scripted: Any) -> Ask:
 
 async def after_a_failure(node: OpenNode) -> Answered:
     """Send a request that opens the circuit, and then one that is rejected by it."""
-    await failing("/v1/github/profile?handle=another", told({}, 500))(node)
+    await failing("/v1/github/profile?handle=another", json_answer({}, 500))(node)
     return await node.get(PROFILE)
 
 
 async def with_a_bug(node: OpenNode) -> Answered:
-    node.upstream.always(told({"number": 0}))
+    node.upstream.always(json_answer({"number": 0}))
     return await node.get("/v1/frail/reciprocal")
 
 
 async def fix_the_bug(node: OpenNode, _folder: Path) -> None:
     await trio.lowlevel.checkpoint()
-    node.upstream.always(told({"number": 4}))
+    node.upstream.always(json_answer({"number": 4}))
 
 
 async def widen_the_window(node: OpenNode, folder: Path) -> None:
@@ -119,12 +119,12 @@ TEMPORARY = {
     "all leases held": Temporary(
         "CONCURRENCY_LIMIT", while_another_runs, tables={"limits": {"concurrent_requests": 1}}, waits=False
     ),
-    "a failing upstream": Temporary("UPSTREAM_ERROR", failing(PROFILE, told({}, 500)), tables=NO_RETRIES),
+    "a failing upstream": Temporary("UPSTREAM_ERROR", failing(PROFILE, json_answer({}, 500)), tables=NO_RETRIES),
     "an open circuit": Temporary(
         "SERVICE_UNAVAILABLE", after_a_failure, tables={**NO_RETRIES, "breaker": {"failures": 1, "open_s": 0.5}}
     ),
     "a throttling upstream": Temporary(
-        "SERVICE_UNAVAILABLE", failing(PROFILE, told({}, 429, retry_after="1")), tables=NO_RETRIES
+        "SERVICE_UNAVAILABLE", failing(PROFILE, json_answer({}, 429, retry_after="1")), tables=NO_RETRIES
     ),
     "an unavailable store": Temporary("SERVICE_UNAVAILABLE", without_store, waits=False),
     "an unavailable claim store": Temporary("SERVICE_UNAVAILABLE", without_claims, headers=IDEMPOTENT, waits=False),

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.http.errors import CORRECT
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
 
 BROUGHT_BY = {
@@ -34,7 +34,7 @@ class ReasonCase:
     target: str
     code: str
     reason: str | None
-    answer: Told | None = None
+    answer: ScriptedAnswer | None = None
     details: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -51,7 +51,7 @@ def param(target: str, name: str) -> ReasonCase:
 
 
 def bluesky(error: str, reason: str | None) -> ReasonCase:
-    answer = told({"error": error, "message": "the message of Bluesky"}, 400)
+    answer = json_answer({"error": error, "message": "the message of Bluesky"}, 400)
     return ReasonCase("/v1/bluesky/profile?handle=a.test", "RESOURCE_NOT_FOUND", reason, answer)
 
 

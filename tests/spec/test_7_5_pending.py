@@ -116,9 +116,9 @@ def test_uncommitted_refunds_survive_a_crash(place: Place) -> None:
             (recovered,) = node.logged("recovered")
             assert (recovered["charges"], recovered["credits"]) == (len(FAILING), sum(f.cost for f in FAILING))
             assert_refunded(node, key["key"], pending)
-            (record,) = place.told("key", "list")
+            (record,) = place.json_of("key", "list")
             assert record["used"] == 0
-            assert place.told("ledger", "verify")["ok"]
+            assert place.json_of("ledger", "verify")["ok"]
             node.popen.kill()
             node.wait()
 
@@ -137,7 +137,7 @@ def test_idempotency_key_with_pending_refund_is_free_after_restart(place: Place)
         again = node.get("/v1/github/profile?handle=octocat", key["key"], **{"idempotency-key": "one"})
         assert (again.status, again.json["credits_used"]) == (200, 1)
         assert again.json["credits_remaining"] == BALANCE - 1
-        assert place.told("ledger", "verify")["ok"]
+        assert place.json_of("ledger", "verify")["ok"]
 
 
 def test_running_node_commits_pending_refunds_when_store_returns(place: Place) -> None:
@@ -148,4 +148,4 @@ def test_running_node_commits_pending_refunds_when_store_returns(place: Place) -
             node.logged("charges_unfinished")
         wait_until(lambda: node.get("/v1/credits/balance", key["key"]).json["data"]["held"] == 0)
         assert_refunded(node, key["key"], pending)
-        assert place.told("ledger", "verify")["ok"]
+        assert place.json_of("ledger", "verify")["ok"]

@@ -11,12 +11,12 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import PIECE, Told, told
+from tests.fakes.scripted_upstream import PIECE, ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
 
 PROFILE = "/v1/github/profile?handle=octocat"
-HTML = Told(200, b"<html>Welcome</html>", {"content-type": "text/html"})
+HTML = ScriptedAnswer(200, b"<html>Welcome</html>", {"content-type": "text/html"})
 QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
 
 
@@ -24,7 +24,7 @@ QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
 class Wrong:
     """The response of the upstream and the result. `tries` is the number of requests with two retries."""
 
-    answer: Told
+    answer: ScriptedAnswer
     code: str
     status: int
     tries: int = 1
@@ -32,31 +32,35 @@ class Wrong:
 
 
 ROWS = {
-    "500": Wrong(told({}, 500), "UPSTREAM_ERROR", 502, tries=3),
-    "502 with HTML": Wrong(Told(502, HTML.body, HTML.headers), "UPSTREAM_ERROR", 502, tries=3),
-    "503": Wrong(told({}, 503), "UPSTREAM_ERROR", 502, tries=3),
-    "504 without a body": Wrong(Told(504, b""), "UPSTREAM_ERROR", 502, tries=3),
-    "501": Wrong(told({}, 501), "UPSTREAM_ERROR", 502),
-    "401": Wrong(told({}, 401), "UPSTREAM_ERROR", 502),
-    "429": Wrong(told({}, 429), "SERVICE_UNAVAILABLE", 503, retry_after="30"),
-    "429 with a wait time": Wrong(told({}, 429, retry_after="7"), "SERVICE_UNAVAILABLE", 503, retry_after="7"),
-    "503 with a wait time": Wrong(told({}, 503, retry_after="9"), "SERVICE_UNAVAILABLE", 503, retry_after="9"),
-    "404": Wrong(told({}, 404), "RESOURCE_NOT_FOUND", 404),
-    "410 with HTML": Wrong(Told(410, HTML.body, HTML.headers), "RESOURCE_NOT_FOUND", 404),
-    "200 without a body": Wrong(Told(200, b""), "RESOURCE_NOT_FOUND", 404),
-    "204": Wrong(Told(204, b""), "RESOURCE_NOT_FOUND", 404),
-    "200 with null": Wrong(Told(200, b"null"), "RESOURCE_NOT_FOUND", 404),
-    "200 with an empty object": Wrong(told({}), "RESOURCE_NOT_FOUND", 404),
+    "500": Wrong(json_answer({}, 500), "UPSTREAM_ERROR", 502, tries=3),
+    "502 with HTML": Wrong(ScriptedAnswer(502, HTML.body, HTML.headers), "UPSTREAM_ERROR", 502, tries=3),
+    "503": Wrong(json_answer({}, 503), "UPSTREAM_ERROR", 502, tries=3),
+    "504 without a body": Wrong(ScriptedAnswer(504, b""), "UPSTREAM_ERROR", 502, tries=3),
+    "501": Wrong(json_answer({}, 501), "UPSTREAM_ERROR", 502),
+    "401": Wrong(json_answer({}, 401), "UPSTREAM_ERROR", 502),
+    "429": Wrong(json_answer({}, 429), "SERVICE_UNAVAILABLE", 503, retry_after="30"),
+    "429 with a wait time": Wrong(json_answer({}, 429, retry_after="7"), "SERVICE_UNAVAILABLE", 503, retry_after="7"),
+    "503 with a wait time": Wrong(json_answer({}, 503, retry_after="9"), "SERVICE_UNAVAILABLE", 503, retry_after="9"),
+    "404": Wrong(json_answer({}, 404), "RESOURCE_NOT_FOUND", 404),
+    "410 with HTML": Wrong(ScriptedAnswer(410, HTML.body, HTML.headers), "RESOURCE_NOT_FOUND", 404),
+    "200 without a body": Wrong(ScriptedAnswer(200, b""), "RESOURCE_NOT_FOUND", 404),
+    "204": Wrong(ScriptedAnswer(204, b""), "RESOURCE_NOT_FOUND", 404),
+    "200 with null": Wrong(ScriptedAnswer(200, b"null"), "RESOURCE_NOT_FOUND", 404),
+    "200 with an empty object": Wrong(json_answer({}), "RESOURCE_NOT_FOUND", 404),
     "HTML instead of JSON": Wrong(HTML, "UPSTREAM_ERROR", 502, tries=3),
-    "a list instead of an object": Wrong(told([1]), "UPSTREAM_ERROR", 502),
-    "truncated JSON": Wrong(Told(200, b'{"login": "octo'), "UPSTREAM_ERROR", 502, tries=3),
-    "bytes that are not text": Wrong(Told(200, b"\xff\xfe\x00"), "UPSTREAM_ERROR", 502, tries=3),
-    "a truncated body": Wrong(Told(200, b'{"login": "octocat"}', ending="cut"), "UPSTREAM_ERROR", 502, tries=3),
-    "a redirect to another host": Wrong(told({}, 302, location="https://elsewhere.test/x"), "UPSTREAM_ERROR", 502),
-    "too many redirects": Wrong(
-        told({}, 302, location="https://api.github.com/users/octocat"), "UPSTREAM_ERROR", 502, tries=4
+    "a list instead of an object": Wrong(json_answer([1]), "UPSTREAM_ERROR", 502),
+    "truncated JSON": Wrong(ScriptedAnswer(200, b'{"login": "octo'), "UPSTREAM_ERROR", 502, tries=3),
+    "bytes that are not text": Wrong(ScriptedAnswer(200, b"\xff\xfe\x00"), "UPSTREAM_ERROR", 502, tries=3),
+    "a truncated body": Wrong(
+        ScriptedAnswer(200, b'{"login": "octocat"}', ending="cut"), "UPSTREAM_ERROR", 502, tries=3
     ),
-    "a body nested too deeply": Wrong(Told(200, b"[" * 5000 + b"]" * 5000), "UPSTREAM_ERROR", 502, tries=3),
+    "a redirect to another host": Wrong(
+        json_answer({}, 302, location="https://elsewhere.test/x"), "UPSTREAM_ERROR", 502
+    ),
+    "too many redirects": Wrong(
+        json_answer({}, 302, location="https://api.github.com/users/octocat"), "UPSTREAM_ERROR", 502, tries=4
+    ),
+    "a body nested too deeply": Wrong(ScriptedAnswer(200, b"[" * 5000 + b"]" * 5000), "UPSTREAM_ERROR", 502, tries=3),
 }
 
 
@@ -88,13 +92,13 @@ def assert_secretive(answer: Answered) -> None:
 
 
 SLOW = {
-    "silence": Told(delay_s=60),
-    "an endless body": Told(200, PIECE, ending="endless"),
+    "silence": ScriptedAnswer(delay_s=60),
+    "an endless body": ScriptedAnswer(200, PIECE, ending="endless"),
 }
 
 
 @pytest.mark.parametrize("answer", SLOW.values(), ids=SLOW.keys())
-async def test_endless_upstream_is_abandoned_and_refunded(answer: Told, tmp_path: Path) -> None:
+async def test_endless_upstream_is_abandoned_and_refunded(answer: ScriptedAnswer, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **QUICK) as node:
         node.upstream.always(answer)
         refusal = await node.get(PROFILE)
@@ -104,7 +108,7 @@ async def test_endless_upstream_is_abandoned_and_refunded(answer: Told, tmp_path
 
 async def test_request_deadline_ends_every_attempt(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"request_timeout_s": 0.3}) as node:
-        node.upstream.always(Told(delay_s=60))
+        node.upstream.always(ScriptedAnswer(delay_s=60))
         answer = await node.get(PROFILE)
         assert_refused(answer, "UPSTREAM_ERROR", 502)
         assert len(node.upstream.requests) == 1, "there is no time for another attempt"
@@ -124,7 +128,7 @@ async def test_refused_connection_is_an_upstream_error(tmp_path: Path) -> None:
 async def test_open_circuit_is_refunded_and_one_probe_closes_it(tmp_path: Path) -> None:
     tables = {"breaker": {"failures": 2, "open_s": 0.5}, **QUICK}
     async with open_test_node(tmp_path, **tables) as node:
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         for _ in range(2):
             assert_refused(await node.get(PROFILE), "UPSTREAM_ERROR", 502)
         answer = await node.get(PROFILE)
@@ -166,14 +170,14 @@ RETRY_AFTER = {
 @pytest.mark.parametrize("fails", [1, 2])
 async def test_temporary_failure_is_retried_and_billed_once(fails: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.script = first(fails, told({}, 503), lambda: len(node.upstream.requests))
+        node.upstream.script = first(fails, json_answer({}, 503), lambda: len(node.upstream.requests))
         answer = await node.get(PROFILE)
         assert answer.status == 200
         assert len(node.upstream.requests) == fails + 1
         assert await node.net(answer.json["request_id"]) == answer.json["credits_used"] == 1
 
 
-def first(times: int, answer: Told, asked: Callable[[], int]) -> Callable[[str], Told | None]:
+def first(times: int, answer: ScriptedAnswer, asked: Callable[[], int]) -> Callable[[str], ScriptedAnswer | None]:
     """Return a script that gives this response to a number of requests, and leaves the rest to the sandbox."""
     return lambda _asked: answer if asked() <= times else None
 
@@ -181,7 +185,7 @@ def first(times: int, answer: Told, asked: Callable[[], int]) -> Callable[[str],
 async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) -> None:
     """7.1: in that case `credits_used` is not 0, and the refund is pending."""
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({}, 404))
+        node.upstream.always(json_answer({}, 404))
         async with node.store_refusing("refund"):
             answer = await node.get(PROFILE)
             assert_refused(answer, "RESOURCE_NOT_FOUND", 404)
@@ -198,7 +202,7 @@ async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) 
 async def test_search_without_results_is_a_free_response(tmp_path: Path) -> None:
     """7.3 and 2.4: empty `items` for a valid query are not an error, and an empty result is refunded."""
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
+        node.upstream.always(json_answer({"total_count": 0, "incomplete_results": False, "items": []}))
         answer = await node.get("/v1/github/search?query=nothing")
         assert (answer.status, answer.json["data"]["items"], answer.json["credits_used"]) == (200, [], 0)
         assert answer.json["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
@@ -246,7 +250,7 @@ async def test_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Pat
 async def test_method_is_held_for_as_long_as_the_upstream_requests(tmp_path: Path) -> None:
     """Stack Exchange's `backoff`: per method, and for an hour at most, however large it is."""
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"items": [], "has_more": False, "backoff": 10**18}))
+        node.upstream.always(json_answer({"items": [], "has_more": False, "backoff": 10**18}))
         assert (await node.get("/v1/stackexchange/questions?tagged=trio")).status == 200
         held = await node.get("/v1/stackexchange/questions?tagged=python")
         assert_refused(held, "SERVICE_UNAVAILABLE", 503)
@@ -261,7 +265,7 @@ async def test_throttling_upstream_is_left_alone_as_requested(
 ) -> None:
     """The upstream can request up to a day; at most an hour is respected."""
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({}, 429, retry_after=said))
+        node.upstream.always(json_answer({}, 429, retry_after=said))
         for due in (told_first, held):
             answer = await node.get(PROFILE)
             assert_refused(answer, "SERVICE_UNAVAILABLE", 503)

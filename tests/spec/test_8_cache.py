@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.node import open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -96,7 +96,7 @@ async def test_refresh_is_billed_stored_and_served_to_others(value: str, tmp_pat
     async with open_test_node(tmp_path) as node:
         stranger, _ = await node.new_key(await node.new_account(0))
         for login in ("old", "new"):
-            node.upstream.always(told({"id": 1, "login": login}))
+            node.upstream.always(json_answer({"id": 1, "login": login}))
             fresh = await node.get(PROFILE, headers={"cache-control": value})
             assert (fresh.headers["x-cache"], fresh.json["credits_used"]) == ("MISS", 1)
             hit = await node.get(PROFILE, key=stranger)
@@ -112,17 +112,17 @@ async def test_no_other_directive_causes_a_refresh(value: str, tmp_path: Path) -
 
 
 NEVER = {
-    "a 404": told({}, 404),
-    "an empty body": Told(200, b""),
-    "an empty object": told({}),
-    "a 500": told({}, 500),
-    "a throttling response": told({}, 429, retry_after="0"),
-    "HTML": Told(200, b"<html>"),
+    "a 404": json_answer({}, 404),
+    "an empty body": ScriptedAnswer(200, b""),
+    "an empty object": json_answer({}),
+    "a 500": json_answer({}, 500),
+    "a throttling response": json_answer({}, 429, retry_after="0"),
+    "HTML": ScriptedAnswer(200, b"<html>"),
 }
 
 
 @pytest.mark.parametrize("answer", NEVER.values(), ids=NEVER.keys())
-async def test_failures_are_not_cached(answer: Told, tmp_path: Path) -> None:
+async def test_failures_are_not_cached(answer: ScriptedAnswer, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.always(answer)
         refused = await node.get(PROFILE)
@@ -133,7 +133,7 @@ async def test_failures_are_not_cached(answer: Told, tmp_path: Path) -> None:
 
 async def test_response_with_warnings_is_billed_each_time_and_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         for spent in (1, 2, 3):
             answer = await node.get("/v1/odd/warned")
             assert (answer.json["cached"], answer.json["credits_used"]) == (False, 1)
@@ -143,7 +143,7 @@ async def test_response_with_warnings_is_billed_each_time_and_not_cached(tmp_pat
 
 async def test_empty_list_is_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"total_count": 0, "incomplete_results": False, "items": []}))
+        node.upstream.always(json_answer({"total_count": 0, "incomplete_results": False, "items": []}))
         assert [(await node.get(SEARCH)).json["cached"] for _ in range(2)] == [False, True]
 
 

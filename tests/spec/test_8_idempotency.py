@@ -13,7 +13,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -83,7 +83,7 @@ async def test_outcome_of_64_kb_is_replayed_and_a_larger_one_is_not(tmp_path: Pa
     async with open_test_node(tmp_path) as node:
 
         async def of_bio(size: int, key: str) -> Answered:
-            node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * size}))
+            node.upstream.always(json_answer({"id": 1, "login": "octocat", "bio": "x" * size}))
             return await ask(node, key=key)
 
         room = REPLAY_BYTES - stored_bytes(await of_bio(1, "short")) + 1

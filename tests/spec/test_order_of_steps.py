@@ -16,7 +16,7 @@ from limits.gate import MemoryGate
 from tests.fakes.calling import Answered
 from tests.fakes.entries import nets, read_entries
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.raw import raw_request
 from tests.spec.refusals import assert_refused
@@ -151,7 +151,7 @@ async def test_claim_charge_and_circuit_are_checked_in_order(tmp_path: Path) -> 
     async with open_test_node(tmp_path, credits=2, **TRIPPED) as node:
         cached = "/v1/bluesky/profile?handle=ada.test"
         assert (await node.get(cached, headers={"idempotency-key": "one"})).status == 200
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         assert (await node.get("/v1/github/profile?handle=broken")).status == 502
         async with changes(node, window=1, charges=1):
             answer = await node.get(PROFILE, headers={"idempotency-key": "two"})
@@ -173,7 +173,7 @@ async def test_rejection_before_the_breaker_does_not_use_its_probe(tmp_path: Pat
     async with open_test_node(tmp_path, **tables) as node:
         spent, _ = await node.new_key(node.account, credit_limit=0)
         assert (await node.get("/v1/hackernews/profile?handle=pg", headers={"idempotency-key": "one"})).status == 200
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         assert (await node.get("/v1/github/profile?handle=broken")).status == 502
         node.upstream.always(None)
         await trio.sleep(0.25)

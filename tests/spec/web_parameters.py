@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.upstreams.web.pdfs import pdf_of
 
 HOST: Final = "site.example.org"
@@ -36,21 +36,21 @@ SITEMAP: Final = f"""<urlset><url><loc>{HOME}docs/mapped</loc></url><url><loc>{H
 <url><loc>https://sub.{HOST}/below</loc></url></urlset>"""
 
 
-def site(asked: str) -> Told:
+def site(asked: str) -> ScriptedAnswer:
     """Return a page of the site, or results of a SearXNG."""
     host, _, path = asked.partition("/")
     if host == "search.test:8888":
         return _found(asked)
     if path == "robots.txt":
-        return Told(404, b"", HTML)
+        return ScriptedAnswer(404, b"", HTML)
     if path == "sitemap.xml":
-        return Told(200, SITEMAP.encode(), {"content-type": "application/xml"})
+        return ScriptedAnswer(200, SITEMAP.encode(), {"content-type": "application/xml"})
     if path == "a.pdf":
-        return Told(200, pdf_of(["Words of a PDF."]), {"content-type": "application/pdf"})
-    return Told(200, PAGE.encode(), HTML, delay_s=20.0 if path == "slow" else 0.0)
+        return ScriptedAnswer(200, pdf_of(["Words of a PDF."]), {"content-type": "application/pdf"})
+    return ScriptedAnswer(200, PAGE.encode(), HTML, delay_s=20.0 if path == "slow" else 0.0)
 
 
-def _found(asked: str) -> Told:
+def _found(asked: str) -> ScriptedAnswer:
     kind = parse_qs(urlsplit(f"http://{asked}").query)["categories"][0]
     days = ((1, HOST), (3, "other.example.org"), (2, HOST))
     rows = [
@@ -62,7 +62,7 @@ def _found(asked: str) -> Told:
         }
         for day, host in days
     ]
-    return told({"query": "q", "results": rows})
+    return json_answer({"query": "q", "results": rows})
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from storage.disk_watch import LOOK_S, WARN_EVERY_S, DiskWatch
+from storage.disk_watch import CHECK_S, WARN_EVERY_S, DiskWatch
 from storage.errors import StoreUnavailable
 from storage.store import DiskSpace
 
@@ -41,7 +41,7 @@ class Disk:
     async def at(self, free: int | None) -> str | None:
         """Return the refusal once the disk has this much free."""
         self.free = free
-        await self.watch.look()
+        await self.watch.check()
         return self.watch.refusal
 
 
@@ -73,8 +73,8 @@ async def test_unknown_disk_has_no_floor() -> None:
 async def test_changes_are_logged_once_and_a_low_disk_once_an_hour(autojump_clock: MockClock) -> None:
     disk = Disk(10 * FLOOR)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(disk.watch.keep_looking, disk.event)
-        await trio.sleep(LOOK_S / 2)
+        nursery.start_soon(disk.watch.keep_checking, disk.event)
+        await trio.sleep(CHECK_S / 2)
         assert disk.events == []
         for free, level, event in (
             (3 * FLOOR, "warning", "disk_low"),
@@ -82,7 +82,7 @@ async def test_changes_are_logged_once_and_a_low_disk_once_an_hour(autojump_cloc
             (10 * FLOOR, "warning", "disk_has_room"),
         ):
             disk.free = free
-            await trio.sleep(3 * LOOK_S)
+            await trio.sleep(3 * CHECK_S)
             assert disk.events.pop() == (level, event)
             assert disk.events == []
         disk.free = 3 * FLOOR
@@ -94,13 +94,13 @@ async def test_changes_are_logged_once_and_a_low_disk_once_an_hour(autojump_cloc
 async def test_failed_check_changes_nothing(autojump_clock: MockClock) -> None:
     disk = Disk(0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(disk.watch.keep_looking, disk.event)
-        await trio.sleep(LOOK_S / 2)
+        nursery.start_soon(disk.watch.keep_checking, disk.event)
+        await trio.sleep(CHECK_S / 2)
         disk.error = StoreUnavailable("the disk is gone")
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
         assert disk.watch.refusal is not None
         assert disk.events == [("error", "disk_full"), ("warning", "disk_not_seen")]
         disk.error, disk.free = None, WHOLE
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
         assert disk.watch.refusal is None
         nursery.cancel_scope.cancel()

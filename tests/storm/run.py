@@ -37,7 +37,7 @@ TO_MEET = ("lost_connections", "long_polls", "rereads", "restarts", "acknowledge
 """The events that the readers of killed nodes must have met; the storm continues until then."""
 WALKERS = 2
 """Walkers of each account: one sees everything visible to its key, the other has filters."""
-LOOK_S = 0.05
+CHECK_S = 0.05
 POLL_S, POLL_LEAST_S = 1, 0.9
 POLLS_FREE_S = 90.0
 """The polls of a dead node count until their leases have expired."""
@@ -99,11 +99,11 @@ class Storm:
         async with trio.open_nursery() as killing:
             killing.start_soon(self._kill)
             while not self._is_enough:
-                await trio.sleep(LOOK_S)
+                await trio.sleep(CHECK_S)
                 self.lives.look()
             (Path(self.plan.folder) / "stop").touch()
             while not self.lives.have_stopped:  # noqa: ASYNC110 - other processes set no event
-                await trio.sleep(LOOK_S)
+                await trio.sleep(CHECK_S)
             self.nodes.end_writing()
 
     async def _kill(self) -> None:

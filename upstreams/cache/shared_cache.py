@@ -18,7 +18,7 @@ from secrets import token_hex
 import trio
 
 from storage.errors import StateUnavailable
-from storage.state import LOOK_AGAIN, Reply, State, read_script
+from storage.state import RECHECK, Reply, State, read_script
 from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 
@@ -200,7 +200,7 @@ class SharedCache:
         """Wake waiting tasks when another node reports that its call has ended. Runs until cancelled."""
         async with self._state.subscribe(LANDED) as messages:
             async for name in messages:
-                names = list(self._waiters) if name == LOOK_AGAIN else [name]
+                names = list(self._waiters) if name == RECHECK else [name]
                 for ended in [event for one in names for event in self._waiters.get(one, ())]:
                     ended.set()
 

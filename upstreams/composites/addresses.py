@@ -162,7 +162,7 @@ def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict
     for name in endpoint.named_by:
         value = by_name[name].at_address(url)
         if value is not None:
-            return {**endpoint.settled({name: value, **_at_host(endpoint, value, host)})}
+            return {**endpoint.normalize({name: value, **_at_host(endpoint, value, host)})}
     return None
 
 

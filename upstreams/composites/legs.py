@@ -26,7 +26,7 @@ from upstreams.model.errors import (
     PartUnavailable,
     UpstreamError,
     UpstreamFailed,
-    most_useful,
+    failure_to_report,
 )
 from upstreams.model.params import State, Value
 from upstreams.model.roles import CONTRACTS, Role
@@ -140,7 +140,7 @@ def failure_of(settled: Sequence[Settled]) -> UpstreamError | LimitError:
     failures = [leg.answer.failure for leg in settled if isinstance(leg.answer, Missing) and leg.answer.failure]
     failed = [one for one in failures if not isinstance(one, NotFound | InvalidArgument | PartUnavailable)]
     if failed:
-        return most_useful(failed)
+        return failure_to_report(failed)
     absent = next((one for one in failures if isinstance(one, NotFound)), None)
     return absent or next(iter(failures), None) or UpstreamFailed("composite", "no leg succeeded")
 

@@ -15,7 +15,7 @@ from lxml import etree
 
 from upstreams.content.charset import text_of
 from upstreams.content.nesting import html_tree
-from upstreams.content.slips import mended
+from upstreams.content.slips import repair_xml
 from upstreams.model.errors import TooLarge, UnexpectedBody
 
 Element = Any
@@ -58,7 +58,7 @@ def xml_root(raw: bytes, content_type: str = "") -> Element:
             return _parsed(words, partial(etree.fromstring, parser=_xml_parser(recover=False)), "XML")
         except UnexpectedBody:
             pass  # the document has an error
-    return _parsed(mended(words), partial(etree.fromstring, parser=_xml_parser(recover=True)), "XML")
+    return _parsed(repair_xml(words), partial(etree.fromstring, parser=_xml_parser(recover=True)), "XML")
 
 
 def _meant(found: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Repairs XML with errors before it is parsed, so that one error does not damage the rest of a document.
 
 libxml2 recovers from an error, but it drops all named references after it, and an unclosed element swallows its
-siblings. `mended` rewrites a document in one pass, in linear time:
+siblings. `repair_xml` rewrites a document in one pass, in linear time:
 
 - Named references and stray ampersands become numeric references. Control characters are removed.
 - A `<` that does not start a tag becomes a reference. Attributes in tags are quoted, separated and made unique.
@@ -69,7 +69,7 @@ _OF_TEXT = _HTML | {
 """Elements in which an unclosed tag is text in angle brackets, unless it is an HTML tag."""
 
 
-def mended(words: str) -> str:
+def repair_xml(words: str) -> str:
     """Return a document without its errors, as described at the top of this module."""
     words = _NO_XML.sub("", words.replace("\x0b", " ").replace("\x0c", " "))
     repair = _Repair(words)

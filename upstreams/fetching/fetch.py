@@ -16,7 +16,7 @@ from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, run_concurrently
 from upstreams.fetching.parts import answer_part, check_parts
-from upstreams.fetching.planned import Conduct, GoOn, OnLeg, PartReader, Plan, never
+from upstreams.fetching.planned import Conduct, OnLeg, PartReader, Plan, WantsMore, never
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint, Read
 from upstreams.model.errors import (
@@ -27,7 +27,7 @@ from upstreams.model.errors import (
     UpstreamError,
     UpstreamFailed,
     UpstreamThrottled,
-    most_useful,
+    failure_to_report,
     unreadable,
 )
 from upstreams.model.params import Args, State
@@ -60,7 +60,7 @@ class PlainRead(Plan):
         pages_max: int,
         deadline_at: float,
         *,
-        go_on: GoOn | None = None,
+        wants_more: WantsMore | None = None,
         stopping: Callable[[], bool] = never,
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
@@ -69,7 +69,7 @@ class PlainRead(Plan):
         if _TIMEOUT in self.args.values:
             deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
         if self.endpoint.archetype.has_legs:
-            self.conduct = Conduct(pages_max, go_on, stopping, parts, on_leg)
+            self.conduct = Conduct(pages_max, wants_more, stopping, parts, on_leg)
             deadline_at -= (deadline_at - trio.current_time()) * _PROCESSING_SHARE
         return fetch(self, deadline_at)
 
@@ -101,7 +101,7 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
 def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainRead:
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     read = own or endpoint.read
-    args = endpoint.placed(args)
+    args = endpoint.resolve(args)
     steps = read(args)
     try:
         first = next(steps)
@@ -130,7 +130,7 @@ def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> s
         if isinstance(values.get(param.name), str):
             values[param.name] = param.example_value
             with suppress(InvalidArgument):
-                if count_detours(next(read(endpoint.placed(replace(args, values=values))))) < worst:
+                if count_detours(next(read(endpoint.resolve(replace(args, values=values))))) < worst:
                     return param.name
     return None
 
@@ -174,7 +174,7 @@ async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: fl
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
-        raise most_useful(refusals)
+        raise failure_to_report(refusals)
     finally:
         refusals.clear()  # otherwise the frames of each failure, and their bodies, stay until garbage collection
 

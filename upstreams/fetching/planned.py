@@ -36,7 +36,7 @@ class Walked(NamedTuple):
     limit: int
 
 
-GoOn = Callable[[Walked], Awaitable[bool]]
+WantsMore = Callable[[Walked], Awaitable[bool]]
 """Called after each page; the walk ends if it returns False."""
 
 
@@ -61,7 +61,7 @@ class Conduct(NamedTuple):
     """How a composite is run: its page limit, and its callbacks."""
 
     pages_max: int = 0
-    go_on: GoOn | None = None
+    wants_more: WantsMore | None = None
     stopping: Callable[[], bool] = never
     parts: PartReader | None = None
     """If None, each part is read by `fetch`."""
@@ -70,11 +70,11 @@ class Conduct(NamedTuple):
     @property
     def of_parts(self) -> Conduct:
         """The same settings for the parts, without the callbacks."""
-        return self._replace(go_on=None, on_leg=None)
+        return self._replace(wants_more=None, on_leg=None)
 
     async def pages_left(self, done: Round, deadline_at: float) -> int:
         """Return how many more pages a composite's walk may read; 0 if it should stop or its time is over."""
-        is_wanted = self.go_on is None or await self.go_on(Walked(done.pages, done.items, done.limit))
+        is_wanted = self.wants_more is None or await self.wants_more(Walked(done.pages, done.items, done.limit))
         if not is_wanted or self.stopping() or trio.current_time() >= deadline_at:
             return 0
         return max(0, (self.pages_max or _PAGES_MAX) - done.pages)
@@ -142,7 +142,7 @@ class Planned(Protocol):
         pages_max: int,
         deadline_at: float,
         *,
-        go_on: GoOn | None = None,
+        wants_more: WantsMore | None = None,
         stopping: Callable[[], bool] = never,
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,

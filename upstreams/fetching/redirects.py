@@ -21,13 +21,13 @@ async def follow(
     deadline_at: float,
     *,
     source: str,
-    goes_anywhere: bool = False,
+    allows_any_host: bool = False,
 ) -> HttpAnswer:
     """Follow redirects, starting with `answer`, the answer to `call`, and return the last answer.
 
     Only GETs are redirected.
 
-    With `goes_anywhere`, redirects may lead to another host. The exchange must then be a guard, and the call must not
+    With `allows_any_host`, redirects may lead to another host. The exchange must then be a guard, and the call must not
     contain secrets.
 
     Raises:
@@ -43,18 +43,18 @@ async def follow(
                 raise UpstreamFailed(source, "redirects to an address that is not public") from exc
         if answer.status not in FOLLOWED or "location" not in answer.headers or call.method != "GET":
             return answer
-        call = _redirected(call, answer.headers["location"], source, goes_anywhere=goes_anywhere)
+        call = _redirected(call, answer.headers["location"], source, allows_any_host=allows_any_host)
     raise UpstreamFailed(source, "too many redirects")
 
 
-def _redirected(request: HttpCall, location: str, source: str, *, goes_anywhere: bool) -> HttpCall:
+def _redirected(request: HttpCall, location: str, source: str, *, allows_any_host: bool) -> HttpCall:
     """Return the call that a redirect leads to; the location may be relative to the current URL (RFC 9110, 10.2.2)."""
     try:
         here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
         origin, target = origin_of(urljoin(here, location))
     except (httpx.TransportError, httpx.InvalidURL, ValueError) as exc:
         raise UpstreamFailed(source, "redirects to an address that cannot be called") from exc
-    if origin != request.origin and not goes_anywhere:
+    if origin != request.origin and not allows_any_host:
         raise UpstreamFailed(source, f"redirects to another host, {origin.authority}")
     if has_dots(target.partition("?")[0]):
         raise UpstreamFailed(source, "redirects to a path that servers interpret differently")

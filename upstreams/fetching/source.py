@@ -116,10 +116,10 @@ class Source:
         aside: Aside | None = None,
         pace: Pace | None = None,
         hidden: bytes = b"",
-        goes_anywhere: bool = False,
+        allows_any_host: bool = False,
         by_page: bool = False,
     ) -> None:
-        self._goes_anywhere = goes_anywhere
+        self._allows_any_host = allows_any_host
         self._by_page = by_page
         self._now = now
         self._bucket = None if pace is None else Bucket(pace, now())
@@ -303,7 +303,7 @@ class Source:
             is_first = False
             if raw.status in FOLLOWED and not (accepts.__class__ is Form and not accepts.follows):
                 raw = await follow(
-                    raw, self._exchange, call, ends_at, source=self.name, goes_anywhere=self._goes_anywhere
+                    raw, self._exchange, call, ends_at, source=self.name, allows_any_host=self._allows_any_host
                 )
             took_s = self._now() - started
             if len(raw.body) <= long_bytes(accepts):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from limits.errors import LimitError
 from upstreams.fetching.fetch import fetch, plan, state_of
-from upstreams.fetching.planned import GoOn, OnLeg, PartReader, Plan, Planned, Reach, Walked, never
+from upstreams.fetching.planned import OnLeg, PartReader, Plan, Planned, Reach, Walked, WantsMore, never
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
 from upstreams.model.endpoint import Collect, Endpoint
@@ -43,13 +43,13 @@ class Walk(NamedTuple):
         pages_max: int,
         deadline_at: float,
         *,
-        go_on: GoOn | None = None,
+        wants_more: WantsMore | None = None,
         stopping: Callable[[], bool] = never,
         parts: PartReader | None = None,  # noqa: ARG002 - the pages of a list have no parts
         on_leg: OnLeg | None = None,  # noqa: ARG002 - as above
     ) -> Awaitable[Fetched]:
         """See `walk`."""
-        return walk(self, pages_max, deadline_at, go_on, stopping=stopping)
+        return walk(self, pages_max, deadline_at, wants_more, stopping=stopping)
 
     @property
     def refusal(self) -> UpstreamError | LimitError | None:
@@ -101,11 +101,11 @@ async def walk(
     begun: Walk,
     pages_max: int,
     deadline_at: float,
-    go_on: GoOn | None = None,
+    wants_more: WantsMore | None = None,
     *,
     stopping: Callable[[], bool] = never,
 ) -> Fetched:
-    """Collect up to `limit` items from up to `pages_max` pages; `go_on` and `stopping` can end the walk earlier.
+    """Collect up to `limit` items from up to `pages_max` pages; `wants_more` and `stopping` can end the walk earlier.
 
     A page that fails also ends the walk. The result then has the items collected so far and a note about the failure,
     and its cursor continues with the failed page.
@@ -123,7 +123,7 @@ async def walk(
             why = f"page {collected.pages + 1} could not be read ({failure})"
             return collected.answer(planned.args.cursor, why, failure=failure)
         following = collected.take(fetched, state_of(planned, fetched))
-        is_wanted = go_on is None or await go_on(Walked(collected.pages, len(collected.records), begun.limit))
+        is_wanted = wants_more is None or await wants_more(Walked(collected.pages, len(collected.records), begun.limit))
         may_go_on = is_wanted and not stopping()
         if following is None or len(collected.records) >= begun.limit:
             return collected.answer(following)

@@ -161,13 +161,13 @@ class Endpoint:
         """The parameters that identify the subject. One of them must be sent."""
         return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
-    def placed(self, args: Args) -> Args:
-        """Return the arguments for the reads; a URL among them is resolved by `Located.placed`."""
-        return args if self.located is None else self.located.placed(args)
+    def resolve(self, args: Args) -> Args:
+        """Return the arguments for the reads; a URL among them is resolved by `Located.resolve`."""
+        return args if self.located is None else self.located.resolve(args)
 
-    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values as normalized by `Within.settled`."""
-        return values if self.located is None else self.located.settled(values)
+    def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Return the values as normalized by `Within.normalize`."""
+        return values if self.located is None else self.located.normalize(values)
 
     @property
     def unfilled(self) -> frozenset[str]:
@@ -185,7 +185,7 @@ class Endpoint:
         """
         sent = ((param, values.get(param.name)) for param in self.params)
         read = {param.name: param.canonical(value) for param, value in sent if isinstance(value, str)}
-        return self.with_defaults(self.settled({**values, **read}))
+        return self.with_defaults(self.normalize({**values, **read}))
 
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
         """Return `values` with the parameters' defaults added."""

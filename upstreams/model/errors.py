@@ -176,7 +176,7 @@ def unreadable(source: str, exc: Exception) -> UpstreamFailed:
     return UpstreamFailed(source, f"the body does not have the documented structure{detail}")
 
 
-def most_useful(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
+def failure_to_report(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
     """Return the failure to report: the first one, or the one with the shortest wait if the first only asks to wait."""
     return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
 

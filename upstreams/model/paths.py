@@ -43,11 +43,11 @@ class Located:
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 
-    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+    def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return the values unchanged, because the URL is a separate parameter."""
         return values
 
-    def placed(self, args: Args) -> Args:
+    def resolve(self, args: Args) -> Args:
         """Return the arguments with the name and the host from the URL, or unchanged if no URL was sent.
 
         Raises:
@@ -77,7 +77,7 @@ class Within:
         self.groups: tuple[tuple[str, ...], ...] = ()
         self._name = subject.name
 
-    def settled(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+    def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return the values. If they contain a URL, replace it by the number and the place in it.
 
         Raises:
@@ -91,7 +91,7 @@ class Within:
             raise InvalidArgument(self.place.name, f"must be {place}, as in the URL, or be left out")
         return {**values, self._name: number, self.place.name: place}
 
-    def placed(self, args: Args) -> Args:
+    def resolve(self, args: Args) -> Args:
         """Return the arguments with number and place extracted. A place that equals the default counts as not sent.
 
         Raises:
@@ -100,7 +100,7 @@ class Within:
         if "/" not in str(args.values.get(self._name, "")):
             return args
         usual = (self.place.name, self.place.default)
-        settled = self.settled(dict(one for one in args.values.items() if one != usual))
+        settled = self.normalize(dict(one for one in args.values.items() if one != usual))
         return replace(args, values={**args.values, **settled})
 
 

@@ -85,7 +85,7 @@ class _Rehearsal:
 
     def result(self, endpoint: Endpoint, values: Mapping[str, Value], cursor: State | None = None) -> Page | Single:
         """Return the result of a read."""
-        args = endpoint.placed(Args(values, cursor, self._credentials, self._now_at))
+        args = endpoint.resolve(Args(values, cursor, self._credentials, self._now_at))
         steps, ask = endpoint.read(args), partial(self._ask, args.values)
         wanted = next(steps)
         try:

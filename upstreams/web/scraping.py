@@ -12,7 +12,7 @@ from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Single, Steps, Task
 from upstreams.web.addresses import URL_MAX, PageParam
-from upstreams.web.browser.looks import look_of
+from upstreams.web.browser.appearances import appearance_of
 from upstreams.web.costly import CostlyPages
 from upstreams.web.rendered import PICTURE, WaitParam, is_rendered, render
 from upstreams.web.robots import RobotsMemory
@@ -149,7 +149,7 @@ def scrape(robots: RobotsMemory, costly: CostlyPages, args: Args) -> Steps:
     requested = costly.page_of("scrape", args)
     url, renders = args.text("url"), is_rendered(args.values)
     wanted = wanted_of(args.values, has_browser="browser_url" in args.credentials)
-    agent = look_of(mobile=bool(args.values.get("mobile"))).named(args.credentials.get("contact", ""))
+    agent = appearance_of(mobile=bool(args.values.get("mobile"))).named(args.credentials.get("contact", ""))
     visited = yield from visit(url, args, robots, agent=agent if renders else "")
     picture, credits_used = None, 1
     if renders and is_html(visited):

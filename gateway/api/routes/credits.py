@@ -54,7 +54,7 @@ class Credits:
         """Return the statement, newest first."""
         values = read_free(request.query, _TRANSACTIONS)
         limit, request_id = int(values["limit"]), values.get("request_id")
-        place = self._lists.place(request, caller, values, request_id)
+        place = self._lists.position(request, caller, values, request_id)
         found = await self._ledger.transactions(
             caller.key.account_id,
             limit=limit + 1,

@@ -151,7 +151,7 @@ class DataEndpoint:
         is_streamed = False
         if request.stream is not None and self._listing.endpoint.streams and request.method == "GET":
             is_streamed, progress = True, _Progress(request.stream, self._listing.site)
-            call.go_on, call.on_leg = progress.page, progress.leg
+            call.wants_more, call.on_leg = progress.page, progress.leg
         result = await self._calls.call(call)
         if result.cached:
             self._count_hit((caller.key.account_id, caller.key.id, self._listing.path))

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from events.instants import iso
 from gateway.api.changes import Changes, claim_of_change, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.api.routes.webhooks.deliveries import DeliveryLog, DeliveryLogRoutes, delivery_view
 from gateway.calls.planning import check_max_credits
@@ -123,7 +123,7 @@ class JobRoutes:
 
         async def begin(write: Write | None) -> JobRecord:
             await self._hooks.check(target)
-            return await self._jobs.begin(self._hooks.beside(draft, target), owner, write=write)
+            return await self._jobs.begin(self._hooks.with_webhook(draft, target), owner, write=write)
 
         made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
         if isinstance(made, StoredReply):  # repeated: return the job's current state
@@ -137,10 +137,10 @@ class JobRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of jobs, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._jobs.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1] if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         items = [self._shown(request, job) for job in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 
@@ -199,7 +199,7 @@ class JobRoutes:
 
     async def _steps_page(self, request: Request, caller: Caller, statuses: tuple[StepStatus, ...]) -> Reply:
         values = read_free(request.query, _STEPS)
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         after = 0 if place.state is None else int(place.state["number"])
         rows, has_more = await self._jobs.steps(
             caller.key.account_id, _job_id(request), statuses, after=after, limit=int(values["limit"])

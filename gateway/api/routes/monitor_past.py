@@ -23,7 +23,7 @@ from scheduler.errors import MonitorInvalid
 from scheduler.monitors.history.projections import Projections, shown_backtest
 from scheduler.monitors.history.timeseries import Chosen
 from scheduler.monitors.metrics.numbers import PAGE
-from scheduler.monitors.metrics.paths import meant_by
+from scheduler.monitors.metrics.paths import suggest
 from scheduler.monitors.metrics.rules import read_rules, stored_rules
 from scheduler.monitors.metrics.shapes import ROW
 from scheduler.monitors.metrics.tracking import Track, stored_track
@@ -155,7 +155,7 @@ def _check_metrics(metrics: list[str], monitor: Monitor) -> None:
     track = _track(monitor)
     for metric in metrics:
         if track is not None and metric not in track.metrics:
-            meant = meant_by(metric, track.metrics)
+            meant = suggest(metric, track.metrics)
             how = f"Send {meant.path}." if meant else f"Send one of {', '.join(track.metrics)}."
             near = meant.path if meant else None
             raise MonitorInvalid("metric", f"is not tracked: {metric[:200]}", how, did_you_mean=near)

@@ -11,7 +11,7 @@ import trio
 from gateway.api.changes import Changes, text_of
 from gateway.api.monitor_changes import MonitorChanges
 from gateway.api.monitor_records import run_record
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.windows import WINDOW, window_of
 from gateway.calls.idempotency import idempotency_key
@@ -110,11 +110,11 @@ class MonitorRoutes:
         """Return a page of monitors, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
-        place = self._lists.place(request, caller, values, status)
+        place = self._lists.position(request, caller, values, status)
         found = await self._monitors.list(caller.key.account_id, filter_of(status), before=place.before, limit=size + 1)
         views = found[:size]
         last = views[-1].monitor if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         items = []
         for view in views:  # takes 1 ms per monitor if a metric of its rules must be guessed, so yield between them
             items.append(self._monitors.to_json(view))
@@ -179,7 +179,7 @@ class MonitorRoutes:
         values = read_free(request.query, _RUNS)
         window, include = window_of(values), _includes(values.get("include"))
         status = str(values["status"]) if "status" in values else None
-        place = self._lists.place(request, caller, values, status, *window.bounds)
+        place = self._lists.position(request, caller, values, status, *window.bounds)
         if place.state is not None:
             window = window._replace(until=float(place.state["at"]))
         page = await self._monitors.runs(

@@ -14,7 +14,7 @@ from billing.packs.records import Purchase
 from events.instants import iso
 from gateway.admin.pack_operations import pack_view, purchase_view
 from gateway.api.changes import Changes, claim_of_change, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies, account_fragment
 from gateway.calls.idempotency import fingerprint
 from gateway.docs.account import packs as docs
@@ -83,10 +83,10 @@ class PackRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of purchases, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._packs.list(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1] if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         items = [purchase_view(one) for one in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 

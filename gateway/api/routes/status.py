@@ -24,7 +24,7 @@ STATUS_PATH = "/v1/status"
 Health = Literal["operational", "degraded", "down"]
 _HEALTHS: Final = ("operational", "degraded", "down")
 HOURS: Final = 24
-LOOK_EVERY_S: Final = 120.0
+CHECK_EVERY_S: Final = 120.0
 _WORST_FIRST = ("open", "half_open", "closed")
 
 
@@ -62,13 +62,13 @@ class Status:
             "updated_at": iso(self._now()),
         }
 
-    async def keep_looking(self) -> None:
+    async def keep_checking(self) -> None:
         """Until cancelled, record the worst state of each platform for every hour."""
         while True:
-            self.look()
-            await trio.sleep(LOOK_EVERY_S)
+            self.check()
+            await trio.sleep(CHECK_EVERY_S)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Add the current state of the platforms to the record of this hour."""
         hour = int(self._now() // 3_600)
         worst = self._hours.setdefault(hour, {})

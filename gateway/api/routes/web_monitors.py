@@ -10,7 +10,7 @@ import orjson
 from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, text_of
 from gateway.api.monitor_changes import MonitorChanges
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.api.routes.monitors import filter_of, monitor_id_of
 from gateway.calls.idempotency import idempotency_key
@@ -96,12 +96,12 @@ class WebMonitorRoutes:
         """Return a page of watches, newest first."""
         values = read_free(request.query, _LIST)
         size, status = int(values["limit"]), values["status"]
-        place = self._lists.place(request, caller, values, status)
+        place = self._lists.position(request, caller, values, status)
         found = await self._monitors.list(
             caller.key.account_id, filter_of(status), before=place.before, limit=size + 1, of_web=True
         )
         last = found[size - 1].monitor if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         return await self._lists.page(request, caller, list(map(self._view, found[:size])), place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:
@@ -141,7 +141,7 @@ class WebMonitorRoutes:
         """Return a page of the watch's checks, newest first."""
         caller.hold(await self._reads.take(caller.key.account_id))
         values = read_free(request.query, _CHECKS)
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         window = SlotSpan() if place.state is None else SlotSpan(until=float(place.state["at"]))
         page = await self._monitors.runs(
             caller.key.account_id,

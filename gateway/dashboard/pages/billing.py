@@ -9,7 +9,7 @@ from quart_trio import QuartTrio
 
 from billing.errors import PackUnknown
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import fields, place_of, place_text
+from gateway.dashboard.forms import fields, position_of, position_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from gateway.http.errors import Refused
@@ -55,7 +55,7 @@ class BillingPages:
 
     async def _shown(self, *, status: int = 200, error: str = "") -> Response:
         services = self._services
-        before = place_of(request.args.get("before", ""))
+        before = position_of(request.args.get("before", ""))
         found = await services.packs.list(account_id(), before=before, limit=PAGE + 1)
         last = found[PAGE - 1] if len(found) > PAGE else None
         return await self._frame.shown(
@@ -67,7 +67,7 @@ class BillingPages:
             packs=list(services.packs.on_sale.values()),
             takes_cards=services.checkout is not None,
             purchases=found[:PAGE],
-            older="" if last is None else place_text(last.created_at, last.id),
+            older="" if last is None else position_text(last.created_at, last.id),
             is_first=before is None,
             is_paid=request.args.get("paid") == "1",
         )

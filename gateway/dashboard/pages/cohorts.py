@@ -13,7 +13,7 @@ from quart_trio import QuartTrio
 from billing.errors import SealBroken
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import long_download
-from gateway.dashboard.forms import fields, place_of, place_text
+from gateway.dashboard.forms import fields, position_of, position_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from gateway.http.codes import sentence
@@ -62,7 +62,7 @@ class CohortPages:
 
     async def show(self, cohort_id: str) -> Response:
         """Show one cohort with its queries, newest first."""
-        cohort, before = await self._cohort(cohort_id), place_of(request.args.get("before", ""))
+        cohort, before = await self._cohort(cohort_id), position_of(request.args.get("before", ""))
         try:
             found = await self._queries.page(account_id(), cohort_id, before=before, limit=QUERIES + 1)
         except CohortUnknown as exc:
@@ -73,7 +73,7 @@ class CohortPages:
             cohort.name or "Cohort",
             cohort=cohort,
             queries=[_view(one) for one in found[:QUERIES]],
-            older="" if last is None else place_text(last.created_at, last.id),
+            older="" if last is None else position_text(last.created_at, last.id),
             is_first=before is None,
         )
         if before is None and any(not one.is_over for one in found):
@@ -166,7 +166,7 @@ class CohortPages:
             placeholder = orjson.dumps(
                 {"query_id": query_id, "text_excerpt": sentence(exc), "error": "COHORT_RESULT_TOO_LARGE"}
             )
-            return ResultPage([placeholder], [], ResultPosition(*exc.behind))
+            return ResultPage([placeholder], [], ResultPosition(*exc.next_at))
 
     async def _pieces(self, owner_id: str, query_id: str) -> AsyncIterator[bytes]:
         # pieces are produced after the request has ended, so they must not use its context

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quart import request
 
-from gateway.dashboard.forms import place_of, place_text
+from gateway.dashboard.forms import position_of, position_text
 from gateway.dashboard.frame import account_id
 from scheduler.account_webhooks.batches import batch_id
 from scheduler.monitors.webhooks import Logged, Webhooks
@@ -23,12 +23,12 @@ async def read_log(webhooks: Webhooks, owner_id: str) -> dict[str, Any]:
     Raises:
         MonitorUnknown, AccountWebhookUnknown: the account has no such owner.
     """
-    before = place_of(request.args.get("before", ""))
+    before = position_of(request.args.get("before", ""))
     page = await webhooks.deliveries(account_id(), owner_id, before=before, limit=DELIVERIES)
     last = page.entries[-1].delivery if page.has_more else None
     return {
         "entries": [_entry(one) for one in page.entries],
-        "older": "" if last is None else place_text(last.created_at, last.id),
+        "older": "" if last is None else position_text(last.created_at, last.id),
         "is_first": before is None,
     }
 

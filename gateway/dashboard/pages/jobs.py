@@ -10,7 +10,7 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from gateway.dashboard.address import PREFIX
-from gateway.dashboard.forms import fields, place_of, place_text
+from gateway.dashboard.forms import fields, position_of, position_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.services import Services
 from gateway.http.codes import sentence
@@ -64,7 +64,7 @@ class JobPages:
         return self._frame.to_page(JOBS, done=done)
 
     async def _shown(self, *, status: int = 200, **more: Any) -> Response:
-        before = place_of(request.args.get("before", ""))
+        before = position_of(request.args.get("before", ""))
         found = await self._jobs.page(account_id(), before=before, limit=PAGE + 1)
         jobs = [_view(job) for job in found[:PAGE]]
         last = found[PAGE - 1] if len(found) > PAGE else None
@@ -73,7 +73,7 @@ class JobPages:
             "Jobs",
             status=status,
             jobs=jobs,
-            older="" if last is None else place_text(last.created_at, last.id),
+            older="" if last is None else position_text(last.created_at, last.id),
             is_first=before is None,
             **more,
         )

@@ -65,7 +65,7 @@ class MonitorMaking:
             return await self._form(operation, sent, status=400, error=sentence(exc, "pause one first"))
         if secret is None:
             return self._frame.to_page(f"{PREFIX}/monitors/{id_}")
-        return await self._frame.shown("monitor_made.html", "Monitor created", monitor_id=id_, secret=secret)
+        return await self._frame.shown("monitor_created.html", "Monitor created", monitor_id=id_, secret=secret)
 
     async def _make(self, create: Any, sent: dict[str, str]) -> tuple[str, str | None]:
         """Create the Monitor. Return its id and, unless the form was submitted before, its webhook's secret."""

@@ -189,14 +189,14 @@ class Answers:
     def _answered(self, operation: ApiOperation) -> Schema:
         doc, name = operation.route.doc, operation.archetype
         if doc is not None:
-            return self._enveloped(name, doc.answer, beside=doc.beside, paginated=operation.paginated)
+            return self._enveloped(name, doc.answer, is_unwrapped=doc.is_unwrapped, paginated=operation.paginated)
         return self._enveloped(name, None, paginated=operation.paginated)
 
-    def _enveloped(self, name: str, type_: Any, *, beside: bool = False, paginated: bool = False) -> Schema:
+    def _enveloped(self, name: str, type_: Any, *, is_unwrapped: bool = False, paginated: bool = False) -> Schema:
         """Wrap an archetype or an account type in the envelope, register the result, and return a reference to it."""
         reference = {"$ref": REF.format(name=name)} if type_ is None else self.take(type_)
         own: Schema = reference
-        if not beside:
+        if not is_unwrapped:
             own = {"type": "object", "properties": {"data": reference}, "required": ["data"]}
             if paginated or name.endswith("sData"):
                 own["properties"]["pagination"] = {"$ref": REF.format(name="Pagination")}

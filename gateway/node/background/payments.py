@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.http.request import PagesBeside
+from gateway.http.request import AdjacentPages
 from gateway.node.node import NodeSetting
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
@@ -23,7 +23,7 @@ class PaymentRuntime:
     checkout: Checkout | None = None
 
     @property
-    def pages(self) -> tuple[PagesBeside, ...]:
+    def pages(self) -> tuple[AdjacentPages, ...]:
         """Return the entry points for notifications of the payment provider, which are outside the API."""
         return () if self.checkout is None else (self.checkout,)
 

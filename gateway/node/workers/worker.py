@@ -37,7 +37,7 @@ def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, VARIABLE: msgspec.json.encode(worker).decode()}
 
 
-async def stop_at_the_end_of_input() -> None:
+async def stop_on_end_of_input() -> None:
     """Send this process a SIGTERM when its supervisor has closed the pipe or has exited."""
     await trio.lowlevel.wait_readable(_STDIN)
     signal.raise_signal(signal.SIGTERM)

@@ -45,7 +45,7 @@ class RequestHead:
 
     scope: HTTPScope
     body: Body | None
-    behind: bytes
+    rest: bytes
     """Data that has already arrived after the head."""
     keep_alive: bool
     expects_continue: bool
@@ -203,7 +203,7 @@ class RequestHeadReader:
         if self._fed - len(self._url) > self._bounds.header_bytes or len(self._headers) > self._bounds.header_count:
             raise RequestRefused(431, "The request's headers are too large or too many.")
 
-    def _judge(self, behind: bytes) -> RequestHead:
+    def _judge(self, rest: bytes) -> RequestHead:
         method = self._method or self._parser.get_method()
         version = self._parser.get_http_version()
         if method == b"CONNECT":
@@ -218,7 +218,7 @@ class RequestHeadReader:
         keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
         target = _origin_form(self._url, method, self._unique_headers)
         scope = self._scope(method.decode(), version, target, self._headers)
-        return RequestHead(scope, body, behind, keep_alive, expects_continue)
+        return RequestHead(scope, body, rest, keep_alive, expects_continue)
 
     def _asks_to_close(self) -> bool:
         """Return whether Connection includes "close", which llhttp ignores on HTTP/1.0 with "keep-alive"."""
@@ -265,7 +265,7 @@ def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLin
 
 def _repeats(head: RequestHead) -> bool:
     """Return whether the data after a plain request line is exactly one block of headers with a Host."""
-    return head.keep_alive and not head.behind and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
+    return head.keep_alive and not head.rest and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 
 def _origin_form(url: bytes, method: bytes, unique_headers: list[tuple[bytes, bytes]]) -> bytes:

@@ -25,7 +25,7 @@ from gateway.server.asgi import ReceiveMessage, SendMessage, State, WebSocketAcc
 from gateway.server.errors import AppMisbehaved, ClientGone, EdgeAnswer, Headers, RequestRefused
 from gateway.server.http1.fields import fields_of
 from gateway.server.http1.response_head import switching_lines
-from gateway.server.websocket.engine import REFUSED, said, switching_fields
+from gateway.server.websocket.engine import REFUSED, payload_of, switching_fields
 from gateway.server.websocket.frames import Control, Frames
 from gateway.server.websocket.handshake import Handshake, read_handshake
 from gateway.server.websocket.line import LOST, SocketEnd
@@ -187,7 +187,7 @@ class WebSocketStream:
                 raise ClientGone("The client has closed the WebSocket.")
             if self._end is not None:
                 raise AppMisbehaved("The app sent a message after its close.")
-            await self._write(self._frames.message(said(message)))
+            await self._write(self._frames.message(payload_of(message)))
         elif message["type"] == "websocket.close":
             await self._close_or_refuse(message)
         elif message["type"] == "websocket.accept" and not self._accepted and self._refusal is None:

@@ -105,7 +105,7 @@ class WebSocket(Exchange):
             AppMisbehaved: the message is invalid in the WebSocket's current state.
         """
         if message["type"] == "websocket.send" and self._line is not None:
-            await self._line.say(said(message))
+            await self._line.send_message(payload_of(message))
         elif message["type"] == "websocket.close":
             await self._close(message)
         elif self.accepted:
@@ -161,7 +161,7 @@ class WebSocket(Exchange):
         self._line.part(CloseReason.GOING_AWAY)
 
 
-def said(message: WebSocketSend) -> str | bytes:
+def payload_of(message: WebSocketSend) -> str | bytes:
     """Return the text or the bytes of the app's message.
 
     Raises:

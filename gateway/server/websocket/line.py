@@ -101,7 +101,7 @@ class SocketLine:
             self._mark_disconnected()
         self._rounds += 1
 
-    async def say(self, message: str | bytes) -> None:
+    async def send_message(self, message: str | bytes) -> None:
         """Send a message.
 
         Raises:

@@ -39,7 +39,7 @@ class ResultRow(NamedTuple):
 
     body: bytes
     is_item: bool
-    behind: ResultPosition
+    next_at: ResultPosition
 
 
 def rows_of(query_id: str, number: int, packed: bytes) -> Iterator[ResultRow]:
@@ -80,17 +80,17 @@ class PageBuilder:
         """
         here = begin
         for row in rows:
-            if row.behind.place <= begin.place and row.behind.number == begin.number:
+            if row.next_at.place <= begin.place and row.next_at.number == begin.number:
                 continue
             size = len(row.body) + 1
             is_first = not self._items and not self._coverage
             if size > self._left and is_first:
-                raise CohortResultTooLarge(len(row.body), PAGE_BYTES, row.behind)
+                raise CohortResultTooLarge(len(row.body), PAGE_BYTES, row.next_at)
             if size > self._left or len(self._items) + len(self._coverage) >= self._limit:
                 return here
             self._left -= size
             (self._items if row.is_item else self._coverage).append(row.body)
-            here = row.behind
+            here = row.next_at
         return None
 
     def page(self, following: ResultPosition | None) -> ResultPage:

@@ -73,12 +73,12 @@ class CohortShards(JobKind):
         body = await trio.to_thread.run_sync(_packed, rows)
         sealed = shard.key.seal(body, results_of(job.id, step.number))
         status: StepStatus = "done" if counts.pages_succeeded else "failed" if failed else "empty"
-        return Outcome(status, credits_used=used, brought=ShardFindings(sealed, counts))
+        return Outcome(status, credits_used=used, kept_value=ShardFindings(sealed, counts))
 
     def keep(self, tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: float) -> None:  # noqa: ARG002
         """Store the findings of the shard."""
-        if outcome.brought is not None:
-            query_rows.add_results(tx, job.id, step.number, *outcome.brought)
+        if outcome.kept_value is not None:
+            query_rows.add_results(tx, job.id, step.number, *outcome.kept_value)
 
     async def _open(self, account_id: str, spec: QuerySpec, step: JobStep) -> _Shard | None:
         first, last = map(int, step.name.split("-"))

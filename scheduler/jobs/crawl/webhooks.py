@@ -61,7 +61,7 @@ class JobWebhooks:
             except TargetRefused as exc:
                 raise uncallable(exc) from exc
 
-    def beside(self, draft: JobDraft, target: JobTarget | None) -> JobDraft:
+    def with_webhook(self, draft: JobDraft, target: JobTarget | None) -> JobDraft:
         """Return a draft that also stores the job's webhook, with the URL and the secret sealed."""
         if target is None:
             return draft

@@ -89,7 +89,7 @@ class DiscoverSteps(JobKind):
         if run.is_full or leg.status != "pending":
             return Outcome("empty")
         if isinstance(planned, PageRest):
-            return Outcome("done", brought=_Page(await _listed(stored_drafts(leg.rest)), 0, leg.state))
+            return Outcome("done", kept_value=_Page(await _listed(stored_drafts(leg.rest)), 0, leg.state))
         return await self._read_page(job.account_id, spec, planned, leg)
 
     async def _read_page(self, account_id: str, spec: DiscoverSpec, planned: LegPage, leg: DiscoverLeg) -> Outcome:
@@ -105,8 +105,8 @@ class DiscoverSteps(JobKind):
         found = [AccountRead(search.platform, one.row_id).name for one in _incomplete_accounts(spec, search, drafts)]
         if following is not None:
             found.append(LegPage(planned.leg, planned.page + 1).name)
-        brought = _Page(drafts, len(items), following)
-        return Outcome("done", None, gathered.used_credits, found=tuple(found), brought=brought)
+        kept_value = _Page(drafts, len(items), following)
+        return Outcome("done", None, gathered.used_credits, found=tuple(found), kept_value=kept_value)
 
     async def _read_account(self, account_id: str, read: PlannedRead, row: DiscoverRow | None) -> Outcome:
         if row is None or row.is_gone:
@@ -114,10 +114,10 @@ class DiscoverSteps(JobKind):
         handle = run_rows.record_of(row)["author"]["username"]
         gathered = await self._gather(account_id, read.id, {read.param: handle})
         if isinstance(gathered, Outcome):
-            return replace(gathered, brought=_Account(row.row_id)) if gathered.status == "empty" else gathered
+            return replace(gathered, kept_value=_Account(row.row_id)) if gathered.status == "empty" else gathered
         record = {name: gathered.data.get(name) for name in ("author", "computed")}
-        brought = _Account(row.row_id, row_key(row.platform, record["author"]), record)
-        return Outcome("done", None, gathered.used_credits, brought=brought)
+        kept_value = _Account(row.row_id, row_key(row.platform, record["author"]), record)
+        return Outcome("done", None, gathered.used_credits, kept_value=kept_value)
 
     async def _gather(
         self, account_id: str, id_: str, values: Mapping[str, Any], *, cursor: Mapping[str, Any] | None = None
@@ -144,8 +144,8 @@ class DiscoverSteps(JobKind):
         run, planned = run_rows.the_run(tx, job.id), read_step(step.name)
         merge, now = Merge(run), job_rows.read_job(tx, job.id)
         assert now is not None, "the job is locked"
-        if isinstance(outcome.brought, _Account):
-            _keep_account(tx, merge, outcome.brought)
+        if isinstance(outcome.kept_value, _Account):
+            _keep_account(tx, merge, outcome.kept_value)
         elif not isinstance(planned, AccountRead):
             share = share_of_rows(run.max_rows - run.rows_kept, now.pending + 1)
             charged = _keep_page(tx, merge, spec_of(job.spec), planned, outcome, share=share, at=at)
@@ -223,7 +223,7 @@ def _keep_page(
     leg = run_rows.read_leg(tx, merge.run.run_id, planned.leg)
     if leg.status != "pending":  # the previous page, which planned this one, has already filled the run
         return 0
-    page, charged = outcome.brought, outcome.credits_used
+    page, charged = outcome.kept_value, outcome.credits_used
     if isinstance(page, _Page):
         keyword, search = spec.leg(planned.leg)
         keys, ids = [one.key for one in page.drafts], [one.row_id for one in page.drafts]
@@ -256,7 +256,7 @@ def _judged_leg(leg: DiscoverLeg, outcome: Outcome, *, is_full: bool) -> Discove
     """Return a leg after one of its pages: still pending, or ended."""
     if outcome.status == "failed":
         return replace(leg, status="failed", error=outcome.error)
-    is_passed_over = outcome.brought is None and outcome.error is None
+    is_passed_over = outcome.kept_value is None and outcome.error is None
     has_more = leg.state is not None or leg.rest is not None
     if (is_passed_over and not leg.pages) or (has_more and not is_full and not is_passed_over):
         return leg

@@ -16,7 +16,7 @@ import trio
 from scheduler.jobs import job_rows
 from storage.store import Store
 
-LOOK_EVERY_S: Final = 1.0
+CHECK_EVERY_S: Final = 1.0
 RUNS_AT_ONCE: Final = 500
 """How many runs are read per query."""
 
@@ -45,7 +45,7 @@ class _Waiter:
 class RunWaits:
     """The waiters of one node by run. While there are any, one of them is the looker."""
 
-    def __init__(self, store: Store, *, look_every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(self, store: Store, *, look_every_s: float = CHECK_EVERY_S) -> None:
         self._store = store
         self._look_every_s = look_every_s
         self._waiting: dict[str, dict[_Waiter, None]] = {}

@@ -33,7 +33,7 @@ from scheduler.monitors.history.timeseries import Chosen, Timeseries
 from scheduler.monitors.metrics.alerts import Firing, Seen
 from scheduler.monitors.metrics.alerts import backtest as judge_past
 from scheduler.monitors.metrics.numbers import PAGE, Numbers
-from scheduler.monitors.metrics.paths import meant_by
+from scheduler.monitors.metrics.paths import suggest
 from scheduler.monitors.metrics.rules import AlertRule
 from scheduler.monitors.model.records import Monitor
 from storage.store import Store, Tx
@@ -190,7 +190,7 @@ def _missing(newest: Sequence[StoredNumbers], chosen: Chosen, found: Sequence[st
         for values in run.numbers.values()
         for metric in values
     ]
-    near = {metric: meant_by(metric, known) for metric in missing}
+    near = {metric: suggest(metric, known) for metric in missing}
     warnings = [
         f"no run in this window has a number at {metric}" + (f"; did you mean {meant.path}?" if meant else "")
         for metric, meant in near.items()

@@ -16,7 +16,7 @@ _AROUND = {"", "*", "$", "data", "items", "result"}
 """Names that people write around a path but that do not identify the field."""
 
 
-class Meant(NamedTuple):
+class Suggestion(NamedTuple):
     """The suggested path. `misplaced` means that the last name was right, but not the path to it."""
 
     path: str
@@ -42,7 +42,7 @@ def value_at(record: object, names: Iterable[str]) -> object:
     return record
 
 
-def meant_by(path: str, known: Iterable[str]) -> Meant | None:
+def suggest(path: str, known: Iterable[str]) -> Suggestion | None:
     """Return a suggestion for an unknown path: the same field elsewhere, or a similarly spelled path."""
     by_length = sorted((candidate for candidate in known if _words(candidate)), key=len)
     wanted = _words(path)
@@ -50,15 +50,15 @@ def meant_by(path: str, known: Iterable[str]) -> Meant | None:
         return None
     elsewhere = _first(_ends_with, by_length, wanted) or _first(_passes_through, by_length, wanted)
     if elsewhere is not None:
-        return Meant(elsewhere, misplaced=True)
+        return Suggestion(elsewhere, misplaced=True)
     misspelled = nearest(path, by_length, cutoff=0.8)
     if misspelled is not None:
-        return Meant(misspelled, misplaced=False)
+        return Suggestion(misspelled, misplaced=False)
     elsewhere = _first(_ends_alike, by_length, wanted)
     if elsewhere is not None:
-        return Meant(elsewhere, misplaced=True)
+        return Suggestion(elsewhere, misplaced=True)
     misspelled = _by_last_name(wanted[-1], by_length)
-    return None if misspelled is None else Meant(misspelled, misplaced=False)
+    return None if misspelled is None else Suggestion(misspelled, misplaced=False)
 
 
 def numbers_in(shape: ArchetypeShape, below: str = "") -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast, get_args
 from scheduler.errors import RulesInvalid
 from scheduler.json_input import kind_of, nearest, object_at, quoted
 from scheduler.monitors.metrics.numbers import DEPTH_MAX, Number, is_metric, number_of
-from scheduler.monitors.metrics.paths import PATH_MAX, meant_by
+from scheduler.monitors.metrics.paths import PATH_MAX, suggest
 from scheduler.monitors.metrics.tracking import Track
 
 Op = Literal["gt", "lt", "gte", "lte", "abs_change_gt", "pct_change_gt", "pct_change_lt", "no_data"]
@@ -102,7 +102,7 @@ def _metric(param: str, sent: object, track: Track | None) -> str:
         problem = f"must have 1 to {PATH_MAX} characters" if isinstance(sent, str) else f"is {kind_of(sent)}, not text"
         raise RulesInvalid(f"{param}.metric", problem, "Send the path of a number.")
     if track is not None and sent not in track.metrics:
-        meant = meant_by(sent, track.metrics)
+        meant = suggest(sent, track.metrics)
         raise RulesInvalid(
             f"{param}.metric",
             f"must be one of track.metrics, not {quoted(sent)}",

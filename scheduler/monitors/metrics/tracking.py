@@ -10,7 +10,7 @@ import orjson
 
 from scheduler.errors import TrackInvalid
 from scheduler.json_input import kind_of, nearest, object_at, quoted
-from scheduler.monitors.metrics.paths import PATH_MAX, Meant, is_path, meant_by, numbers_in
+from scheduler.monitors.metrics.paths import PATH_MAX, Suggestion, is_path, numbers_in, suggest
 from scheduler.monitors.metrics.shapes import ROW, ArchetypeShape, Kind, shape_of
 from upstreams.model.archetypes import Archetype
 
@@ -143,10 +143,10 @@ def _no_path(param: str, path: str) -> TrackInvalid:
 
 def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     kind = shape.kinds.get(path)
-    meant = None if kind else meant_by(path, numbers_in(shape))
+    meant = None if kind else suggest(path, numbers_in(shape))
     # The suggestion may lead to something other than a number.
     if kind is None and (meant is None or not meant.misplaced):
-        elsewhere = meant_by(path, shape.kinds)
+        elsewhere = suggest(path, shape.kinds)
         if elsewhere is not None and elsewhere.misplaced:
             path, kind = elsewhere.path, shape.kinds[elsewhere.path]
     if kind is not None:
@@ -166,7 +166,7 @@ def _wrong_kind(param: str, path: str, kind: Kind, shape: ArchetypeShape) -> Tra
     )
 
 
-def _another_path(param: str, path: str, meant: Meant) -> TrackInvalid:
+def _another_path(param: str, path: str, meant: Suggestion) -> TrackInvalid:
     if meant.misplaced:
         problem = f"names {quoted(path)} at the wrong level; its path is {meant.path}"
     else:
@@ -203,7 +203,7 @@ def _check_key_kind(key: str, shape: ArchetypeShape) -> None:
     if kind in ("text", "number"):
         return
     ids = [path.removeprefix(ROW) for path, kind in shape.kinds.items() if path.startswith(ROW) and kind == "text"]
-    meant = meant_by(key, ids)
+    meant = suggest(key, ids)
     problem = f"must lead to a row's id; {quoted(key)} is {_IN_WORDS[kind] if kind else 'not in a row'}"
     how = f"Send {meant.path}." if meant else f"Send one of {', '.join(ids[:_LISTED_MAX])}."
     raise TrackInvalid(_KEY_PARAM, problem, how, did_you_mean=meant.path if meant else None)

@@ -52,7 +52,7 @@ DELIVERIES: Final = _Waiting(
 )
 
 
-async def come_back(store_: Store, instant: Instant) -> int:
+async def reset_late(store_: Store, instant: Instant) -> int:
     """Reset everything that is scheduled later than possible, and return the number of changes.
 
     The number includes monitors, runs and deliveries.
@@ -60,14 +60,14 @@ async def come_back(store_: Store, instant: Instant) -> int:
     Raises:
         StorageError: some may be unchanged.
     """
-    brought = 0
+    resets = 0
     for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):
         while some := await store_.write(partial(_reset_monitors, cadence=cadence, instant=instant)):
-            brought += some
+            resets += some
     for waiting in (RUNS, DELIVERIES):
         if await store_.read(partial(_is_far_off, waiting=waiting, instant=instant)):
-            brought += await store_.write(partial(_begin_now, waiting=waiting, instant=instant))
-    return brought
+            resets += await store_.write(partial(_begin_now, waiting=waiting, instant=instant))
+    return resets
 
 
 def cadences_too_late(tx: Tx, now: float) -> list[str]:

@@ -21,7 +21,7 @@ from scheduler.log import OperatorLog
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs import run_rows
-from scheduler.monitors.runs.clock_skew import come_back
+from scheduler.monitors.runs.clock_skew import reset_late
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Opened, Slots
@@ -33,12 +33,12 @@ TICK_S: Final = 0.5
 MARGIN_S: Final = 0.001
 APART_S: Final = 0.1
 """The shortest pause in seconds between two polls, so that runs that start in short succession are started together."""
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 """The pause in seconds between polls for changes by other nodes. The next constant is the pause of a single node."""
-LOOK_ALONE_S: Final = 30.0
+CHECK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
-COME_BACK_S: Final = 60.0
+RESET_EVERY_S: Final = 60.0
 """The pause in seconds between checks for slots that a fast clock has put into the future."""
 SLOTS_AT_ONCE: Final = 500
 """How many monitors to open per transaction."""
@@ -103,7 +103,7 @@ class Clock:
         """Returns whether runs must yield to requests. The gateway sets it."""
         self.refusal: Callable[[], str | None] = lambda: None
         """Returns why no run may start, or None. The node sets it, for example while the store is unavailable."""
-        self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self._look_every_s = CHECK_ALONE_S if setting.is_alone else CHECK_S
         self.others: Sequence[SlotSource] = ()
         """Additional slot sources. The node sets them."""
         kind = LeasedKind(
@@ -159,22 +159,22 @@ class Clock:
             with trio.move_on_after(self._pause_s()):
                 await self._woken.wait()
 
-    async def keep_coming_back(self) -> None:
+    async def keep_resetting(self) -> None:
         """Reset what a fast clock of this node or another one has scheduled too far ahead.
 
         The check uses the later of this node's clock and the database's, so that a slow clock does no harm.
         """
         while True:
             try:
-                brought = await come_back(self._store, self._latest)
+                resets = await reset_late(self._store, self._latest)
                 for source in self.others:
-                    brought += await self._store.write(partial(source.bring_back, instant=self._latest))
-                if brought:
-                    self._log.event("warning", "slots_brought_back", count=brought)
+                    resets += await self._store.write(partial(source.reset_late, instant=self._latest))
+                if resets:
+                    self._log.event("warning", "slots_brought_back", count=resets)
                     self.wake()
             except StorageError as exc:
                 self._log.event("warning", "slots_not_brought_back", error=str(exc))
-            await trio.sleep(COME_BACK_S)
+            await trio.sleep(RESET_EVERY_S)
 
     async def adopt(self) -> None:
         """Take over all runs of an earlier process. Only for a store that one process owns."""
@@ -286,6 +286,6 @@ async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
         nursery.start_soon(setting.keep, "run_leases", clock.keep_renewing)
         if setting.ticks:
             nursery.start_soon(setting.keep, "clock", clock.keep_ticking)
-            nursery.start_soon(setting.keep, "clock_skew", clock.keep_coming_back)
+            nursery.start_soon(setting.keep, "clock_skew", clock.keep_resetting)
         yield clock
         nursery.cancel_scope.cancel()

@@ -62,14 +62,14 @@ class DueCache:
         """Record that a read of the queue has begun. It may or may not include deliveries queued from now on."""
         self._queued_meanwhile = []
 
-    def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, anew: bool) -> None:
-        """Store the deliveries that the read returned. If `anew` is set, drop all older deliveries first.
+    def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, from_start: bool) -> None:
+        """Store the deliveries that the read returned. If `from_start` is set, drop all older deliveries first.
 
         `look` is None if the read failed.
         """
         queued_meanwhile, self._queued_meanwhile = self._queued_meanwhile or (), None
         if look is not None:
-            if anew:
+            if from_start:
                 self._forget()
             begun = {one.id for one in under_way}
             for one in look.due:

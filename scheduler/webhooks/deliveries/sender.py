@@ -17,7 +17,7 @@ import httpx
 import trio
 
 from scheduler.webhooks.signature import Headers
-from scheduler.webhooks.targets.urls import struck
+from scheduler.webhooks.targets.urls import without_tokens
 from storage.supervision import Keep, unsupervised
 from upstreams.guard.addresses import check_url
 from upstreams.guard.pinned import NameUnknown, PinnedExchange
@@ -140,4 +140,4 @@ def _class_of(exc: Exception) -> ErrorClass:
 
 def _storable(text: str, url: str) -> str:
     """Remove the URL's tokens, and NUL, which PostgreSQL rejects."""
-    return struck(text, url).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return without_tokens(text, url).replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -34,9 +34,9 @@ from storage.errors import StorageError
 from storage.store import Store
 from storage.supervision import Keep
 
-LOOK_S: Final = 0.5
+CHECK_S: Final = 0.5
 """The pause in seconds between polls for deliveries of other nodes. The next constant is the pause of a single node."""
-LOOK_ALONE_S: Final = 30.0
+CHECK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
 LEASED_AT_ONCE: Final = 64
 LEASE_MARGIN_S: Final = 15.0
@@ -45,7 +45,7 @@ LATE_S: Final = 5.0
 """If leasing took longer than this many seconds, the node does not use the leases."""
 CLOSE_S: Final = 3.0
 SETTLE_S: Final = 5.0
-ANEW: Final = ("", "")
+FROM_START: Final = ("", "")
 """The position before the first line."""
 RESULTS: Final = ("delivered", "queued", "failed")
 UNEXPECTED: Final = "internal_error: an unexpected error of this server"
@@ -95,10 +95,10 @@ class Deliveries:
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
-        self._look_every_s = LOOK_ALONE_S if setting.is_alone else LOOK_S
+        self._look_every_s = CHECK_ALONE_S if setting.is_alone else CHECK_S
         self._in_flight: dict[str, DueDelivery] = {}
         self._due_cache = DueCache()
-        self._read_to = ANEW
+        self._read_to = FROM_START
         self._look_at = -inf
         self._is_closing = False
         self.ended = dict.fromkeys(RESULTS, 0)
@@ -128,7 +128,7 @@ class Deliveries:
         """Start attempts in `nursery`, which owns all attempts of this node, until the node stops."""
         while not self._is_stopping():
             self._woken = trio.Event()
-            pause_s = LOOK_S
+            pause_s = CHECK_S
             try:
                 pause_s = await self._turn(nursery)
             except StorageError as exc:
@@ -156,7 +156,7 @@ class Deliveries:
         """Start as many attempts as there is room for, and return the seconds until the next turn."""
         under_way, free = self._in_flight.values(), min(IN_FLIGHT_MAX - len(self._in_flight), LEASED_AT_ONCE)
         if free <= 0:
-            return LOOK_S
+            return CHECK_S
         if self._look_at <= trio.current_time():
             await self._look()
         chosen = self._due_cache.choose(under_way, free=free)
@@ -168,15 +168,15 @@ class Deliveries:
     async def _look(self) -> None:
         """Read ready deliveries. If the previous read could not return all of them, continue after its last line."""
         self._look_at, look = inf, None  # from now on, `wake` requests another read
-        is_anew = self._read_to == ANEW
+        is_from_start = self._read_to == FROM_START
         self._due_cache.begin_look()
         try:
             look = await self._store.read(partial(self._queue.look, after=self._read_to))
         finally:
-            self._due_cache.end_look(look, self._in_flight.values(), anew=is_anew)
-        self._read_to = look.after or ANEW
+            self._due_cache.end_look(look, self._in_flight.values(), from_start=is_from_start)
+        self._read_to = look.after or FROM_START
         # A continued read misses lines that become ready before its start.
-        every_s = self._look_every_s if is_anew else LOOK_S
+        every_s = self._look_every_s if is_from_start else CHECK_S
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 

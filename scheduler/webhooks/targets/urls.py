@@ -120,7 +120,7 @@ async def seal_plain_urls(
     return count
 
 
-def struck(text: str, url: str) -> str:
+def without_tokens(text: str, url: str) -> str:
     """Remove the possible tokens of a URL's path and query from a text, because receivers often echo requests."""
     for token in sorted(_tokens(url), key=len, reverse=True):
         text = text.replace(token, STRUCK_OUT)

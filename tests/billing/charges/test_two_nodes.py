@@ -119,7 +119,7 @@ async def test_any_mix_of_work_on_two_nodes_is_sound_without_deadlocks(desks: li
             for number in range(40):
                 nursery.start_soon(work, desks[number % 2], random.Random(number))
     assert refused == []
-    assert [desk.store.statistics().unheard_errors for desk in desks] == [0, 0]
+    assert [desk.store.statistics().background_errors for desk in desks] == [0, 0]
 
 
 async def test_key_limit_holds_across_nodes(desks: list[Desk]) -> None:

@@ -192,10 +192,10 @@ def test_sealed_text_opens_only_with_its_binding(text: str, place: str) -> None:
 
 def test_guessing_keys_does_not_grow_memory_or_evict_real_ones() -> None:
     cache = KeyCache()
-    real, look = Key("key_1", "acc_1", "", None), cache.look()
-    cache.keep("real", real, look)
+    real, lookup = Key("key_1", "acc_1", "", None), cache.begin_lookup()
+    cache.keep("real", real, lookup)
     for number in range(ENTRIES_MAX + 10):
-        cache.keep(str(number), "unknown", look)
+        cache.keep(str(number), "unknown", lookup)
     assert cache.active("real") == real
     assert cache.refused("0") is None
     assert cache.refused(str(ENTRIES_MAX)) == "unknown"

@@ -86,8 +86,8 @@ class ConsumersMachine(RuleBasedStateMachine):
     def events_are_appended(self, account_id: str, numbers: list[int]) -> None:
         log, before = self.logs[account_id], len(self.desk.told)
         wait(self.desk.append(*[fact(account_id, number) for number in numbers]))
-        log.events += [ModelEvent(moved, self.desk.time) for moved in self.desk.told[before:]]
-        assert [one.moved.pos for one in log.events] == list(range(1, log.last + 1))
+        log.events += [ModelEvent(event, self.desk.time) for event in self.desk.told[before:]]
+        assert [one.event.pos for one in log.events] == list(range(1, log.last + 1))
 
     @rule(half_days=st.integers(1, 40))
     def time_passes(self, half_days: int) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import trio
 
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.log.kinds import CreditsLow
 from events.log.log import EventLog, Fact, Subject
 from events.positions import EMPTY, LogHead
@@ -98,18 +98,18 @@ async def test_rolled_back_transaction_leaves_no_hole_and_publishes_nothing(desk
         one, account, same = subjects[start : start + 3]
         assert (account, one) == (ACCOUNT, same)
         assert int(one.removeprefix("run_")) % 3
-    assert sorted(moved.pos for moved in desk.told) == list(range(1, 121))
+    assert sorted(event.pos for event in desk.told) == list(range(1, 121))
 
 
 async def test_waiters_receive_each_event_after_its_commit(desk: Desk) -> None:
-    def append(tx: Tx) -> list[Moved]:
+    def append(tx: Tx) -> list[AppendedEvent]:
         desk.log.append(tx, [low(), alert("run_2")])
         return list(desk.told)
 
     assert await desk.store.write(append) == []
     assert desk.told == [
-        Moved(ACCOUNT, 1, "credits.low", None, ACCOUNT, None),
-        Moved(ACCOUNT, 2, "monitor.alert_fired", KEY, "run_2", "mon_1"),
+        AppendedEvent(ACCOUNT, 1, "credits.low", None, ACCOUNT, None),
+        AppendedEvent(ACCOUNT, 2, "monitor.alert_fired", KEY, "run_2", "mon_1"),
     ]
 
 
@@ -125,7 +125,7 @@ async def test_events_of_an_ended_key_belong_to_the_account(desk: Desk) -> None:
     await desk.store.write(lambda tx: log.append(tx, facts))
     await desk.store.write(lambda tx: log.append(tx, [low()]))
     assert asked == [[KEY, "key_gone"]], "no key is looked up if no event names one"
-    assert [moved.key_id for moved in desk.told] == [None, KEY, None, None, None]
+    assert [event.key_id for event in desk.told] == [None, KEY, None, None, None]
     assert places(await desk.page(key_id=KEY)) == [1, 2, 3, 4, 5]
     assert places(await desk.page(key_id="key_other")) == [1, 3, 4, 5]
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from events.errors import CursorAhead, CursorExpired
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.log import pages
 from events.log.kinds import select
 from events.log.pages import CountQuery, count, count_many, find_event
@@ -156,7 +156,7 @@ async def test_pages_and_counts_match_brute_force(quick: Desk) -> None:
         for _ in range(300)
     ]
     await quick.append(*facts)
-    log: list[Moved] = quick.told
+    log: list[AppendedEvent] = quick.told
     queries: list[CountQuery] = []
     counts: list[int] = []
     for _ in range(400):

@@ -14,12 +14,12 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.sleeper import Sleeper
-from events.waking.notifier import LOOK_EVERY_S, Hub
+from events.waking.notifier import CHECK_EVERY_S, Hub
 from events.waking.waiter import WaitEnd, Waiter
 from limits.timers import Deadlines
-from storage.state import LOOK_AGAIN
+from storage.state import RECHECK
 from tests.events.desk import ACCOUNT, KEY, Desk, alert, low
 
 
@@ -39,9 +39,9 @@ class Wire:
         yield self._receive
 
 
-def moved(pos: int, **more: Any) -> Moved:
+def appended(pos: int, **more: Any) -> AppendedEvent:
     row = {"type": "monitor.alert_fired", "key_id": KEY, "subject_id": "run_1", "parent_id": "mon_1", **more}
-    return Moved(ACCOUNT, pos, **row)
+    return AppendedEvent(ACCOUNT, pos, **row)
 
 
 async def wait(waiter: Waiter, patience_s: float = 1.0) -> WaitEnd:
@@ -64,12 +64,12 @@ Wait = Callable[..., Awaitable[WaitEnd]]
 async def test_event_before_the_wait_counts_since_arm(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
-    hub.publish([moved(1)])
+    hub.publish([appended(1)])
     assert await wait(waiter) is WaitEnd.MOVED
     waiter.arm()
     assert await wait(waiter) is WaitEnd.TIME_UP
     waiter.arm()
-    hub.publish([moved(2)])
+    hub.publish([appended(2)])
     waiter.expect(Filters(), behind=1)
     assert await wait(waiter) is WaitEnd.MOVED
 
@@ -79,7 +79,7 @@ async def test_event_already_read_does_not_wake(wait: Wait, autojump_clock: trio
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=5)
-    hub.publish([moved(4), moved(5)])
+    hub.publish([appended(4), appended(5)])
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, False)
 
 
@@ -88,11 +88,11 @@ async def test_event_that_does_not_match_sets_is_behind(wait: Wait, autojump_clo
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
-    hub.publish([moved(2)])
+    hub.publish([appended(2)])
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
     waiter.arm()
     assert not waiter.is_behind
-    hub.publish([moved(3, key_id="key_of_another", type="credits.low")])
+    hub.publish([appended(3, key_id="key_of_another", type="credits.low")])
     assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
 
 
@@ -173,7 +173,7 @@ def test_waiter_that_left_is_removed() -> None:
     assert len(hub) == 1
     hub.leave(other)
     assert len(hub) == 0
-    hub.publish([moved(1)])
+    hub.publish([appended(1)])
 
 
 @given(
@@ -207,7 +207,7 @@ def test_waiter_is_woken_exactly_by_events_that_a_read_would_find(
         and (chosen is None or subject in chosen or parent in chosen)
     ]
     for pos, (type_, key_id, subject, parent) in enumerate(facts, 1):
-        waiter.observe(Moved(ACCOUNT, pos, type_, key_id, subject, parent))
+        waiter.observe(AppendedEvent(ACCOUNT, pos, type_, key_id, subject, parent))
     assert waiter._moved == bool(found)
     assert waiter._moved or waiter.is_behind == (len(facts) > behind)
 
@@ -218,7 +218,7 @@ async def test_message_of_another_node_wakes_waiters(autojump_clock: trio.abc.Cl
     waiter = there.listen(ACCOUNT, KEY)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(there.keep_receiving)
-        here.publish([moved(1), moved(2, key_id=None, parent_id=None)])
+        here.publish([appended(1), appended(2, key_id=None, parent_id=None)])
         for message in one.published:
             await other.send.send(message)
         assert await wait(waiter) is WaitEnd.MOVED
@@ -227,17 +227,17 @@ async def test_message_of_another_node_wakes_waiters(autojump_clock: trio.abc.Cl
     assert not there.appended, "each node counts only the events that it wrote"
 
 
-@pytest.mark.parametrize("message", [LOOK_AGAIN, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
+@pytest.mark.parametrize("message", [RECHECK, b"{", b"[1]", b'[["acc_1"]]', b"\xff", b"7"])
 async def test_unreadable_message_triggers_a_read(message: bytes, quick: Desk) -> None:
     wire = Wire()
     hub = Hub(wire)  # type: ignore[arg-type]
     waiter = hub.listen(ACCOUNT, KEY)
     waiter.expect(Filters(), behind=0)
     await quick.append(low())
-    with trio.fail_after(LOOK_EVERY_S - 1):
+    with trio.fail_after(CHECK_EVERY_S - 1):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hub.keep_receiving)
-            nursery.start_soon(hub.keep_looking, quick.store)
+            nursery.start_soon(hub.keep_checking, quick.store)
             await wire.send.send(message)
             assert await wait(waiter, 60) is WaitEnd.MOVED
             nursery.cancel_scope.cancel()
@@ -253,9 +253,9 @@ async def test_hub_polls_periodically_without_messages(wait: Wait, quick: Desk, 
     await quick.append(alert(), alert())
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hub.keep_looking, quick.store)
+        nursery.start_soon(hub.keep_checking, quick.store)
         assert await wait(waiter, 60) is WaitEnd.MOVED
-        assert trio.current_time() - began <= LOOK_EVERY_S + 0.1
+        assert trio.current_time() - began <= CHECK_EVERY_S + 0.1
         assert await wait(reader, 60) is WaitEnd.TIME_UP, "the hub has read the whole log"
         assert await wait(other, 1) is WaitEnd.TIME_UP
         nursery.cancel_scope.cancel()
@@ -290,9 +290,9 @@ async def parked(reads: Reads, hub: Hub, patience_s: float = 9.0) -> AsyncIterat
 async def test_event_starts_a_read_whose_result_ends_the_wait(autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.publish([moved(2)])
+        hub.publish([appended(2)])
         assert not reads.begun, "the event does not match the waiter"
-        hub.publish([moved(3, type="credits.low")])
+        hub.publish([appended(3, type="credits.low")])
         await trio.testing.wait_all_tasks_blocked()
         assert (reads.begun, ends, waiter.is_behind) == ([waiter], [], False)
         assert waiter.read_since == trio.current_time()
@@ -305,8 +305,8 @@ async def test_event_during_a_read_ends_the_next_wait(autojump_clock: trio.abc.C
     """The read may have started before the event, so the log must be read again."""
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.publish([moved(2, type="credits.low")])
-        hub.publish([moved(3, type="credits.low")])
+        hub.publish([appended(2, type="credits.low")])
+        hub.publish([appended(3, type="credits.low")])
         assert len(reads.begun) == 1
         waiter.deliver("a page")
         await trio.testing.wait_all_tasks_blocked()
@@ -318,7 +318,7 @@ async def test_event_during_a_read_ends_the_next_wait(autojump_clock: trio.abc.C
 async def test_read_in_progress_is_awaited(end: str, autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.publish([moved(2, type="credits.low")])
+        hub.publish([appended(2, type="credits.low")])
         if end == "close":
             await hub.close()
         elif end == "time up":
@@ -336,7 +336,7 @@ async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
 ) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.publish([moved(2, type="credits.low")])
+        hub.publish([appended(2, type="credits.low")])
         waiter.disconnect()
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.GONE]
@@ -348,7 +348,7 @@ async def test_wait_cancelled_during_a_read_returns_no_result(
 ) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
-        hub.publish([moved(2, type="credits.low")])
+        hub.publish([appended(2, type="credits.low")])
     assert (ends, waiter.is_parked) == ([], False)
     waiter.deliver("a page that nobody takes any more")
     waiter.expire()

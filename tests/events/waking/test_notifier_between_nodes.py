@@ -6,13 +6,16 @@ from collections.abc import Callable
 
 import trio
 
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.waking.notifier import Hub
 from events.waking.waiter import WaitEnd
 from storage.redis.state import open_redis
 from tests.servers.redis import RedisServer
 
-MOVED = [Moved("acc_1", 7, "monitor.alert_fired", None, "run_1", "mon_1"), Moved("acc_2", 1, "x", "key", "s", None)]
+APPENDED = [
+    AppendedEvent("acc_1", 7, "monitor.alert_fired", None, "run_1", "mon_1"),
+    AppendedEvent("acc_2", 1, "x", "key", "s", None),
+]
 
 
 async def test_matching_event_of_another_node_wakes_a_poll(
@@ -28,7 +31,7 @@ async def test_matching_event_of_another_node_wakes_a_poll(
                     (Filters(subjects=frozenset({"mon_1"})), 10.0, WaitEnd.MOVED),
                     (Filters(types=frozenset({"credits.low"})), 0.5, WaitEnd.TIME_UP),
                 ):
-                    assert await _ended(there, filters, wait_s, tell=lambda: here.publish(MOVED)) is ends
+                    assert await _ended(there, filters, wait_s, tell=lambda: here.publish(APPENDED)) is ends
                 nursery.cancel_scope.cancel()
 
 

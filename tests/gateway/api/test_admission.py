@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from billing.accounts.balances import Balances
 from billing.errors import KeyUnusable
 from billing.keys.cache import Key
-from gateway.api.admission import LOOKS_MAX, WINDOW, Admission, window_values
+from gateway.api.admission import LOOKUPS_MAX, WINDOW, Admission, window_values
 from gateway.http.errors import KeyMissing, Refused
 from gateway.http.request import Caller, Request
 from limits.errors import ConcurrencyReached, GenerationPassed, RateLimited, WindowState
@@ -248,10 +248,10 @@ async def test_key_revoked_in_the_meantime_reveals_no_account() -> None:
 
 async def test_constantly_changing_key_has_bounded_lookups() -> None:
     keys = KnownKeys()
-    gate = SharedGate(*[GenerationPassed(b"%d" % nth) for nth in range(LOOKS_MAX + 1)])
+    gate = SharedGate(*[GenerationPassed(b"%d" % nth) for nth in range(LOOKUPS_MAX + 1)])
     with pytest.raises(StateUnavailable):
         await admission(gate, keys).enter(request(x_api_key=GOOD), Caller(KEY))
-    assert len(keys.generations) == LOOKS_MAX
+    assert len(keys.generations) == LOOKUPS_MAX
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import orjson
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 REQUESTS = (
     ("GET", "/v1/github/profile?handle=octocat"),
@@ -75,7 +75,11 @@ async def answers_of(folder: Path, engine: str) -> list[Answered]:
 async def odd_answers(node: OpenNode) -> list[Answered]:
     """Return responses that depend on the upstream, and responses to requests with an unexpected body."""
     answers = []
-    for script in (told({}, 404), Told(200, b"<html>"), told({"id": 1, "login": "x" * 100_000})):
+    for script in (
+        json_answer({}, 404),
+        ScriptedAnswer(200, b"<html>"),
+        json_answer({"id": 1, "login": "x" * 100_000}),
+    ):
         node.upstream.always(script)
         answers.append(await node.get("/v1/bluesky/profile?handle=a.test", headers={"cache-control": "no-cache"}))
     for method in ("GET", "POST"):

@@ -10,7 +10,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Upstream, open_upstream, told
+from tests.fakes.scripted_upstream import Upstream, json_answer, open_upstream
 from upstreams.transport.http import HttpCall, origin_of
 from upstreams.transport.pooled import open_transport
 
@@ -44,7 +44,7 @@ async def open_the_circuit(node: OpenNode, upstream: HeldUpstream) -> None:
 
     Then the upstream works again, but holds its responses.
     """
-    upstream.always(told({}, 500))
+    upstream.always(json_answer({}, 500))
     upstream.go.set()
     for target in PROFILES[:5]:
         assert (await node.get(target)).status == 502

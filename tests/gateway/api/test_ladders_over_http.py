@@ -11,7 +11,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 STORY = "/v1/hackernews/story?id=8863"
 ALGOLIA, FIREBASE = "hn.algolia.com", "hacker-news.firebaseio.com"
@@ -21,16 +21,16 @@ NO_RETRIES: Mapping[str, object] = {"defaults": {"retries": 0}}
 TOKEN: Mapping[str, object] = {"defaults": {"retries": 0}, "github": {"token_env": "TEST_TOKEN"}}
 ENVIRON = {"TEST_TOKEN": "a-token-of-tests"}
 
-BROKEN = told({"message": "broken"}, 503)
-THROTTLED = told({"message": "slow down"}, 429, retry_after="60")
-UNKNOWN = told({"message": "no such path"}, 404)
-SILENT = Told(delay_s=60.0)
+BROKEN = json_answer({"message": "broken"}, 503)
+THROTTLED = json_answer({"message": "slow down"}, 429, retry_after="60")
+UNKNOWN = json_answer({"message": "no such path"}, 404)
+SILENT = ScriptedAnswer(delay_s=60.0)
 
 
-def where(answers: Mapping[str, Told]) -> Callable[[str], Told | None]:
+def where(answers: Mapping[str, ScriptedAnswer]) -> Callable[[str], ScriptedAnswer | None]:
     """Return a script: a request that begins like a key gets its value, any other gets the sandbox's response."""
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         return next((answer for begins, answer in answers.items() if asked.startswith(begins)), None)
 
     return script
@@ -55,8 +55,10 @@ async def assert_refunded(node: OpenNode, answer: Answered) -> None:
     await node.assert_sound()
 
 
-@pytest.mark.parametrize("failure", [BROKEN, THROTTLED, Told(200, b"<html>Sorry</html>"), Told(200, b"[1]")])
-async def test_failed_source_falls_back_at_the_usual_price(failure: Told, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "failure", [BROKEN, THROTTLED, ScriptedAnswer(200, b"<html>Sorry</html>"), ScriptedAnswer(200, b"[1]")]
+)
+async def test_failed_source_falls_back_at_the_usual_price(failure: ScriptedAnswer, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({ALGOLIA: failure})
         answer = await node.get(STORY)
@@ -117,11 +119,11 @@ async def test_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> Non
         (THROTTLED, BROKEN, 503, "SERVICE_UNAVAILABLE", "60"),
         (THROTTLED, UNKNOWN, 503, "SERVICE_UNAVAILABLE", "60"),
         (UNKNOWN, BROKEN, 404, "RESOURCE_NOT_FOUND", None),
-        (BROKEN, Told(200, b"null"), 404, "RESOURCE_NOT_FOUND", None),
+        (BROKEN, ScriptedAnswer(200, b"null"), 404, "RESOURCE_NOT_FOUND", None),
     ],
 )
 async def test_all_sources_failed_refunds_with_the_first_error(
-    own: Told, other: Told, status: int, code: str, retry_after: str | None, tmp_path: Path
+    own: ScriptedAnswer, other: ScriptedAnswer, status: int, code: str, retry_after: str | None, tmp_path: Path
 ) -> None:
     """A fallback's 404 may mean an unknown path, but Firebase's `null` means that the item does not exist."""
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
@@ -141,7 +143,7 @@ async def test_not_found_at_first_source_calls_no_other(tmp_path: Path) -> None:
 # All ladders
 
 
-LADDERS: list[tuple[str, Mapping[str, Told], str]] = [
+LADDERS: list[tuple[str, Mapping[str, ScriptedAnswer], str]] = [
     ("/v1/hackernews/story?id=8863", {ALGOLIA: BROKEN}, FIREBASE),
     ("/v1/hackernews/story/comments?id=8863&limit=5", {ALGOLIA: BROKEN}, FIREBASE),
     ("/v1/hackernews/profile?handle=pg", {ALGOLIA: BROKEN}, FIREBASE),
@@ -162,7 +164,7 @@ LADDERS: list[tuple[str, Mapping[str, Told], str]] = [
 
 @pytest.mark.parametrize(("target", "failing", "asked"), LADDERS, ids=[target for target, *_ in LADDERS])
 async def test_every_ladder_falls_back_over_sockets(
-    target: str, failing: Mapping[str, Told], asked: str, tmp_path: Path
+    target: str, failing: Mapping[str, ScriptedAnswer], asked: str, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN, cache={"max_bytes": 0}) as node:
         whole = await node.get(target)

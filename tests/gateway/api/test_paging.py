@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from billing.accounts.balances import Balances
 from billing.keys.cache import Key
-from gateway.api.paging import ListPosition, Lists, behind
+from gateway.api.paging import ListPosition, Lists, position_after
 from gateway.api.responses import Replies
 from gateway.http.request import Caller, Request
 from limits.gate import BalanceUpdate
@@ -41,13 +41,13 @@ def caller(account: str = "acc_1") -> Caller:
 
 
 async def page(items: list[Any], more: Any = None, *chosen: object) -> Any:
-    place = lists().place(request(), caller(), {}, *chosen)
+    place = lists().position(request(), caller(), {}, *chosen)
     reply = await lists().page(request(), caller(), items, place=place, more=more)
     return orjson.loads(reply.body)
 
 
 def test_list_without_cursor_begins_with_the_first_item() -> None:
-    place = lists().place(request(), caller(), {"limit": 5})
+    place = lists().position(request(), caller(), {"limit": 5})
     assert (place.state, place.before) == (None, None)
 
 
@@ -61,15 +61,15 @@ async def test_last_page_has_no_more(items: list[Any]) -> None:
 
 @given(st.floats(0, 9e15), IDS)
 async def test_cursor_continues_where_its_page_ended(at: float, id_: str) -> None:
-    body = await page([{"id": "1"}], behind(at, id_), "all")
+    body = await page([{"id": "1"}], position_after(at, id_), "all")
     cursor = body["pagination"]["next_cursor"]
     assert body["pagination"] == {"next_cursor": cursor, "has_more": True, "page_size": 1}
     assert cursor.startswith("cur_")
-    assert lists().place(request(), caller(), {"cursor": cursor}, "all").before == (at, id_)
+    assert lists().position(request(), caller(), {"cursor": cursor}, "all").before == (at, id_)
 
 
 async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
-    cursor = (await page([], behind(1.0, "mon_1"), "all"))["pagination"]["next_cursor"]
+    cursor = (await page([], position_after(1.0, "mon_1"), "all"))["pagination"]["next_cursor"]
     sent = {"cursor": cursor}
     for path, account, chosen in (
         ("/v1/monitors", "acc_1", ("active",)),
@@ -79,15 +79,15 @@ async def test_cursor_is_valid_for_its_list_and_account_only() -> None:
         ("/v1/monitors/", "acc_1", ("all",)),
     ):
         with pytest.raises(InvalidCursor):
-            lists().place(request(path), caller(account), sent, *chosen)
-    assert lists().place(request(), caller(), sent, "all").before == (1.0, "mon_1")
+            lists().position(request(path), caller(account), sent, *chosen)
+    assert lists().position(request(), caller(), sent, "all").before == (1.0, "mon_1")
 
 
 @pytest.mark.parametrize("cursor", ["cur_AAAA", "", "x", "cur_" + "A" * 5_000])
 def test_forged_cursor_is_rejected(cursor: str) -> None:
     with pytest.raises(InvalidCursor):
-        lists().place(request(), caller(), {"cursor": cursor})
+        lists().position(request(), caller(), {"cursor": cursor})
 
 
 def test_position_keeps_its_timestamp_exactly() -> None:
-    assert ListPosition(b"", behind(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")
+    assert ListPosition(b"", position_after(0.1 + 0.2, "a")).before == (0.1 + 0.2, "a")

@@ -22,7 +22,7 @@ from scheduler.sessions import session_rows
 from scheduler.sessions.records import SessionRecord
 from storage.sqlite.store import SqliteStore
 from tests.fakes.node import SECRET, OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.stores import engine
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.dashboard.owner import Owner, open_owner
@@ -184,7 +184,7 @@ async def open_everything(folder: Path) -> AsyncIterator[Everything]:
         "web": {"respect_robots": False},
     }
     async with open_test_node(folder, **tables) as node, open_owner(node) as owner:
-        node.upstream.script = lambda _request: Told(500)
+        node.upstream.script = lambda _request: ScriptedAnswer(500)
         await node.operate("account.plan", account=node.account, plan="enterprise", operation_id="plan-0001")
         async with httpx.AsyncClient(base_url=node.admin_url, verify=False) as operator:
             token = load_secret(SECRET, folder).admin_token

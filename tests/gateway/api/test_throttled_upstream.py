@@ -10,23 +10,23 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 CLIENTS = 50
 FIRST = "/v1/github/profile?handle=first"
 SOURCE = '{platform="github",source="api"}'
-THROTTLED = told({"message": "slow down"}, 429, retry_after="1")
-BODY = told({"login": "octocat", "id": 1}).body
+THROTTLED = json_answer({"message": "slow down"}, 429, retry_after="1")
+BODY = json_answer({"login": "octocat", "id": 1}).body
 
 
 class Script:
     """Returns the given responses one after the other, then repeats the last. `asked_at` has the time of each call."""
 
-    def __init__(self, *answers: Told) -> None:
+    def __init__(self, *answers: ScriptedAnswer) -> None:
         self.asked_at: list[float] = []
         self._answers = answers
 
-    def __call__(self, _asked: str) -> Told:
+    def __call__(self, _asked: str) -> ScriptedAnswer:
         self.asked_at.append(trio.current_time())
         return self._answers[min(len(self.asked_at), len(self._answers)) - 1]
 
@@ -53,7 +53,12 @@ async def throttle(node: OpenNode) -> None:
 
 async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: Path) -> None:
     """One call at a time until one succeeds, even if the first fails. Then all are served, and each is charged once."""
-    script = Script(THROTTLED, Told(500, b"{}", delay_s=0.2), Told(200, BODY, delay_s=0.3), Told(200, BODY))
+    script = Script(
+        THROTTLED,
+        ScriptedAnswer(500, b"{}", delay_s=0.2),
+        ScriptedAnswer(200, BODY, delay_s=0.3),
+        ScriptedAnswer(200, BODY),
+    )
     async with open_test_node(tmp_path) as node:
         node.upstream.script = script
         await throttle(node)
@@ -94,7 +99,7 @@ async def test_lasting_throttle_refunds_everyone_without_useless_waits(tmp_path:
 
 
 async def test_hold_longer_than_the_deadline_is_rejected_immediately(tmp_path: Path) -> None:
-    script = Script(told({}, 429))
+    script = Script(json_answer({}, 429))
     async with open_test_node(tmp_path) as node:
         node.upstream.script = script
         await node.get(FIRST)

@@ -12,7 +12,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.long_lists import WALKS, LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -257,7 +257,7 @@ async def test_failed_page_keeps_the_earlier_ones(target: str, tmp_path: Path) -
 @pytest.mark.parametrize(("status", "code"), [(500, "UPSTREAM_ERROR"), (429, "SERVICE_UNAVAILABLE")])
 async def test_failed_first_page_is_refunded(target: str, status: int, code: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
-        node.upstream.script = LongList(fails_at=0, failing=told({}, status))
+        node.upstream.script = LongList(fails_at=0, failing=json_answer({}, status))
         answer = await node.get(f"{target}&limit=250")
         assert (answer.code, answer.json["credits_used"]) == (code, 0)
         assert await moved(node, answer) == [-RESERVED, RESERVED]
@@ -268,7 +268,7 @@ async def test_failed_first_page_is_refunded(target: str, status: int, code: str
 async def test_walk_out_of_time_returns_its_pages(tmp_path: Path) -> None:
     tables = {**TABLES, "server": {"port": 0, "request_timeout_s": 1, "drain_s": 1}}
     async with open_test_node(tmp_path, credits=100, **tables) as node:
-        node.upstream.script = LongList(fails_at=2, failing=Told(delay_s=20.0))
+        node.upstream.script = LongList(fails_at=2, failing=ScriptedAnswer(delay_s=20.0))
         answer = await node.get(f"{HN}&limit=500")
         assert (ids_of(answer.json), answer.json["credits_used"]) == (list(range(200)), 2)
         assert "page 3 could not be read" in warnings_of(answer)[0]

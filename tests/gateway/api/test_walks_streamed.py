@@ -15,7 +15,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.long_lists import WALKS, LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.gateway.calls.test_execute import ask_in_this_task
 from tests.spec.refusals import assert_free, assert_refused
@@ -128,7 +128,7 @@ async def test_failure_after_empty_pages_ends_with_an_error_event(tmp_path: Path
     """The status was sent before the failure, so the envelope reports the error."""
     async with open_walking_node(tmp_path) as node:
         node.upstream.script = lambda asked: (
-            told({}, 500) if "page=1" in asked else told({"hits": [], "nbPages": 9, "page": 0})
+            json_answer({}, 500) if "page=1" in asked else json_answer({"hits": [], "nbPages": 9, "page": 0})
         )
         answer = await stream(node, f"{HN}&limit=250")
         first, (name, envelope) = events_of(answer.body)
@@ -180,7 +180,7 @@ async def test_rejection_before_the_first_page_is_json(engine: str, tmp_path: Pa
         ]
         assert [details.get("credits_required") for details in refusals[3:]] == [3, 3]
         for status, code in ((500, "UPSTREAM_ERROR"), (404, "RESOURCE_NOT_FOUND"), (429, "SERVICE_UNAVAILABLE")):
-            node.upstream.script = LongList(fails_at=0, failing=told({}, status))
+            node.upstream.script = LongList(fails_at=0, failing=json_answer({}, status))
             answer = await stream(node, f"{HN}&limit=150")
             assert answer.code == code
             await assert_free(node, answer)
@@ -205,7 +205,7 @@ async def test_endpoint_without_walk_returns_json(engine: str, tmp_path: Path) -
         for target in (f"{HN}&limit=250&dry_run=1", "/v1/credits/balance", "/v1/utility/endpoints", "/v1/status"):
             answer = await stream(node, target)
             assert (answer.status, answer.headers["content-type"]) == (200, "application/json"), target
-        node.upstream.always(told({"id": 1, "login": "octocat"}))
+        node.upstream.always(json_answer({"id": 1, "login": "octocat"}))
         answer = await stream(node, "/v1/github/profile?handle=octocat")
         assert (answer.headers["content-type"], answer.json["credits_used"]) == ("application/json", 1)
 

@@ -20,7 +20,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.patient_clock import run_patiently
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.composites import load_all
 from upstreams.model.steps import CACHE
 
@@ -62,7 +62,7 @@ class _Counting:
         self._node = node
         self.most = 0
 
-    def script(self, _asked: str) -> Told | None:
+    def script(self, _asked: str) -> ScriptedAnswer | None:
         """Update the maximum from the gates of all keys, at each call."""
         gates = self._node.node.calls.parts.gates
         self.most = max([self.most, *(gate.borrowed_tokens for gate in gates.values())])

@@ -20,7 +20,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import POST_STATS, BatchInput, plan_rows
@@ -77,10 +77,10 @@ async def test_rows_keep_order_and_bad_row_fails_alone(tmp_path: Path) -> None:
         STORY.format(7),
     ]
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if asked.startswith("mastodon.social"):
-            return told({"error": "broken"}, 500)
-        return told({"error": "no such item"}, 404) if asked.endswith("/items/7") else None
+            return json_answer({"error": "broken"}, 500)
+        return json_answer({"error": "no such item"}, 404) if asked.endswith("/items/7") else None
 
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = script
@@ -107,12 +107,12 @@ async def test_rows_keep_order_and_bad_row_fails_alone(tmp_path: Path) -> None:
 async def test_rows_of_one_site_share_upstream_batch_calls(tmp_path: Path) -> None:
     """Goal: 120 questions of one site and 3 of another need three upstream calls, not 123."""
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if not asked.startswith("api.stackexchange.com/2.3/questions/"):
             return None
         ids = urlsplit(asked).path.rpartition("/")[2].replace("%3B", ";").split(";")
         items = [{"question_id": int(one), "score": int(one), "title": "A question"} for one in ids if int(one) % 10]
-        return told({"items": items[::-1], "has_more": False, "quota_remaining": 100})
+        return json_answer({"items": items[::-1], "has_more": False, "quota_remaining": 100})
 
     urls = [f"https://stackoverflow.com/q/{one}" for one in range(1, 98)]
     urls += [f"https://superuser.com/q/{one}" for one in (1, 20, 3)]
@@ -133,11 +133,11 @@ async def test_rows_of_one_site_share_upstream_batch_calls(tmp_path: Path) -> No
 
 
 async def test_bluesky_accounts_are_read_in_groups_of_25_by_handle_or_did(tmp_path: Path) -> None:
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         actors = parse_qs(urlsplit(asked).query)["actors"]
         assert len(actors) <= 25
         found = [{"did": f"did:plc:{one.partition('.')[0]}", "handle": one} for one in actors if "gone" not in one]
-        return told({"profiles": found})
+        return json_answer({"profiles": found})
 
     items = [{"platform": "bluesky", "handle": f"@U{place}.Bsky.Social"} for place in range(28)]
     items += [{"platform": "bluesky", "handle": "gone.bsky.social", "custom_id": "g"}]
@@ -152,9 +152,9 @@ async def test_bluesky_accounts_are_read_in_groups_of_25_by_handle_or_did(tmp_pa
 
 
 async def test_accounts_given_by_url_of_another_site_are_read_there(tmp_path: Path) -> None:
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         ids = urlsplit(asked).path.rpartition("/")[2].replace("%3B", ";").split(";")
-        return told({"items": [{"user_id": int(one)} for one in ids], "has_more": False})
+        return json_answer({"items": [{"user_id": int(one)} for one in ids], "has_more": False})
 
     names = ("7", "https://superuser.com/users/7", "8", "https://stackoverflow.com/users/9/ada")
     items = [{"platform": "stackexchange", "handle": name} for name in names]
@@ -168,13 +168,13 @@ async def test_accounts_given_by_url_of_another_site_are_read_there(tmp_path: Pa
 
 
 async def test_rows_are_read_singly_if_one_value_makes_the_batch_call_fail(tmp_path: Path) -> None:
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if "getProfiles" in asked:
-            return told({"error": "InvalidRequest", "message": "actor must be a valid did or a handle"}, 400)
+            return json_answer({"error": "InvalidRequest", "message": "actor must be a valid did or a handle"}, 400)
         actor = parse_qs(urlsplit(asked).query)["actor"][0]
         if actor == "bad":
-            return told({"error": "InvalidRequest", "message": "Profile not found"}, 400)
-        return told({"did": f"did:plc:{actor}", "handle": actor})
+            return json_answer({"error": "InvalidRequest", "message": "Profile not found"}, 400)
+        return json_answer({"did": f"did:plc:{actor}", "handle": actor})
 
     items = [{"platform": "bluesky", "handle": name} for name in ("a.test", "bad", "b.test")]
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
@@ -193,10 +193,10 @@ async def test_accounts_are_read_by_url(tmp_path: Path) -> None:
 
 
 async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) -> None:
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         ids = parse_qs(urlsplit(asked).query)["id"][0].split(",")
         items = [{"id": one, "snippet": {"title": "A video"}} for one in ids if one.startswith("here")]
-        return told({"items": items, "pageInfo": {"totalResults": len(items)}})
+        return json_answer({"items": items, "pageInfo": {"totalResults": len(items)}})
 
     ids = [f"here{place:04}" for place in range(7)] + [f"gone{place:04}" for place in range(43)]
     ids += [f"lost{place:04}" for place in range(50)] + ["here9999"]
@@ -334,8 +334,8 @@ async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
 
 
 async def test_rows_past_the_time_limit_are_deferred_for_free(tmp_path: Path) -> None:
-    def script(asked: str) -> Told | None:
-        return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
+    def script(asked: str) -> ScriptedAnswer | None:
+        return ScriptedAnswer(delay_s=30.0) if asked.startswith("mastodon.social") else None
 
     async with open_hurried(tmp_path) as node:
         node.upstream.script = script
@@ -346,11 +346,11 @@ async def test_rows_past_the_time_limit_are_deferred_for_free(tmp_path: Path) ->
 
 KINDS = {
     "ok": None,
-    "gone": told({"error": "x"}, 404),
-    "broken": told({"error": "x"}, 500),
-    "cut": Told(200, b'{"x": 1}' * 9, ending="cut"),
-    "odd": Told(200, b"{"),
-    "hung": Told(delay_s=30.0),
+    "gone": json_answer({"error": "x"}, 404),
+    "broken": json_answer({"error": "x"}, 500),
+    "cut": ScriptedAnswer(200, b'{"x": 1}' * 9, ending="cut"),
+    "odd": ScriptedAnswer(200, b"{"),
+    "hung": ScriptedAnswer(delay_s=30.0),
 }
 BY_KIND = {"ok": ("ok",), "gone": ("not_found",), "hung": ("deferred",)}
 """Expected status of a row by the fate of its leg; `failed` for all other fates."""
@@ -361,7 +361,7 @@ async def test_batch_conserves_credits_for_any_leg_outcome(tmp_path: Path) -> No
     """Goal: actual + refunded = reserved, and row prices add up to the charge. Method: any mix of leg outcomes."""
     kinds: list[str] = []
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         number = asked.rpartition("/")[2].partition(".")[0].partition("?")[0]
         return KINDS[kinds[int(number) % 1000]] if "item" in asked and number.isdecimal() else None
 
@@ -392,8 +392,8 @@ def _mixes() -> list[list[str]]:
 async def test_client_disconnect_settles_the_stream_and_charges_sent_rows(tmp_path: Path, *, streams: bool) -> None:
     """Goal: no credits stay held, and only the row that was sent is charged."""
 
-    def script(asked: str) -> Told | None:
-        return Told(delay_s=30.0) if asked.startswith("mastodon.social") else None
+    def script(asked: str) -> ScriptedAnswer | None:
+        return ScriptedAnswer(delay_s=30.0) if asked.startswith("mastodon.social") else None
 
     body = orjson.dumps({"urls": [STORY.format(8863), SLOW]})
     accepted = "text/event-stream" if streams else "application/json"

@@ -13,7 +13,7 @@ import orjson
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.gateway.calls.test_batches import NO_RETRIES, STATS, STORY, assert_billed, post
 
@@ -58,13 +58,13 @@ async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
         yield node
 
 
-KINDS: dict[str, Told | None] = {
+KINDS: dict[str, ScriptedAnswer | None] = {
     "ok": None,
-    "gone": told({"error": "x"}, 404),
-    "broken": told({"error": "x"}, 500),
-    "cut": Told(200, b"{"),
-    "slow": Told(404, delay_s=0.2),
-    "hung": Told(delay_s=30.0),
+    "gone": json_answer({"error": "x"}, 404),
+    "broken": json_answer({"error": "x"}, 500),
+    "cut": ScriptedAnswer(200, b"{"),
+    "slow": ScriptedAnswer(404, delay_s=0.2),
+    "hung": ScriptedAnswer(delay_s=30.0),
 }
 STATUSES = {
     "ok": {"ok"},
@@ -81,7 +81,7 @@ async def test_credits_are_conserved_for_any_row_and_client_outcome(tmp_path: Pa
     """
     random, kinds = Random(20), dict[int, str]()
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         number = asked.rpartition("/")[2].partition(".")[0].partition("?")[0]
         return KINDS[kinds[int(number)]] if number.isdecimal() and int(number) in kinds else None
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.gateway.calls.test_batches import NO_RETRIES, STORY, assert_billed, post
 
 COMMENTS, TRANSCRIPTS = "/v1/prism/comment-lookup", "/v1/peertube/transcripts"
-VTT = Told(
+VTT = ScriptedAnswer(
     200, b"WEBVTT\n\n00:01.000 --> 00:02.500\nWhat\n\n00:03.000 --> 00:04.000\nis it?", {"content-type": "text/vtt"}
 )
 
@@ -106,13 +106,13 @@ async def test_wrong_body_shape_is_a_free_400(tmp_path: Path, body: Any, param: 
 async def test_transcripts_are_returned_as_text_or_segments(tmp_path: Path) -> None:
     tracks = {"data": [{"language": {"id": "fr"}, "fileUrl": "https://framatube.org/a.vtt"}]}
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if asked.endswith("/a.vtt"):
             return VTT
         return (
-            told({"data": []} if silent in asked else {}, 404 if gone in asked else 200)
+            json_answer({"data": []} if silent in asked else {}, 404 if gone in asked else 200)
             if any(number in asked for number in (silent, gone))
-            else told(tracks)
+            else json_answer(tracks)
         )
 
     spoken, silent, gone = ids = ["10001", "10002", "10003"]

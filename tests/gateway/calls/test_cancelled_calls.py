@@ -13,11 +13,11 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.gateway.calls.test_execute import ROOMY, ask_in_this_task, assert_nothing_runs
 
-BODY = told({"id": 1, "login": "octocat"}).body
+BODY = json_answer({"id": 1, "login": "octocat"}).body
 FROM_CACHE = (b"cache-control", b"")
 FOLLOWERS = 3
 
@@ -48,7 +48,7 @@ async def test_cancelled_hit_costs_nothing_and_holds_nothing(tmp_path: Path) -> 
 
 async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
-        node.upstream.always(Told(200, BODY, delay_s=0.05))
+        node.upstream.always(ScriptedAnswer(200, BODY, delay_s=0.05))
         numbers, led = count(), list[Answered]()
 
         async def lead(number: int) -> None:
@@ -90,9 +90,9 @@ async def test_cancelled_leader_leaves_one_follower_to_call_and_pay(tmp_path: Pa
                 following[0] += 1
                 nursery.start_soon(follow)
 
-        def script(_asked: str) -> Told:
+        def script(_asked: str) -> ScriptedAnswer:
             send_followers()
-            return Told(200, BODY, delay_s=0.03)
+            return ScriptedAnswer(200, BODY, delay_s=0.03)
 
         async def check(_got_through: bool) -> None:
             send_followers()

@@ -15,7 +15,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.gateway.calls.test_execute import CALLS, ask_in_this_task, assert_nothing_runs
 from tests.spec.refusals import assert_free, assert_refused
@@ -54,10 +54,10 @@ def assert_replays(replay: Answered, first: Answered, balance: int) -> None:
 
 
 OUTCOMES = {
-    "a success": (PROFILE, lambda _asked: told({"id": 1, "login": "é", "bio": 'a "quoted" \\ word'}), 200, 1),
+    "a success": (PROFILE, lambda _asked: json_answer({"id": 1, "login": "é", "bio": 'a "quoted" \\ word'}), 200, 1),
     "a list": ("/v1/github/search?query=a", lambda _asked: None, 200, 1),
-    "a refusal": (PROFILE, lambda _asked: told({}, 404), 404, 0),
-    "a response that is not cached": ("/v1/odd/warned", lambda _asked: told({}), 200, 1),
+    "a refusal": (PROFILE, lambda _asked: json_answer({}, 404), 404, 0),
+    "a response that is not cached": ("/v1/odd/warned", lambda _asked: json_answer({}), 200, 1),
     "a composite with one of four legs": (*CALLS["a composite with one of four legs"][:2], 200, 2),
 }
 
@@ -144,8 +144,10 @@ async def test_outcome_survives_restart(tmp_path: Path) -> None:
         assert_replays(again, Answered(first.status, first.headers, first.body), 99_999)
 
 
-@pytest.mark.parametrize("failure", [told({}, 500), told({}, 429), Told(200, b"<html>")], ids=["500", "429", "HTML"])
-async def test_retryable_failure_frees_the_key(failure: Told, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "failure", [json_answer({}, 500), json_answer({}, 429), ScriptedAnswer(200, b"<html>")], ids=["500", "429", "HTML"]
+)
+async def test_retryable_failure_frees_the_key(failure: ScriptedAnswer, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **NO_RETRIES) as node:
         node.upstream.always(failure)
         refused = await ask(node)
@@ -159,7 +161,7 @@ async def test_retryable_failure_frees_the_key(failure: Told, tmp_path: Path) ->
 
 async def test_internal_error_frees_the_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         assert_refused(await ask(node, target="/v1/odd/bug"), "INTERNAL_ERROR", 500)
         assert await claims(node) == []
         await node.assert_sound()
@@ -217,7 +219,7 @@ async def test_outcome_rejected_by_store_is_retried_and_then_replayed(tmp_path: 
 
 async def test_response_over_64_kb_is_charged_once_and_not_replayed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
+        node.upstream.always(json_answer({"id": 1, "login": "octocat", "bio": "x" * 65_536}))
         first = await ask(node)
         assert first.json["credits_used"] == 1
         for _ in range(2):
@@ -291,9 +293,9 @@ async def test_hundred_clients_with_one_key_cause_one_charge_and_call(tmp_path: 
 @pytest.mark.parametrize("seed", range(3))
 async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tmp_path: Path) -> None:
     """Method: clients disconnect at random moments of slow calls, and repeat their key until they get a response."""
-    rng, slow = Random(seed), Told(body=told({"id": 1, "login": "octocat"}).body, delay_s=0.02)
+    rng, slow = Random(seed), ScriptedAnswer(body=json_answer({"id": 1, "login": "octocat"}).body, delay_s=0.02)
     async with open_test_node(tmp_path, **ROOMY, **NO_RETRIES) as node:
-        node.upstream.script = lambda _asked: rng.choice([None, slow, told({}, 500)])
+        node.upstream.script = lambda _asked: rng.choice([None, slow, json_answer({}, 500)])
         paid: dict[str, str] = {}
 
         async def client(key: str) -> None:

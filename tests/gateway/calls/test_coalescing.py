@@ -11,7 +11,7 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from upstreams.transport.http import HttpCall, origin_of
 from upstreams.transport.pooled import open_transport
 
@@ -50,7 +50,7 @@ async def ask_at_once(node: OpenNode, count: int, target: str = PROFILE, **heade
 
 async def test_thousand_identical_misses_make_one_call_and_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1000, **MANY) as node:
-        node.upstream.always(Told(200, told(BODY).body, delay_s=0.5))
+        node.upstream.always(ScriptedAnswer(200, json_answer(BODY).body, delay_s=0.5))
         answers = await ask_all(node, [PROFILE] * 1000)
         assert Counter(answer.status for answer in answers) == {200: 1000}
         assert len(node.upstream.requests) == 1
@@ -66,9 +66,9 @@ async def test_thousand_identical_misses_make_one_call_and_charge(tmp_path: Path
 async def test_followers_of_failed_leader_retry_one_at_a_time(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1000, upstreams={"defaults": {"retries": 0}}) as node:
         waiting = [
-            Told(500, b"{}", delay_s=0.3),
-            Told(500, b"{}", delay_s=0.3),
-            Told(200, told(BODY).body, delay_s=0.3),
+            ScriptedAnswer(500, b"{}", delay_s=0.3),
+            ScriptedAnswer(500, b"{}", delay_s=0.3),
+            ScriptedAnswer(200, json_answer(BODY).body, delay_s=0.3),
         ]
         node.upstream.script = lambda _asked: waiting.pop(0)
         answers = await ask_at_once(node, 20)
@@ -80,7 +80,7 @@ async def test_followers_of_failed_leader_retry_one_at_a_time(tmp_path: Path) ->
 
 async def test_followers_pay_nothing_despite_low_balance(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
-        node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
+        node.upstream.always(ScriptedAnswer(200, json_answer(BODY).body, delay_s=0.3))
         answers = await ask_at_once(node, 10)
         assert Counter(answer.status for answer in answers) == {200: 10}
         assert await node.money() == (0, 0)
@@ -88,7 +88,7 @@ async def test_followers_pay_nothing_despite_low_balance(tmp_path: Path) -> None
 
 async def test_billed_refresh_shares_calls_only_with_refreshes(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100) as node:
-        node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
+        node.upstream.always(ScriptedAnswer(200, json_answer(BODY).body, delay_s=0.3))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask_at_once, node, 5)
 
@@ -114,7 +114,7 @@ async def test_last_credit_serves_one_of_a_thousand_calls(tmp_path: Path) -> Non
 async def test_disconnected_leader_still_serves_followers(tmp_path: Path, moment_s: float) -> None:
     """The server finishes the call of a client that left, so its followers are not affected."""
     async with open_test_node(tmp_path, credits=100) as node:
-        node.upstream.always(Told(200, told(BODY).body, delay_s=0.3))
+        node.upstream.always(ScriptedAnswer(200, json_answer(BODY).body, delay_s=0.3))
         async with trio.open_nursery() as nursery:
             with trio.move_on_after(moment_s + 0.02):
                 await node.get(PROFILE)

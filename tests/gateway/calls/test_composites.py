@@ -22,7 +22,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.gateway.calls.crowd import AT_ONCE_MAX, COMMON, crowd
 from upstreams.model.steps import CACHE
 
@@ -33,12 +33,12 @@ HOSTS: Mapping[str, str] = {
     "mastodon": "mastodon.social",
 }
 SLUGS = ",".join(HOSTS)
-FATES: Mapping[str, Told | None] = {
+FATES: Mapping[str, ScriptedAnswer | None] = {
     "ok": None,
-    "gone": told({"error": "x"}, 404),
-    "broken": told({"error": "x"}, 500),
-    "cut": Told(200, b'{"x": 1}' * 9, ending="cut"),
-    "slow": Told(delay_s=30.0),
+    "gone": json_answer({"error": "x"}, 404),
+    "broken": json_answer({"error": "x"}, 500),
+    "cut": ScriptedAnswer(200, b'{"x": 1}' * 9, ending="cut"),
+    "slow": ScriptedAnswer(delay_s=30.0),
 }
 STATUSES: Mapping[str, tuple[str, ...]] = {
     "ok": ("ok",),

@@ -11,7 +11,7 @@ import trio
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 
 pytestmark = pytest.mark.critical
 
@@ -26,7 +26,7 @@ def assert_too_costly(answer: Answered, cost: int) -> None:
 @pytest.mark.parametrize(("path", "cost", "taken"), [("costly", 5, 5), ("costly/metered", 2, 7)])
 async def test_too_costly_page_is_charged_as_one_page(path: str, cost: int, taken: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         answer = await node.get(f"/v1/odd/{path}")
         assert_too_costly(answer, cost)
         entries = await node.entries(answer.json["request_id"])
@@ -39,7 +39,7 @@ async def test_too_costly_page_is_charged_as_one_page(path: str, cost: int, take
 
 async def test_idempotency_key_replays_charged_failure_without_a_second_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         claimed = {"idempotency-key": "one-costly-page"}
         first = await node.get("/v1/odd/costly", headers=claimed)
         assert_too_costly(first, 5)
@@ -53,7 +53,7 @@ async def test_idempotency_key_replays_charged_failure_without_a_second_charge(t
 async def test_monitor_run_pays_for_too_costly_page(tmp_path: Path) -> None:
     """The run fails and costs the price of a page, without the credit for scheduling."""
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         body = {"recipe": "odd/costly", "cadence": "daily", "run_now": True, "webhook_url": "https://example.com/hook"}
         made = await node.client.post(f"{node.url}/v1/monitors", json=body, headers={"x-api-key": node.key})
         assert made.status_code == 201, made.text

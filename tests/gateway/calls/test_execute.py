@@ -16,7 +16,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -62,17 +62,19 @@ async def assert_nothing_runs(node: OpenNode) -> None:
 
 def legs_that_succeed(*numbers: int) -> Any:
     """Return a script in which only the legs with these numbers succeed."""
-    return lambda asked: told({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else told({}, 400)
+    return lambda asked: (
+        json_answer({}) if asked.removeprefix("odd.test/leg/") in map(str, numbers) else json_answer({}, 400)
+    )
 
 
 CALLS = {
     "a success": (PROFILE, lambda _asked: None, 1),
-    "a refusal": (PROFILE, lambda _asked: told({}, 404), 0),
-    "a failure": (PROFILE, lambda _asked: told({}, 500), 0),
-    "a response that is not JSON": (PROFILE, lambda _asked: Told(200, b"<html>"), 0),
+    "a refusal": (PROFILE, lambda _asked: json_answer({}, 404), 0),
+    "a failure": (PROFILE, lambda _asked: json_answer({}, 500), 0),
+    "a response that is not JSON": (PROFILE, lambda _asked: ScriptedAnswer(200, b"<html>"), 0),
     "a composite with one of four legs": ("/v1/odd/legs", legs_that_succeed(2), 2),
     "a whole composite": ("/v1/odd/legs", legs_that_succeed(0, 1, 2, 3), 5),
-    "a bug": ("/v1/odd/bug", lambda _asked: told({}), 0),
+    "a bug": ("/v1/odd/bug", lambda _asked: json_answer({}), 0),
     "a refusal before the charge": ("/v1/github/profile", lambda _asked: None, 0),
     "a free read": ("/v1/credits/balance", lambda _asked: None, 0),
 }
@@ -145,9 +147,9 @@ async def test_disconnected_client_pays_for_calls_and_holds_nothing(tmp_path: Pa
 
 async def test_refresh_is_billed_and_stored(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.always(told({"id": 1, "login": "old"}))
+        node.upstream.always(json_answer({"id": 1, "login": "old"}))
         assert username(await node.get(PROFILE)) == "old"
-        node.upstream.always(told({"id": 1, "login": "new"}))
+        node.upstream.always(json_answer({"id": 1, "login": "new"}))
         assert username(await node.get(PROFILE)) == "old"
         assert username(await node.get(PROFILE, headers=NO_CACHE)) == "new"
         answer = await node.get(PROFILE)
@@ -163,14 +165,14 @@ def username(answer: Answered) -> str:
 async def test_failed_refresh_keeps_stored_response(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         assert (await node.get(PROFILE)).status == 200
-        node.upstream.always(told({}, 404))
+        node.upstream.always(json_answer({}, 404))
         assert (await node.get(PROFILE, headers=NO_CACHE)).status == 404
         assert (await node.get(PROFILE)).json["cached"] is True
 
 
 async def test_response_with_missing_data_is_billed_and_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         for _ in range(2):
             answer = await node.get("/v1/odd/warned")
             assert (answer.json["cached"], answer.json["credits_used"]) == (False, 1)
@@ -180,7 +182,7 @@ async def test_response_with_missing_data_is_billed_and_not_cached(tmp_path: Pat
 
 async def test_errors_and_empty_responses_are_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        for answer in (told({}, 404), told({}), told({}, 500), Told(200, b"")):
+        for answer in (json_answer({}, 404), json_answer({}), json_answer({}, 500), ScriptedAnswer(200, b"")):
             node.upstream.always(answer)
             assert (await node.get(PROFILE)).status >= 400
         node.upstream.always(None)
@@ -224,7 +226,7 @@ async def test_composite_costs_by_successful_legs(
 
 async def test_unencodable_response_is_refunded_and_logged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         answer = await node.get("/v1/odd/unwritable")
         assert (answer.code, answer.json["credits_used"]) == ("INTERNAL_ERROR", 0)
         assert await node.money() == (100_000, 0)

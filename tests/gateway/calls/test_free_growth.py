@@ -8,7 +8,7 @@ import trio
 
 from tests.fakes.node import open_test_node
 from tests.fakes.outsider import open_outsider
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.stores import engine, store_at
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -29,7 +29,7 @@ def stored_bytes(file: Path) -> int:
 async def test_large_response_is_stored_once_for_free_hits_under_new_keys(tmp_path: Path) -> None:
     bio = " ".join(f"word{number}" for number in range(6_600))
     async with open_test_node(tmp_path, limits=ROOMY) as node:
-        node.upstream.script = lambda _asked: told({"id": 1, "login": "octocat", "bio": bio})
+        node.upstream.script = lambda _asked: json_answer({"id": 1, "login": "octocat", "bio": bio})
         paid = await node.get(PROFILE)
         assert 56_000 < len(paid.body) < 64_000
         before = await trio.to_thread.run_sync(stored_bytes, tmp_path / "sluice.db")

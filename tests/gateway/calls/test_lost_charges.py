@@ -9,7 +9,7 @@ import trio
 
 from storage.store import Tx
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 
 PROFILE = "/v1/github/profile?handle=octocat"
 
@@ -33,7 +33,7 @@ async def lose_the_next_charge(node: OpenNode) -> None:
 @pytest.mark.parametrize("headers", [{}, {"idempotency-key": "once"}])
 async def test_upstream_error_with_lost_charge_is_still_returned(tmp_path: Path, headers: dict[str, str]) -> None:
     async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
-        node.upstream.always(told({"message": "Not Found"}, status=404))
+        node.upstream.always(json_answer({"message": "Not Found"}, status=404))
         nursery.start_soon(lose_the_next_charge, node)
         await trio.testing.wait_all_tasks_blocked()
         answered = await node.get(PROFILE, headers=headers)

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from gateway.calls.recipes import CatalogRecipes
 from limits.breaker import BreakerRules
 from scheduler.recipes import GatheringFailed, Recipe, RecipeInvalid
-from tests.fakes.scripted_exchange import Said, ScriptedExchange, Slow, said, source_over
+from tests.fakes.scripted_exchange import Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
@@ -82,9 +82,9 @@ class Upstream:
         self.exchange = ScriptedExchange(script=self._respond)
         self.stopping = False
 
-    def _respond(self, call: Any) -> Said:
+    def _respond(self, call: Any) -> Scripted:
         body = {"more": self.more, "name": self.name}
-        return Slow(self.takes_s, said(status=500) if call.target in self.missing else said(body))
+        return Slow(self.takes_s, http_answer(status=500) if call.target in self.missing else http_answer(body))
 
     def recipes(self, share: int = 9) -> CatalogRecipes:
         source = source_over(

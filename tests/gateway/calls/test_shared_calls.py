@@ -21,7 +21,7 @@ from gateway.calls.request import CallFailed
 from gateway.http.errors import Refused
 from limits.errors import CircuitOpen
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import SILENCE, Said, ScriptedExchange, said
+from tests.fakes.scripted_exchange import SILENCE, Scripted, ScriptedExchange, http_answer
 from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
@@ -190,7 +190,7 @@ async def test_cancelled_follower_does_not_affect_the_leader(tmp_path: Path, emp
 
 async def test_uncacheable_response_is_fetched_once_per_node(tmp_path: Path, empty_redis: RedisServer) -> None:
     """Two of three legs succeed, so the response is billed in full and shown only to local followers."""
-    legs: dict[str, Said] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": said({}, 400)}
+    legs: dict[str, Scripted] = {"1-0": after(0.05), "1-1": after(0.05), "1-2": http_answer({}, 400)}
     upstream = ScriptedExchange(script=lambda call: legs[call.target.rpartition("/")[2]])
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         answers, failures = await all_at_once([one, two], 10, "overview")

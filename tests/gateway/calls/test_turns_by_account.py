@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.fetching.aside import LONG_BYTES, Aside
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def record(node: OpenNode) -> RecordingAside:
 )
 async def test_steps_belong_to_the_calling_account(tmp_path: Path, target: str, body: object) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.script = lambda _asked: Told(200, USER)
+        node.upstream.script = lambda _asked: ScriptedAnswer(200, USER)
         aside, other = record(node), await node.new_account()
         for account, key in ((node.account, node.key), (other, (await node.new_key(other))[0])):
             aside.accounts.clear()

@@ -175,7 +175,7 @@ def test_idle_connections_beyond_limit_do_not_block_others(address: AdminAddress
     socks = [socket.create_connection(address.at, timeout=60) for _ in range(400)]
     try:
         assert call(f"{address.url}/healthz").status == 200
-        assert address.place.told("account", "list") == []
+        assert address.place.json_of("account", "list") == []
     finally:
         for sock in socks:
             sock.close()

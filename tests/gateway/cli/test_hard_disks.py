@@ -51,7 +51,7 @@ def test_file_size_limit_makes_store_unavailable_until_raised(place: Place) -> N
         assert node.get(BILLED.format("later"), key["key"]).json["credits_used"] == 1
         assert node.admin("/readyz").status == 200
         wait_until(lambda: node.get("/v1/credits", key["key"]).json["credits_remaining"] == 100_000 - billed - 2)
-        assert place.told("ledger", "verify")["ok"]
+        assert place.json_of("ledger", "verify")["ok"]
 
 
 def fill(file: Path) -> None:

@@ -78,14 +78,14 @@ def test_commands_reveal_nothing_to_an_impostor(place: Place) -> None:
     before = stored(place)
     with impostor_at(place, lambda _data, _connection: AGREEING) as impostor:
         for command in commands_of(account, made["id"]):
-            requests = len(impostor.told)
+            requests = len(impostor.received)
             said = place.operate(*command).refused(1)
             assert said.startswith(f"the listener on 127.0.0.1:{impostor.port} is not this node: "), command
-            assert len(impostor.told) > requests, f"{command} sent no request"
-        heard = impostor.heard
-    assert not [secret for secret in secrets_of(place) if secret in heard]
-    assert b"authorization" not in heard.lower()
-    assert account.encode() not in heard
+            assert len(impostor.received) > requests, f"{command} sent no request"
+        received = impostor.received_bytes
+    assert not [secret for secret in secrets_of(place) if secret in received]
+    assert b"authorization" not in received.lower()
+    assert account.encode() not in received
     assert stored(place) == before
 
 
@@ -127,7 +127,7 @@ def test_relay_to_the_real_node_is_detected(place: Place) -> None:
                 said = elsewhere.operate(*command).refused(1)
                 assert said.startswith(f"the listener on 127.0.0.1:{relay.port} is not this node: its proof is wrong")
         assert stored(place) == before
-    assert not [secret for secret in secrets_of(place) if secret in relay.heard]
+    assert not [secret for secret in secrets_of(place) if secret in relay.received_bytes]
 
 
 def in_between(place: Place, node: Served) -> tuple[Place, Answer]:

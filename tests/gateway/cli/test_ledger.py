@@ -44,35 +44,35 @@ def export(place: Place, days: int = 9) -> list[object]:
 def test_days_are_archived_verified_and_exported(place: Place) -> None:
     before = export(place)
     assert (len(before), len(export(place, days=1))) == (3 * 11 + 2, 13)
-    assert place.told("ledger", "archive") == {"files": 3, "rows": len(before)}
-    assert place.told("ledger", "archive") == {"files": 0, "rows": 0}
+    assert place.json_of("ledger", "archive") == {"files": 3, "rows": len(before)}
+    assert place.json_of("ledger", "archive") == {"files": 0, "rows": 0}
     assert export(place) == before
-    assert place.told("ledger", "verify", "--archives") == {"ok": True, "violations": []}
+    assert place.json_of("ledger", "verify", "--archives") == {"ok": True, "violations": []}
     assert place.operate("ledger", "verify", "--archives").out == "the ledger and its archive are consistent\n"
     file = min((place.folder / "archive").glob("journal-*.gz"))
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     said = place.operate("ledger", "verify", "--archives")
     assert (said.exit_code, said.out) == (1, "")
     assert file.name in said.err
-    assert place.told("ledger", "verify")["ok"]
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 def test_running_node_verifies_archive_and_finds_index_fault(place: Place) -> None:
-    place.told("ledger", "archive")
+    place.json_of("ledger", "archive")
     with place.serve("--sandbox"):
-        assert place.told("ledger", "verify", "--archives")["ok"]
+        assert place.json_of("ledger", "verify", "--archives")["ok"]
         index = min((place.folder / "archive").glob("*.index"))
         content = bytearray(index.read_bytes())
         content[-1] ^= 1
         index.write_bytes(content)
         assert index.name in place.operate("ledger", "verify", "--archives").refused(1)
         index.unlink()
-        place.told("ledger", "archive")
-        assert place.told("ledger", "verify", "--archives")["ok"]
+        place.json_of("ledger", "archive")
+        assert place.json_of("ledger", "verify", "--archives")["ok"]
 
 
 def test_impossible_archive_operation_is_rejected(place: Place) -> None:
-    place.told("ledger", "archive")
+    place.json_of("ledger", "archive")
     place.configure()
     for arguments in (("archive",), ("verify", "--archives")):
         assert "no archive is configured" in place.operate("ledger", *arguments).refused(1)

@@ -104,7 +104,7 @@ def test_node_serves_and_stops_with_any_log_sink(place: Place, kind: str) -> Non
                 kind != "closed"
             )  # a closed stream was opened to /dev/null, which accepts everything
             assert stop(node) < LEAVES_S
-        assert place.told("account", "list")[0]["balance"] == 99
+        assert place.json_of("account", "list")[0]["balance"] == 99
 
 
 def test_level_reload_works_while_log_is_stalled(place: Place) -> None:

@@ -20,7 +20,7 @@ def full(
     """A place with many accounts, all created at the same time, and one account with many keys."""
     place = Place(tmp_path_factory.mktemp("lists"), commands)
     place.configure()
-    account = place.told("account", "create", "--name", "first", "--credits", "0")["id"]
+    account = place.json_of("account", "create", "--name", "first", "--credits", "0")["id"]
     with open_outsider(place.store_url) as other:
         numbers = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
         other.run(
@@ -37,14 +37,14 @@ def full(
 
 def test_all_accounts_are_listed(full: tuple[Place, str]) -> None:
     place, account = full
-    listed = [each["id"] for each in place.told("account", "list")]
+    listed = [each["id"] for each in place.json_of("account", "list")]
     assert listed == [account, *sorted(f"acc_{number}" for number in range(1, MANY + 1))]
 
 
 def test_all_keys_are_listed_as_json_and_lines(full: tuple[Place, str]) -> None:
     place, account = full
     wanted = [f"key_{number}" for number in range(MANY, 0, -1)]
-    assert [each["id"] for each in place.told("key", "list")] == wanted
+    assert [each["id"] for each in place.json_of("key", "list")] == wanted
     lines = place.operate("key", "list", "--account", account).out.splitlines()
     assert [line.partition("  ")[0] for line in lines] == [f"id={id_}" for id_ in wanted]
 
@@ -58,7 +58,7 @@ def test_exact_page_and_empty_list_end(full: tuple[Place, str]) -> None:
             f" {sql} SELECT 'page_' || i, {MANY} + i, 'acc_1', 'n', 'p' || i, 's', 'last', 0, 2e9 + i FROM n"
         )
     try:
-        assert len(place.told("key", "list", "--account", "acc_1")) == A_PAGE
+        assert len(place.json_of("key", "list", "--account", "acc_1")) == A_PAGE
         ended = place.operate("key", "list", "--account", "acc_2", "--json")
         assert (ended.exit_code, ended.out) == (0, "[]\n")
     finally:

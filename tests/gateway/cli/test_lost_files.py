@@ -55,9 +55,9 @@ def move_a_copy_there(place: Place, node: Served, end: str = "") -> None:
 
 def copy_a_backup_of_this_life_over_it(place: Place, node: Served) -> None:
     backup = back_up(place)
-    account = place.told("account", "list")[0]["id"]
+    account = place.json_of("account", "list")[0]["id"]
     for _ in range(4):  # commits continue for half a second and reach the file, as after any backup
-        place.told("credits", "grant", account, "1")
+        place.json_of("credits", "grant", account, "1")
         time.sleep(0.2)
     checkpoint(place)
     time.sleep(2 * WATCH_S)  # until the node has checked the file
@@ -135,7 +135,7 @@ def test_first_request_after_removal_is_not_billed(place: Place) -> None:
             wait_until(lambda: node.admin("/readyz").status == 200)
             assert node.get(BILLED.format(f"back{number}"), key["key"]).json["credits_used"] == 1
         wait_until(lambda: node.get("/v1/credits", key["key"]).json["credits_remaining"] == 990)
-        assert place.told("ledger", "verify")["ok"]
+        assert place.json_of("ledger", "verify")["ok"]
 
 
 @dataclass
@@ -217,7 +217,7 @@ def test_billed_responses_are_in_the_ledger_after_loss_under_load(
             node.wait()
             load.stopping.set()
         answered += load.billed
-        assert place.told("ledger", "verify")["ok"]
+        assert place.json_of("ledger", "verify")["ok"]
     with closing(sqlite3.connect(place.database)) as other:
         kept = nets(read_entries(other.execute)).keys()
     assert set(answered) <= kept
@@ -241,7 +241,7 @@ def test_overwritten_database_is_not_mixed_with_old_log(place: Place) -> None:
         place.database.with_name(f"sluice.db{end}").unlink(missing_ok=True)
     with place.serve("--sandbox") as node:
         assert node.get(BILLED.format("again"), key["key"]).json["credits_remaining"] == 99
-    assert place.told("ledger", "verify")["ok"]
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["rm data/*", "and the hidden files"])
@@ -259,7 +259,7 @@ def test_emptied_data_folder_is_not_silently_recreated(place: Place, hidden: boo
         assert not folder.joinpath("secret").exists()
     with place.serve("--sandbox", "--new-store") as node:
         assert node.admin("/readyz").status == 200
-    assert place.told("account", "list") == []
+    assert place.json_of("account", "list") == []
 
 
 def test_folder_without_extended_attributes_uses_hidden_file(place: Place) -> None:

@@ -61,7 +61,7 @@ def test_node_survives_loss_of_an_open_charge(place: Place) -> None:
 def test_node_survives_loss_of_a_used_key(place: Place) -> None:
     account, key = place.new_key()
     with open_outsider(place.store_url) as store:
-        other = place.told("key", "create", "--account", account)
+        other = place.json_of("key", "create", "--account", account)
         with place.serve("--sandbox") as node:
             for each in (key, other):
                 assert node.get(PROFILE + "octocat", each["key"]).status == 200

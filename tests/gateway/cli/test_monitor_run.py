@@ -22,7 +22,7 @@ VALUES (?, ?, 'test', 'github/profile', '{"handle": "octocat"}', '"hourly"', '[]
 def place(request: pytest.FixtureRequest, place: Place, commands: Commands) -> Iterator[Place]:
     with place.sandbox() as egress:
         place.configure(upstreams={"egress": egress})
-        account = place.told("account", "create", "--name", "test", "--credits", "100")["id"]
+        account = place.json_of("account", "create", "--name", "test", "--credits", "100")["id"]
         now, is_alone = time.time(), request.param == "nobody else on the store"
         with closing(sqlite3.connect(place.database)) as database:
             database.execute(ADD, ("mon_1", account, now + 36_000, now, now))
@@ -45,8 +45,8 @@ def test_slot_runs_once_and_prints_its_record(place: Place) -> None:
     again = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert again.json == record
     assert "was already run; nothing was run now" in again.err
-    assert [account["balance"] for account in place.told("account", "list")] == [98]  # no other slot was run
-    assert place.told("ledger", "verify")["ok"]
+    assert [account["balance"] for account in place.json_of("account", "list")] == [98]  # no other slot was run
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 def test_unknown_monitor_is_rejected_in_one_line(place: Place) -> None:

@@ -32,11 +32,11 @@ def shared(
 
 
 def test_account_is_created_credited_and_listed(shared: Place) -> None:
-    made = shared.told("account", "create", "--name", "Ada & co", "--credits", "500", "--plan", "pro")
+    made = shared.json_of("account", "create", "--name", "Ada & co", "--credits", "500", "--plan", "pro")
     assert re.fullmatch(r"acc_\w+", made["id"])
     assert made == {"id": made["id"], "name": "Ada & co", "plan": "pro", "balance": 500}
-    assert shared.told("credits", "grant", made["id"], "250") == {"account": made["id"], "balance": 750}
-    (listed,) = [each for each in shared.told("account", "list") if each["id"] == made["id"]]
+    assert shared.json_of("credits", "grant", made["id"], "250") == {"account": made["id"], "balance": 750}
+    (listed,) = [each for each in shared.json_of("account", "list") if each["id"] == made["id"]]
     assert INSTANT.fullmatch(listed.pop("created_at"))
     assert listed == {
         **made,
@@ -53,14 +53,14 @@ def test_account_mark_is_cleared_and_printed(shared: Place) -> None:
     account, _ = shared.new_key()
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE accounts SET mark = 'dispute' WHERE id = ?", account)
-    assert shared.told("account", "show", account)["mark"] == "dispute"
-    assert shared.told("account", "unmark", account) == {"account": account, "removed": "dispute", "mismatch": None}
-    assert shared.told("account", "unmark", account) == {"account": account, "removed": None, "mismatch": None}
-    assert shared.told("account", "show", account)["mark"] is None
+    assert shared.json_of("account", "show", account)["mark"] == "dispute"
+    assert shared.json_of("account", "unmark", account) == {"account": account, "removed": "dispute", "mismatch": None}
+    assert shared.json_of("account", "unmark", account) == {"account": account, "removed": None, "mismatch": None}
+    assert shared.json_of("account", "show", account)["mark"] is None
 
 
 def test_account_gets_100_welcome_credits_by_default(shared: Place) -> None:
-    made = shared.told("account", "create", "--name", "new")
+    made = shared.json_of("account", "create", "--name", "new")
     assert (made["plan"], made["balance"]) == ("free", 100)
 
 
@@ -74,19 +74,19 @@ def test_key_is_shown_once_then_limited_reset_and_revoked(shared: Place) -> None
     (record,) = listed.json
     assert record.keys() == KEY_RECORD
     assert INSTANT.fullmatch(record["created_at"])
-    limited = shared.told("key", "update", made["id"], "--credit-limit", "5")
+    limited = shared.json_of("key", "update", made["id"], "--credit-limit", "5")
     assert limited == {**record, "credit_limit": 5}
-    assert shared.told("key", "update", made["id"], "--credit-limit", "none", "--reset-usage") == record
-    revoked = shared.told("key", "revoke", made["id"])
+    assert shared.json_of("key", "update", made["id"], "--credit-limit", "none", "--reset-usage") == record
+    revoked = shared.json_of("key", "revoke", made["id"])
     assert INSTANT.fullmatch(revoked["revoked_at"])
     assert revoked == {**record, "revoked_at": revoked["revoked_at"]}
 
 
 def test_key_has_the_terms_of_its_creation(shared: Place) -> None:
-    account = shared.told("account", "create", "--name", "terms")["id"]
+    account = shared.json_of("account", "create", "--name", "terms")["id"]
     terms = ("--name", "nightly", "--credit-limit", "0", "--expires-at", "2031-01-31T13:00:00+01:00")
-    made = shared.told("key", "create", "--account", account, *terms)
-    (record,) = shared.told("key", "list", "--account", account)
+    made = shared.json_of("key", "create", "--account", account, *terms)
+    (record,) = shared.json_of("key", "list", "--account", account)
     assert (record["id"], record["name"], record["credit_limit"]) == (made["id"], "nightly", 0)
     assert record["expires_at"] == "2031-01-31T12:00:00.000Z"
 
@@ -116,7 +116,7 @@ def test_failed_operation_is_reported_in_one_line(shared: Place, arguments: tupl
 
 
 def test_ledger_is_consistent(shared: Place) -> None:
-    assert shared.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert shared.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 def test_tampering_is_reported_violation_by_violation(shared: Place) -> None:
@@ -149,12 +149,12 @@ def test_concurrent_commands_wait_for_each_other(place: Place) -> None:
     ]
     ended = [(each.communicate(timeout=90)[1], each.returncode) for each in running]
     assert ended == [(b"", 0)] * 4
-    assert len(place.told("account", "list")) == 4
+    assert len(place.json_of("account", "list")) == 4
 
 
 def test_store_size_is_listed_by_table(shared: Place) -> None:
     shared.new_key()
-    found = shared.told("store", "size")
+    found = shared.json_of("store", "size")
     sizes = {table["name"]: table for table in found["tables"]}
     assert {"accounts", "keys", "events", "runs", "deliveries", "claims"} <= sizes.keys()
     assert all(table["bytes"] + table["index_bytes"] > 0 for table in sizes.values())
@@ -172,7 +172,7 @@ def test_store_size_is_listed_by_table(shared: Place) -> None:
 
 def test_key_is_revealed_after_confirmation(shared: Place) -> None:
     _, made = shared.new_key()
-    assert shared.told("key", "reveal", made["id"], "--yes") == {"id": made["id"], "key": made["key"]}
+    assert shared.json_of("key", "reveal", made["id"], "--yes") == {"id": made["id"], "key": made["key"]}
     asked = shared.run("key", "reveal", made["id"])
     assert (asked.exit_code, asked.out) == (1, "")
     assert asked.err.endswith("sluice: not confirmed; nothing was done. Use --yes to skip the question\n")
@@ -186,19 +186,19 @@ def test_key_with_past_expiry_is_rejected(shared: Place) -> None:
 
 
 def test_account_is_shown_and_its_plan_changed(shared: Place) -> None:
-    made = shared.told("account", "create", "--name", "shown", "--credits", "7")
-    assert shared.told("account", "plan", made["id"], "growth") == {**made, "plan": "growth"}
-    shown = shared.told("account", "show", made["id"])
+    made = shared.json_of("account", "create", "--name", "shown", "--credits", "7")
+    assert shared.json_of("account", "plan", made["id"], "growth") == {**made, "plan": "growth"}
+    shown = shared.json_of("account", "show", made["id"])
     assert {name: shown[name] for name in made} == {**made, "plan": "growth"}
     assert (shown["held"], shown["spent_last_24h"], shown["spent_last_7d"]) == (0, 0, 0)
     assert shared.operate("account", "show", "acc_none").refused(1) == "account acc_none does not exist"
 
 
 def test_transactions_are_listed_newest_first(shared: Place) -> None:
-    account = shared.told("account", "create", "--name", "traded", "--credits", "7")["id"]
+    account = shared.json_of("account", "create", "--name", "traded", "--credits", "7")["id"]
     for amount in (1, 2, 3):
-        shared.told("credits", "grant", account, str(amount))
-    listed = shared.told("account", "transactions", account)
+        shared.json_of("credits", "grant", account, str(amount))
+    listed = shared.json_of("account", "transactions", account)
     assert [(line["type"], line["amount"], line["balance_after"]) for line in listed] == [
         ("purchase", 3, 13),
         ("purchase", 2, 10),

@@ -56,16 +56,16 @@ def keys_of(place: Place, account: str) -> list[str]:
 def test_credits_are_granted_once_and_repeat_returns_result(shared: Place) -> None:
     account, _ = shared.new_key()
     grant = ("credits", "grant", account, "5")
-    first = shared.told(*grant, ID, "op_granted")
+    first = shared.json_of(*grant, ID, "op_granted")
     assert first == {"account": account, "balance": 105}
-    shared.told("credits", "grant", account, "1")
-    assert shared.told(*grant, ID, "op_granted") == first
+    shared.json_of("credits", "grant", account, "1")
+    assert shared.json_of(*grant, ID, "op_granted") == first
     assert balance_of(shared, account) == 106
 
 
 def test_operation_id_is_bound_to_operation_and_arguments(shared: Place) -> None:
     account, _ = shared.new_key()
-    shared.told("credits", "grant", account, "5", ID, "op_one_thing")
+    shared.json_of("credits", "grant", account, "5", ID, "op_one_thing")
     for other in (("credits", "grant", account, "6"), ("key", "create", "--account", account)):
         said = shared.operate(*other, ID, "op_one_thing").refused(1)
         assert said == "the operation id op_one_thing was used for another operation"
@@ -73,35 +73,35 @@ def test_operation_id_is_bound_to_operation_and_arguments(shared: Place) -> None
 
 
 def test_key_is_created_once_and_repeat_shows_it(shared: Place) -> None:
-    account = shared.told("account", "create", "--name", "once", ID, "op_account")["id"]
+    account = shared.json_of("account", "create", "--name", "once", ID, "op_account")["id"]
     create = ("key", "create", "--account", account, ID, "op_created")
-    made = shared.told(*create)
-    assert shared.told(*create) == made
+    made = shared.json_of(*create)
+    assert shared.json_of(*create) == made
     assert keys_of(shared, account) == [made["id"]]
     with open_outsider(shared.store_url) as other:
         kept = [str(row) for row in other.run("SELECT * FROM operations")]
     assert not [row for row in kept if made["key"] in row]
-    assert shared.told("account", "create", "--name", "once", ID, "op_account")["id"] == account
+    assert shared.json_of("account", "create", "--name", "once", ID, "op_account")["id"] == account
 
 
 def test_usage_is_reset_once(shared: Place) -> None:
     _, made = shared.new_key()
     reset = ("key", "update", made["id"], "--reset-usage", ID, "op_reset_usage")
-    shared.told(*reset)
+    shared.json_of(*reset)
     with open_outsider(shared.store_url) as other:
         other.run("UPDATE keys SET used = 7 WHERE id = ?", made["id"])
-    assert shared.told(*reset)["used"] == 0  # the stored result
-    (record,) = [each for each in shared.told("key", "list") if each["id"] == made["id"]]
+    assert shared.json_of(*reset)["used"] == 0  # the stored result
+    (record,) = [each for each in shared.json_of("key", "list") if each["id"] == made["id"]]
     assert record["used"] == 7
 
 
 def test_rejected_operation_can_be_retried_under_same_id(shared: Place) -> None:
-    account = shared.told("account", "create", "--name", "five")["id"]
-    keys = [shared.told("key", "create", "--account", account)["id"] for _ in range(5)]
+    account = shared.json_of("account", "create", "--name", "five")["id"]
+    keys = [shared.json_of("key", "create", "--account", account)["id"] for _ in range(5)]
     create = ("key", "create", "--account", account, ID, "op_the_sixth")
     assert "5 active keys" in shared.operate(*create).refused(1)
-    shared.told("key", "revoke", keys[0], ID, "op_revoked")
-    made = shared.told(*create)
+    shared.json_of("key", "revoke", keys[0], ID, "op_revoked")
+    made = shared.json_of(*create)
     assert keys_of(shared, account).count(made["id"]) == 1
 
 
@@ -128,12 +128,12 @@ def test_request_is_repeated_after_a_lost_response(place: Place, answers: int) -
     account, _ = place.new_key()
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, answers)) as lossy:
         point_to(place, lossy.port)
-        assert place.told("credits", "grant", account, "5") == {"account": account, "balance": 105}
+        assert place.json_of("credits", "grant", account, "5") == {"account": account, "balance": 105}
     assert balance_of(place, account) == 105
 
 
 def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
-    account = place.told("account", "create", "--name", "lost")["id"]
+    account = place.json_of("account", "create", "--name", "lost")["id"]
     with place.serve("--sandbox") as node, open_impostor(losing(token_of(place), node.admin_url, 100)) as lossy:
         point_to(place, lossy.port)
         said = place.operate("key", "create", "--account", account).refused(1)
@@ -144,7 +144,7 @@ def test_giving_up_explains_how_to_repeat_safely(place: Place) -> None:
         read = place.operate("account", "list").refused(1)
         assert read.endswith("; it is safe to repeat")
     point_to(place, place.admin_port)
-    made = place.told("key", "create", "--account", account, ID, operation_id)
+    made = place.json_of("key", "create", "--account", account, ID, operation_id)
     assert keys_of(place, account) == [made["id"]]
     assert made["key"].endswith(made["last4"])
 
@@ -175,19 +175,19 @@ def begin(place: Place, *command: str) -> Started:
 def test_killed_and_repeated_command_applies_once(place: Place, command: tuple[str, ...]) -> None:
     """Method: kill -9 at many moments without a node, then repeat with the same id."""
     for moment, after_s in enumerate(MOMENTS_S):
-        account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
+        account = place.json_of("account", "create", "--name", "killed", "--credits", "100")["id"]
         whole = [account if word == "ACCOUNT" else word for word in command]
         with begin(place, *whole, ID, f"op_killed_{moment}") as begun:
             time.sleep(after_s)
             begun.kill()
-        place.told(*whole, ID, f"op_killed_{moment}")
+        place.json_of(*whole, ID, f"op_killed_{moment}")
         assert (balance_of(place, account), len(keys_of(place, account))) in ((105, 0), (100, 1))
-    assert place.told("ledger", "verify")["ok"]
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 def test_node_killed_during_command_applies_once(place: Place) -> None:
     """Method: kill -9 of the node at many moments. The command retries, or says how to repeat it."""
-    account = place.told("account", "create", "--name", "killed", "--credits", "100")["id"]
+    account = place.json_of("account", "create", "--name", "killed", "--credits", "100")["id"]
     for moment, after_s in enumerate(MOMENTS_S):
         grant = ("credits", "grant", account, "5", ID, f"op_under_{moment}")
         with place.serve("--sandbox") as node, begin(place, *grant) as begun:
@@ -196,9 +196,9 @@ def test_node_killed_during_command_applies_once(place: Place) -> None:
             node.wait()
             begun.wait(60)
         place.bury()
-        place.told(*grant)
+        place.json_of(*grant)
         assert balance_of(place, account) == 100 + 5 * (moment + 1)
-    assert place.told("ledger", "verify")["ok"]
+    assert place.json_of("ledger", "verify")["ok"]
 
 
 @pytest.mark.parametrize("arrives", [True, False])
@@ -209,18 +209,18 @@ def test_commit_with_lost_response_applies_once(
     postgres.fresh()
     place = Place(tmp_path, commands)
     place.configure(store={"url": postgres.url()})
-    account = place.told("account", "create", "--name", "cut", "--credits", "100")["id"]
+    account = place.json_of("account", "create", "--name", "cut", "--credits", "100")["id"]
     with open_cutter(postgres.port) as cutter:
         place.configure(store={"url": postgres.url(cutter.port)})
         cut = cut_at_commit(cutter, arrives=arrives)
         ended = place.operate("credits", "grant", account, "5", ID, "op_commit", "--json")
         place.configure(store={"url": postgres.url()})
-        assert place.told("credits", "grant", account, "5", ID, "op_commit") == {"account": account, "balance": 105}
+        assert place.json_of("credits", "grant", account, "5", ID, "op_commit") == {"account": account, "balance": 105}
     assert cut.is_set()
     assert ended.exit_code == 0, "the command did not repeat the operation"
     assert all(line.startswith("the link to PostgreSQL is ") for line in ended.err.splitlines())
     assert ended.json["balance"] == 105
-    assert [each["balance"] for each in place.told("account", "list")] == [105]
+    assert [each["balance"] for each in place.json_of("account", "list")] == [105]
 
 
 def cut_at_commit(cutter: Cutter, *, arrives: bool) -> threading.Event:

@@ -17,30 +17,34 @@ def sell(place: Place) -> str:
     """Put packs into the config, and return an account's id."""
     config = place.folder / "config.toml"
     config.write_text(config.read_text() + PACKS)
-    account: str = place.told("account", "create", "--name", "Ada")["id"]
+    account: str = place.json_of("account", "create", "--name", "Ada")["id"]
     return account
 
 
 def test_pack_is_granted_with_and_without_node_immediately(place: Place) -> None:
     account = sell(place)
-    assert place.told("pack", "grant", account, "starter") == {"account": account, "balance": 1_100, "pack": "starter"}
+    assert place.json_of("pack", "grant", account, "starter") == {
+        "account": account,
+        "balance": 1_100,
+        "pack": "starter",
+    }
     with place.serve() as node:
-        key = place.told("key", "create", "--account", account)["key"]
+        key = place.json_of("key", "create", "--account", account)["key"]
         for _ in range(2):
-            granted = place.told("pack", "grant", account, "starter", "--operation-id", "the-second-pack")
+            granted = place.json_of("pack", "grant", account, "starter", "--operation-id", "the-second-pack")
             assert granted["balance"] == 2_100
         assert node.get("/v1/credits/balance", key).json["data"]["balance"] == 2_100
         assert len(node.get("/v1/purchases", key).json["data"]["items"]) == 2
-    assert place.told("account", "show", account)["plan"] == "starter"
-    assert [one["status"] for one in place.told("pack", "purchases", account)] == ["paid", "paid"]
-    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert place.json_of("account", "show", account)["plan"] == "starter"
+    assert [one["status"] for one in place.json_of("pack", "purchases", account)] == ["paid", "paid"]
+    assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 def test_unknown_pack_or_account_is_rejected_by_name(place: Place) -> None:
     account = sell(place)
     assert "did you mean starter?" in place.run("pack", "grant", account, "startr").refused(1)
     assert "account acc_none does not exist" in place.run("pack", "grant", "acc_none", "starter").refused(1)
-    assert place.told("account", "show", account)["balance"] == 100
+    assert place.json_of("account", "show", account)["balance"] == 100
 
 
 def test_invalid_pack_is_rejected_with_its_place(place: Place) -> None:

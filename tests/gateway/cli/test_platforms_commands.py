@@ -42,7 +42,7 @@ def test_single_platform_is_listed(place: Place) -> None:
 
 def test_smoke_calls_available_endpoints_except_composites(sandboxed: Place) -> None:
     """Composites repeat the calls of these endpoints, so their message says how to try them."""
-    results = sandboxed.told("platforms", "smoke")
+    results = sandboxed.json_of("platforms", "smoke")
     assert [each["id"] for each in results] == ENDPOINTS
     assert [each for each in results if each["outcome"] == "failed"] == []
     skipped = {each["id"]: each["detail"] for each in results if each["outcome"] == "skipped"}

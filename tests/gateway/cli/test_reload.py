@@ -25,7 +25,7 @@ def test_reload_lists_applied_and_restart_only_settings(place: Place) -> None:
         others = {"log": {"access": False}, "upstreams": {"github": {"retries": 0}}, "events": {"retention_days": 7}}
         place.configure(limits=limits, **others)
         applied = ["limits.long_polls", "limits.requests_per_minute"]
-        assert place.told("reload") == {
+        assert place.json_of("reload") == {
             "applied": [*applied, "log.access", "upstreams.github.retries"],
             "needs_restart": ["events.retention_days"],
         }
@@ -33,13 +33,13 @@ def test_reload_lists_applied_and_restart_only_settings(place: Place) -> None:
         assert statuses == [200, 200, 200, 429]
         node.wait_logged()
         assert not node.events("request")
-        assert place.told("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
+        assert place.json_of("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
 
 
 def test_platform_overrides_need_no_restart(place: Place) -> None:
     with place.serve("--sandbox"):
         place.configure(upstreams={"defaults": {"timeout_s": 7.5}, "github": {"timeout_s": 3.0}})
-        result = place.told("reload")
+        result = place.json_of("reload")
         assert result["needs_restart"] == []
         assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(result["applied"])
 
@@ -55,7 +55,7 @@ def test_reload_of_invalid_config_changes_nothing_and_explains(place: Place, tex
         (problem,) = wait_event(node, "reload_refused")["problems"]
         assert problem.startswith(f"{place.config}: ")
         place.config.write_text(good)
-        assert place.told("reload") == {"applied": [], "needs_restart": []}
+        assert place.json_of("reload") == {"applied": [], "needs_restart": []}
         assert node.get(FREE, key["key"]).status == 200
 
 

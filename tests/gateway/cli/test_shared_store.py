@@ -29,10 +29,10 @@ def test_commands_use_the_node_at_the_admin_address(place: Place, tmp_path: Path
     desk.folder.mkdir()
     with place.serve() as node:
         desk.configure(admin={"port": urlsplit(node.admin_url).port}, store=SHARED)
-        made = desk.told("account", "create", "--name", "elsewhere")
-        assert [account["id"] for account in place.told("account", "list")] == [made["id"]]
-        assert desk.told("reload") == {"applied": [], "needs_restart": []}
-        assert desk.told("platforms", "isolate", "github")["platform"] == "github"
+        made = desk.json_of("account", "create", "--name", "elsewhere")
+        assert [account["id"] for account in place.json_of("account", "list")] == [made["id"]]
+        assert desk.json_of("reload") == {"applied": [], "needs_restart": []}
+        assert desk.json_of("platforms", "isolate", "github")["platform"] == "github"
 
 
 def test_node_only_operation_is_rejected_without_a_node(place: Place) -> None:
@@ -49,12 +49,12 @@ def test_every_command_works_directly_on_the_database(place: Place, postgres: Po
     place = replace(place, environ=SECRET)
     place.configure(admin={"port": free_port()}, store={"url": postgres.fresh()})
     account, key = place.new_key(balance=7)
-    assert place.told("credits", "grant", account, "3") == {"account": account, "balance": 10}
-    assert place.told("key", "update", key["id"], "--credit-limit", "5")["credit_limit"] == 5
-    assert place.told("key", "revoke", key["id"])["revoked_at"] is not None
-    assert [record["id"] for record in place.told("key", "list", "--account", account)] == [key["id"]]
-    assert [record["balance"] for record in place.told("account", "list")] == [10]
-    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert place.json_of("credits", "grant", account, "3") == {"account": account, "balance": 10}
+    assert place.json_of("key", "update", key["id"], "--credit-limit", "5")["credit_limit"] == 5
+    assert place.json_of("key", "revoke", key["id"])["revoked_at"] is not None
+    assert [record["id"] for record in place.json_of("key", "list", "--account", account)] == [key["id"]]
+    assert [record["balance"] for record in place.json_of("account", "list")] == [10]
+    assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 def test_second_node_does_not_start_with_memory_state(place: Place, postgres: PostgresServer) -> None:
@@ -85,13 +85,13 @@ def test_direct_change_applies_to_the_next_request_of_a_node(elsewhere: tuple[Pl
     desk, node = elsewhere
     account, key = desk.new_key(balance=2)
     assert node.get(BILLED, key["key"]).status == 200
-    desk.told("key", "update", key["id"], "--credit-limit", "0")
+    desk.json_of("key", "update", key["id"], "--credit-limit", "0")
     refused = node.get(BILLED, key["key"], **{"cache-control": "no-cache"})
     assert (refused.status, refused.code) == (402, "KEY_BUDGET_EXCEEDED")
-    desk.told("key", "update", key["id"], "--credit-limit", "none")
-    desk.told("credits", "grant", account, "5")
+    desk.json_of("key", "update", key["id"], "--credit-limit", "none")
+    desk.json_of("credits", "grant", account, "5")
     assert node.get("/v1/credits/balance", key["key"]).json["credits_remaining"] == 6
-    desk.told("key", "revoke", key["id"])
+    desk.json_of("key", "revoke", key["id"])
     refused = node.get(BILLED, key["key"])
     assert (refused.status, refused.code) == (401, "INVALID_API_KEY")
 
@@ -101,7 +101,7 @@ def test_direct_commands_are_not_nodes_and_end_no_calls(elsewhere: tuple[Place, 
     desk, node = elsewhere
     _, key = desk.new_key()
     assert node.get(BILLED, key["key"]).status == 200
-    assert desk.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert desk.json_of("ledger", "verify") == {"ok": True, "violations": []}
     samples = node.admin("/metrics").body.decode().splitlines()
     assert "sluice_nodes_living 1.0" in samples
     assert "sluice_recovered_charges_total 0.0" in samples

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, json_answer, open_upstream
 from tests.processes.place import Place, Served
 
 READERS = 600
@@ -29,9 +29,9 @@ PATIENCE_S = 120.0
 Opened = tuple[Served, list[str]]
 
 
-def large(asked: str) -> Told:
+def large(asked: str) -> ScriptedAnswer:
     """Return a profile with a long biography."""
-    return told({"id": 1, "login": asked.rpartition("/")[2], "bio": "x" * LARGE_BYTES})
+    return json_answer({"id": 1, "login": asked.rpartition("/")[2], "bio": "x" * LARGE_BYTES})
 
 
 def resident_bytes(node: Served) -> int:
@@ -78,8 +78,8 @@ async def opened(place: Place, accounts: int, keys: int, **tables: Mapping[str, 
             place.configure(server={"shed": False}, upstreams={"egress": egress}, **tables)
             made = []
             for _ in range(accounts):
-                account = place.told("account", "create", "--name", "test", "--credits", str(READERS))["id"]
-                made += [place.told("key", "create", "--account", account)["key"] for _ in range(keys)]
+                account = place.json_of("account", "create", "--name", "test", "--credits", str(READERS))["id"]
+                made += [place.json_of("key", "create", "--account", account)["key"] for _ in range(keys)]
             with place.serve() as node:
                 yield node, made
 

@@ -42,7 +42,7 @@ def test_unwritable_folder_is_reported(place: Place) -> None:
 @pytest.mark.sqlite
 def test_damaged_database_is_rejected_with_restore_steps(place: Place) -> None:
     """The file is damaged. A database server protects its own files."""
-    place.told("account", "create", "--name", "kept")
+    place.json_of("account", "create", "--name", "kept")
     content = bytearray(place.database.read_bytes())
     content[100:4096] = bytes(len(content[100:4096]))
     place.database.write_bytes(content)
@@ -64,7 +64,7 @@ def test_file_that_is_not_a_database_is_unchanged(place: Place) -> None:
 
 
 def test_database_of_a_newer_version_is_rejected(place: Place) -> None:
-    place.told("account", "create", "--name", "kept")
+    place.json_of("account", "create", "--name", "kept")
     table = {"sqlite": "_sqlite_migrations", "postgresql": "store_migrations"}[engine()]
     with open_outsider(place.store_url) as other:
         other.run(
@@ -80,7 +80,7 @@ def test_second_node_is_rejected_and_first_continues(place: Place) -> None:
         said = place.operate("serve", "--sandbox").refused(1)
         assert said.startswith(f"{place.database} is in use by another process")
         assert node.admin("/readyz").status == 200
-        assert place.told("account", "list") == []
+        assert place.json_of("account", "list") == []
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
@@ -90,7 +90,7 @@ def test_guessable_secret_is_rejected(place: Place, secret: str) -> None:
 
 
 def test_secret_file_readable_by_others_is_rejected(place: Place) -> None:
-    place.told("account", "list")
+    place.json_of("account", "list")
     secret: Path = place.database.parent / "secret"
     secret.chmod(0o644)
     assert "chmod 600" in place.operate("serve").refused(1)
@@ -102,4 +102,4 @@ def test_listening_line_has_a_working_url(place: Place, host: str) -> None:
     with place.serve("--sandbox") as node:
         assert node.get("/v1/status").status == 200
         assert node.admin("/readyz").status == 200
-        assert place.told("account", "list") == []
+        assert place.json_of("account", "list") == []

@@ -51,7 +51,7 @@ def accepts(node: Served) -> bool:
 
 def balance(place: Place) -> int:
     """The balance of the only account."""
-    (account,) = place.told("account", "list")
+    (account,) = place.json_of("account", "list")
     assert account["held"] == 0
     return int(account["balance"])
 

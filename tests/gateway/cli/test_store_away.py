@@ -31,4 +31,4 @@ def test_nothing_is_charged_and_node_is_not_ready_without_store(place: Place) ->
         assert "x-credits-remaining" not in refused.headers
         assert node.admin("/readyz").status == 200
         assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
-        assert place.told("ledger", "verify")["ok"]
+        assert place.json_of("ledger", "verify")["ok"]

@@ -90,7 +90,7 @@ def test_node_serves_https_with_http_2(place: Place) -> None:
         refused = client.get(f"{node.url}/nowhere")
         assert refused.json()["error"]["doc_url"].startswith(f"{node.url}/docs/")
         assert node.admin("/readyz").status == 200, "the admin address still uses plain HTTP, on loopback"
-    assert [account["balance"] for account in place.told("account", "list")] == [99]
+    assert [account["balance"] for account in place.json_of("account", "list")] == [99]
 
 
 def test_reload_applies_renewed_certificate_without_cutting_connections(place: Place) -> None:
@@ -98,9 +98,9 @@ def test_reload_applies_renewed_certificate_without_cutting_connections(place: P
     place.configure(server=files.settings)
     with place.serve("--sandbox") as node, secured(node, files) as old:
         first = serial(old)
-        assert place.told("reload") == {"applied": [], "needs_restart": []}
+        assert place.json_of("reload") == {"applied": [], "needs_restart": []}
         second = files.issue()
-        assert place.told("reload") == {"applied": ["server.tls_cert", "server.tls_key"], "needs_restart": []}
+        assert place.json_of("reload") == {"applied": ["server.tls_cert", "server.tls_key"], "needs_restart": []}
         with secured(node, files) as new:
             assert (serial(new), asked(new)) == (second, b"HTTP/1.1 200 ")
         assert (serial(old), asked(old)) == (first, b"HTTP/1.1 200 ")

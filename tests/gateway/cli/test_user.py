@@ -9,30 +9,30 @@ from tests.processes.place import Place
 
 def test_users_are_managed_without_a_node(place: Place) -> None:
     account, _ = place.new_key()
-    invited = place.told("user", "invite", "--account", account, "--email", "Ada@example.com")
+    invited = place.json_of("user", "invite", "--account", account, "--email", "Ada@example.com")
     assert invited["email"] == "ada@example.com"
     assert invited["url"].partition("/dashboard/welcome?token=")[1]
     assert invited["expires_at"].endswith("Z")
     assert invited["mailed"] is False
-    again = place.told("user", "invite", "--account", account, "--email", "ada@example.com")
+    again = place.json_of("user", "invite", "--account", account, "--email", "ada@example.com")
     assert (again["id"], again["url"] != invited["url"]) == (invited["id"], True)
-    (listed,) = place.told("user", "list", "--account", account)
+    (listed,) = place.json_of("user", "list", "--account", account)
     assert (listed["status"], listed["second_factor"]) == ("invited", False)
     for command in ("reset", "sign-out"):
-        assert place.told("user", command, invited["id"])["id"] == invited["id"]
-    place.told("user", "delete", invited["id"], "--yes")
-    assert place.told("user", "list", "--account", account) == []
+        assert place.json_of("user", command, invited["id"])["id"] == invited["id"]
+    place.json_of("user", "delete", invited["id"], "--yes")
+    assert place.json_of("user", "list", "--account", account) == []
     assert "does not exist" in place.run("user", "reset", invited["id"]).refused(1)
 
 
 def test_user_commands_work_through_a_running_node(place: Place) -> None:
     account, _ = place.new_key()
     with place.serve() as node:
-        invited = place.told("user", "invite", "--account", account, "--email", "ada@example.com")
+        invited = place.json_of("user", "invite", "--account", account, "--email", "ada@example.com")
         page = node.get(invited["url"].removeprefix(node.url))
         assert page.status == 200
         assert b"ada@example.com" in page.body
-        place.told("user", "delete", invited["id"], "--yes")
+        place.json_of("user", "delete", invited["id"], "--yes")
         assert node.get(invited["url"].removeprefix(node.url)).status == 404
 
 

@@ -171,7 +171,7 @@ def measure(folder: Path, commands: Commands, *, rounds: int) -> Report:
 
 def sign_up(place: Place, visitor: Visitor, account: str, key: str) -> None:
     """Create a user who signs in, and monitors to see on the pages."""
-    invited = place.told("user", "invite", "--account", account, "--email", "ada@example.com")["url"]
+    invited = place.json_of("user", "invite", "--account", account, "--email", "ada@example.com")["url"]
     path = "/dashboard" + invited.partition("/dashboard")[2]
     visitor.send(path, path, password=PASSWORD, repeated=PASSWORD)
     for handle in ("octocat", "torvalds"):

@@ -77,7 +77,7 @@ class Owner:
 
 def rules_of(owner: Owner) -> list[Rule]:
     """Return the routes of the dashboard."""
-    (dashboard,) = [one for one in owner.node.node.api.beside if isinstance(one, Dashboard)]
+    (dashboard,) = [one for one in owner.node.node.api.adjacent_pages if isinstance(one, Dashboard)]
     return list(dashboard._app._app.url_map.iter_rules())  # type: ignore[attr-defined]
 
 
@@ -102,7 +102,7 @@ async def open_owner(node: OpenNode, account: str = "", email: str = "ada@exampl
 
 
 @asynccontextmanager
-async def open_house(folder: Path, **tables: Mapping[str, object]) -> AsyncIterator[Owner]:
+async def open_owned_node(folder: Path, **tables: Mapping[str, object]) -> AsyncIterator[Owner]:
     """A node with one owner."""
     async with open_test_node(folder, **tables) as node, open_owner(node) as owner:
         yield owner

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from tests.gateway.dashboard.owner import Owner, open_house, open_owner
+from tests.gateway.dashboard.owner import Owner, open_owned_node, open_owner
 from tests.gateway.dashboard.test_pages import new_monitor
 
 RULE = {"rule_metric_0": "author.followers", "rule_op_0": "gt", "rule_value_0": "1000"}
@@ -21,7 +21,7 @@ async def rules_of(owner: Owner, monitor: str) -> list[dict[str, Any]]:
 
 
 async def test_rules_are_added_changed_and_removed_on_a_monitor_page(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
         await owner.get(path)
@@ -57,7 +57,7 @@ async def test_rules_are_added_changed_and_removed_on_a_monitor_page(tmp_path: P
 
 
 async def test_invalid_rule_error_is_shown_at_its_row(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
         for wrong, words in (
@@ -83,7 +83,7 @@ async def test_invalid_rule_error_is_shown_at_its_row(tmp_path: Path) -> None:
 
 
 async def test_rules_are_private_and_up_to_the_limit(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
         many = {}
@@ -102,7 +102,7 @@ async def test_rules_are_private_and_up_to_the_limit(tmp_path: Path) -> None:
 
 
 async def test_new_monitors_rule_error_keeps_its_row_after_empty_rows(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/monitors/new?recipe=github/profile")
         form = {"recipe": "github/profile", "p.handle": "octocat", "cadence": "daily", "metrics": "author.followers"}
         rule = {"rule_metric_2": "author.followers", "rule_op_2": "gt", "rule_value_2": "many"}

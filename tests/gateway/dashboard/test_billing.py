@@ -28,7 +28,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
         await owner.get("/billing?paid=1")
         assert "We add the credits when the payment is confirmed" in owner.words
         assert "starter open" in owner.words
-        await shop.told(event("checkout.session.completed", session(form["client_reference_id"])))
+        await shop.send_event(event("checkout.session.completed", session(form["client_reference_id"])))
         await owner.get("/billing")
         assert "You have 1,000 credits on the starter plan" in owner.words
         assert "starter paid" in owner.words

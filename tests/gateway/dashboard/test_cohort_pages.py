@@ -12,7 +12,7 @@ import trio
 from tests.fakes.node import OpenNode
 from tests.fakes.panel import Panel
 from tests.gateway.api.routes.test_cohorts import ADA, BOB, QUERY, ask, ended, make, results_of
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_owned_node
 from tests.gateway.dashboard.test_keys import stale
 
 PANEL = {"ada.test": ADA, "bob.test": BOB}
@@ -20,7 +20,7 @@ PANEL = {"ada.test": ADA, "bob.test": BOB}
 
 @asynccontextmanager
 async def open_panel(tmp_path: Path, *, takes_s: float = 0.0) -> AsyncIterator[Owner]:
-    async with open_house(tmp_path, breaker={"failures": 10_000}, upstreams={"defaults": {"retries": 0}}) as owner:
+    async with open_owned_node(tmp_path, breaker={"failures": 10_000}, upstreams={"defaults": {"retries": 0}}) as owner:
         owner.node.upstream.script = Panel(PANEL, broken=frozenset(("down.test",)), takes_s=takes_s)
         yield owner
 

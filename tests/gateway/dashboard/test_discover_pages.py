@@ -16,10 +16,10 @@ import trio
 from scheduler.jobs.discover.schedules import schedule_rows
 from scheduler.jobs.discover.schedules.records import Occurrence
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.discover.algolia import Algolia, story
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house, open_owner
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_owned_node, open_owner
 from tests.gateway.dashboard.test_keys import stale
 from tests.gateway.dashboard.test_webhook_pages import shown_until
 
@@ -29,8 +29,8 @@ BODY: dict[str, Any] = {"keywords": ["trio"], "platforms": ["hackernews"], "max_
 
 
 @asynccontextmanager
-async def open_search(tmp_path: Path, answer: Callable[[str], Told]) -> AsyncIterator[Owner]:
-    async with open_house(tmp_path) as owner:
+async def open_search(tmp_path: Path, answer: Callable[[str], ScriptedAnswer]) -> AsyncIterator[Owner]:
+    async with open_owned_node(tmp_path) as owner:
         owner.node.upstream.script = answer
         yield owner
 
@@ -127,10 +127,10 @@ async def test_resuming_without_credits_is_rejected(tmp_path: Path) -> None:
 
 
 async def test_untrusted_text_is_escaped_and_links_are_safe(tmp_path: Path) -> None:
-    def answer(_asked: str) -> Told:
+    def answer(_asked: str) -> ScriptedAnswer:
         wild = {"title": "<script>alert(1)</script>", "url": "javascript:alert(1)", "author": '"><svg onload=alert(1)>'}
         hits = [{**story(1), **wild}, {**story(2), "title": "=HYPERLINK(1)"}]
-        return Told(200, orjson.dumps({"hits": hits, "nbHits": 2, "page": 0, "nbPages": 1}))
+        return ScriptedAnswer(200, orjson.dumps({"hits": hits, "nbHits": 2, "page": 0, "nbPages": 1}))
 
     async with open_search(tmp_path, answer) as owner:
         path = f"/discover/runs/{await new_run(owner.node)}"

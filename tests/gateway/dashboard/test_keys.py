@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_owned_node
 
 KEY = re.compile(r"sl_[A-Za-z0-9_-]{43}")
 FREE = "/v1/credits/balance"
@@ -25,7 +25,7 @@ async def stale(owner: Owner) -> None:
 
 
 async def test_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/keys?new=1")
         await owner.send("/keys", name="production", credit_limit="1,000", expires="2999-01-31", nonce="a" * 32)
         key = key_on(owner)
@@ -38,7 +38,7 @@ async def test_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
 
 
 async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/keys?new=1")
         token = owner.token
         keys = set()
@@ -60,7 +60,7 @@ async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:
     ],
 )
 async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[str, str], problem: str) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send_fields("/keys", {"name": "kept", **fields})
         assert answer.status_code == 400
@@ -72,7 +72,7 @@ async def test_field_error_is_shown_and_input_kept(tmp_path: Path, fields: dict[
 
 
 async def test_sixth_active_key_is_rejected_with_advice(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         for _ in range(4):
             await owner.node.new_key(owner.node.account)
         await owner.get("/keys")
@@ -83,7 +83,7 @@ async def test_sixth_active_key_is_rejected_with_advice(tmp_path: Path) -> None:
 
 
 async def test_revealing_requires_a_recent_password(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         path = f"/keys/{owner.node.key_id}/reveal"
         await owner.get("/keys")
         await owner.send(path)
@@ -101,7 +101,7 @@ async def test_revealing_requires_a_recent_password(tmp_path: Path) -> None:
 
 
 async def test_limit_reset_and_revocation_apply_from_the_next_call(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         key_id = owner.node.key_id
         call = "/v1/github/profile?handle=octocat&dry_run=1"
         assert (await owner.node.get(call)).status == 200

@@ -12,7 +12,7 @@ import httpx
 
 from gateway.config.secrets import load_secret
 from tests.fakes.node import SECRET, OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.dashboard.test_pages import RAW, XSS
 
 PAGES = "/admin/pages"
@@ -119,7 +119,7 @@ async def test_slowest_upstreams_come_first_with_known_quotas(
         assert "No upstream calls yet." in before
         quota = {"x-ratelimit-remaining": "4711", "x-ratelimit-reset": "3000"}
         body = b'{"id":1,"login":"octocat"}'
-        slow = Told(200, body, headers=quota, delay_s=0.3)
+        slow = ScriptedAnswer(200, body, headers=quota, delay_s=0.3)
         node.upstream.script = lambda asked: slow if "api.github" in asked else None
         assert (await node.get("/v1/github/profile?handle=octocat")).status == 200
         for number in range(3):

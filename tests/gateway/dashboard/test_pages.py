@@ -13,10 +13,10 @@ from gateway.dashboard.pictures import qr_svg
 from tests.billing.users.test_second_factor import code_at
 from tests.fakes.node import open_test_node
 from tests.gateway.api.routes.test_cohorts import make
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_house, open_owner, rules_of
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_owned_node, open_owner, rules_of
+from tests.gateway.dashboard.test_access import forms_of
 from tests.gateway.dashboard.test_cohort_pages import new_query
 from tests.gateway.dashboard.test_discover_pages import new_run, new_schedule
-from tests.gateway.dashboard.test_doors import forms_of
 from tests.gateway.dashboard.test_keys import stale
 from tests.gateway.dashboard.test_webhook_pages import new_webhook
 
@@ -68,7 +68,7 @@ async def test_pages_of_a_new_account_say_what_to_do_next(tmp_path: Path) -> Non
 
 
 async def test_usage_and_transactions_show_the_calls(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         node = owner.node
         await owner.get("/playground?id=github/profile")
         await owner.send_fields(
@@ -91,7 +91,7 @@ async def test_usage_and_transactions_show_the_calls(tmp_path: Path) -> None:
 
 
 async def test_playground_shows_price_field_errors_and_response(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         call = {"id": "github/profile", "method": "GET", "key": owner.node.key_id}
         await owner.get("/playground?q=github%20profile")
         assert "/v1/github/profile" in owner.words
@@ -112,7 +112,7 @@ async def test_playground_shows_price_field_errors_and_response(tmp_path: Path) 
 
 
 async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
             ("prism/post-stats", "POST", {"b.urls": '["https://github.com/octocat"]', "deed": "price"}, "costs"),
@@ -125,7 +125,7 @@ async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) 
 
 
 async def test_monitor_is_created_from_any_call_and_managed_on_its_page(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         page = (await owner.get("/playground?id=github/profile&p.handle=octocat")).text
         made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Create Monitor', page)
         assert made is not None
@@ -162,7 +162,7 @@ async def test_monitor_is_created_from_any_call_and_managed_on_its_page(tmp_path
 
 
 async def test_invalid_monitor_error_is_shown_at_its_field(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         for wrong, words in (
             ({"metrics": "author.folowers"}, "Metrics to track"),
             ({"p.handle": ""}, "handle"),
@@ -181,7 +181,7 @@ async def test_invalid_monitor_error_is_shown_at_its_field(tmp_path: Path) -> No
 
 
 async def test_events_are_shown_per_account_and_updated_as_rows(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         _, key_id = await owner.node.new_key(owner.node.account, name="gone <b>")
         await owner.node.operate("key.revoke", key=key_id)
         page = await owner.get("/events")
@@ -197,7 +197,7 @@ async def test_events_are_shown_per_account_and_updated_as_rows(tmp_path: Path) 
 
 async def test_other_accounts_objects_are_unknown_on_every_page(tmp_path: Path) -> None:
     """Goal: isolation. Method: every route with an id, from the routing table, requested by another account's owner."""
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         monitor, webhook = await new_monitor(owner), await new_webhook(owner, "https://example.com/hook")
         run, schedule = await new_run(owner.node), await new_schedule(owner.node)
         cohort = await make(owner.node, "ada.test")
@@ -293,7 +293,7 @@ def test_qr_code_encodes_the_text_with_a_margin() -> None:
 
 
 async def test_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/account")
         page = await owner.send("/account/factor")
         secret = re.search(r'class="secret"><code>([A-Z2-7 ]+)<', page.text)
@@ -325,7 +325,7 @@ async def test_second_factor_is_turned_on_used_and_turned_off(tmp_path: Path) ->
 
 
 async def test_new_password_signs_out_other_browsers(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner, open_browser(owner.node) as other:
+    async with open_owned_node(tmp_path) as owner, open_browser(owner.node) as other:
         other.email = owner.email
         await other.sign_in()
         await owner.get("/account")
@@ -347,7 +347,7 @@ async def test_new_password_signs_out_other_browsers(tmp_path: Path) -> None:
 
 
 async def test_pages_are_small_and_forms_work_without_scripts(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         for path in ("", "/keys", "/usage", "/playground", "/monitors/new", f"/monitors/{monitor}", "/events"):
             page = await owner.get(path)
@@ -359,7 +359,7 @@ async def test_pages_are_small_and_forms_work_without_scripts(tmp_path: Path) ->
 
 
 async def test_deleted_account_signs_out_its_users(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         deleted = await owner.node.operate("account.delete", account=owner.node.account)
         assert deleted["state"] == "deleted"
         assert (await owner.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
@@ -370,7 +370,7 @@ async def test_deleted_account_signs_out_its_users(tmp_path: Path) -> None:
 
 
 async def test_suspended_account_opens_with_a_notice(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.node.operate("account.suspend", account=owner.node.account)
         await owner.get("")
         assert "This account is suspended" in owner.words
@@ -380,7 +380,7 @@ async def test_suspended_account_opens_with_a_notice(tmp_path: Path) -> None:
 
 
 async def test_hypercorn_serves_the_same_pages(tmp_path: Path) -> None:
-    async with open_house(tmp_path, server={"engine": "hypercorn"}) as owner:
+    async with open_owned_node(tmp_path, server={"engine": "hypercorn"}) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send("/keys", name="by the other engine", nonce="c" * 32)
         assert answer.status_code == 200
@@ -389,7 +389,7 @@ async def test_hypercorn_serves_the_same_pages(tmp_path: Path) -> None:
 
 
 async def test_head_request_returns_only_the_head(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         answer = await owner.client.head(f"{owner.node.url}/dashboard/keys")
         assert (answer.status_code, answer.content) == (200, b"")
         for method in ("PUT", "DELETE", "PATCH"):
@@ -397,7 +397,7 @@ async def test_head_request_returns_only_the_head(tmp_path: Path) -> None:
 
 
 async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path) -> None:
-    async with open_house(tmp_path, webhooks={"allow_insecure_targets": True}) as owner:
+    async with open_owned_node(tmp_path, webhooks={"allow_insecure_targets": True}) as owner:
         await owner.get("/monitors/new?recipe=github/profile")
         made = await owner.send_fields(
             "/monitors", {**TRACKED, "webhook_url": "http://127.0.0.1:9/hook", "deed": "make"}
@@ -418,7 +418,7 @@ async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path)
 
 
 async def test_job_is_visible_and_controlled_by_its_owner_only(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/jobs")
         assert "No jobs yet" in owner.words
         await owner.get("/playground?id=web/batch-scrape&method=POST")

@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 from tests.fakes.upstream_server import Peer, UpstreamServer, open_upstream_server, reply, until
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_house
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_owned_node
 from tests.gateway.dashboard.test_keys import stale
 
 INSECURE = {"allow_insecure_targets": True}
@@ -49,7 +49,7 @@ class Receiver:
 
 @asynccontextmanager
 async def open_receiver(tmp_path: Path) -> AsyncIterator[Receiver]:
-    async with open_house(tmp_path, webhooks=INSECURE) as owner:
+    async with open_owned_node(tmp_path, webhooks=INSECURE) as owner:
         receiver = Receiver(owner)
         async with open_upstream_server(receiver) as receiver.server:
             yield receiver
@@ -139,7 +139,7 @@ async def test_paused_webhook_resumes_when_its_address_is_saved(tmp_path: Path) 
 
 
 async def test_invalid_webhook_error_is_shown_at_its_field(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         good = {"url": "https://example.com/hook", "types": ["*"], "description": "", "secret": ""}
         for wrong, words in (
             ({"url": ""}, "Address is required"),
@@ -161,7 +161,7 @@ async def test_invalid_webhook_error_is_shown_at_its_field(tmp_path: Path) -> No
 
 
 async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path) -> None:
-    async with open_house(tmp_path, webhooks=INSECURE) as owner:
+    async with open_owned_node(tmp_path, webhooks=INSECURE) as owner:
         for _ in range(10):
             webhook = await new_webhook(owner, "http://127.0.0.1:9/hook")
         page = await owner.get("/webhooks")
@@ -179,7 +179,7 @@ async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path)
 
 
 async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path) -> None:
-    async with open_house(tmp_path, webhooks=INSECURE) as owner:
+    async with open_owned_node(tmp_path, webhooks=INSECURE) as owner:
         webhook = await new_webhook(owner, "http://127.0.0.1:9/hook", secret="a secret of my own")
         assert "a secret of my own" in owner.words
         path = f"/webhooks/{webhook}"

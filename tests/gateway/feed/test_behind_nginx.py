@@ -13,7 +13,7 @@ from trio_websocket import wrap_client_stream
 from tests.fakes.feeding import FEED, append_some
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.upstream_server import until
-from tests.gateway.feed.talking import PATH, Talk, numbers
+from tests.gateway.feed.feed_client import PATH, Talk, numbers
 from tests.gateway.feed.test_polling import assert_nothing_left
 from tests.gateway.feed.test_streams import SSE, Stream
 from tests.gateway.server.nginx_proxy import open_nginx

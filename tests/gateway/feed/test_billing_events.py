@@ -17,7 +17,7 @@ from billing.charges.batch_rows import Charge, ChargeRequest, CloseRequest
 from billing.charges.charges import Charges
 from billing.charges.recovery import recover
 from billing.errors import BillingError
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.instants import iso
 from events.log.log import EventLog
 from events.log.pages import PageQuery, read_page
@@ -39,7 +39,9 @@ NUMBERS = count(1)
 
 
 @asynccontextmanager
-async def open_node(url: str, publish: Callable[[Sequence[Moved]], None] = lambda moved: None) -> AsyncIterator[Stores]:
+async def open_node(
+    url: str, publish: Callable[[Sequence[AppendedEvent]], None] = lambda _events: None
+) -> AsyncIterator[Stores]:
     """The stores of one node, or of one command."""
     secrets = load_secret({"SLUICE_SECRET": "a secret of tests, long enough"}, Path())
     config = Config(server=ServerSettings(base_url="https://node.test"), store=StoreSettings(url))
@@ -124,16 +126,16 @@ async def test_low_and_exhausted_credits_are_reported_with_links(node_stores: St
 
 
 async def test_listeners_are_notified_once_after_the_commit(store_url: str) -> None:
-    notified: list[Moved] = []
+    notified: list[AppendedEvent] = []
     async with open_node(store_url, notified.extend) as node_stores:
         account = (await node_stores.accounts.create("Ada", credits=4)).id
         await spend(node_stores, account, 3)
         assert notified == []
         await spend(node_stores, account, 1)
-        assert notified == [Moved(account, 1, "credits.exhausted", None, account, None)]
+        assert notified == [AppendedEvent(account, 1, "credits.exhausted", None, account, None)]
         key = await node_stores.keys.create(account)
         await node_stores.keys.revoke(key.id)
-        assert notified[1:] == [Moved(account, 2, "key.revoked", None, key.id, None)]
+        assert notified[1:] == [AppendedEvent(account, 2, "key.revoked", None, key.id, None)]
 
 
 async def test_batch_of_many_accounts_writes_one_event_each(node_stores: Stores) -> None:
@@ -205,7 +207,7 @@ async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path:
         place.folder.mkdir()
         place.configure(store={"url": store_url})
         account, key = place.new_key()
-        place.told("key", "revoke", key["id"])
+        place.json_of("key", "revoke", key["id"])
     async with open_node(store_url) as node_stores:
         assert await types(node_stores, account) == ["key.revoked"]
 
@@ -216,7 +218,7 @@ class Inline:
     def __init__(self) -> None:
         self.store = open_inline(MIGRATIONS)
         self.desk = Desk(self.store)
-        self.reported: list[Moved] = []
+        self.reported: list[AppendedEvent] = []
         make_id = id_maker(lambda: NOW, Random(1))
         billing_events = FeedOfBilling(
             EventLog(now=lambda: NOW, make_id=make_id, base_url="", publish=self.reported.extend),

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from billing.keys.cache import Key
-from events.filters import Filters, Moved
+from events.filters import AppendedEvent, Filters
 from events.log.pages import EventPage, Item
 from events.positions import LogHead, Position
 from events.waking.notifier import Hub
@@ -92,7 +92,7 @@ def held(polls: Polls) -> int:
 
 
 def move(polls: Polls, pos: int) -> None:
-    polls.hub.publish([Moved("acc_1", pos, "key.revoked", None, "key_2", None)])
+    polls.hub.publish([AppendedEvent("acc_1", pos, "key.revoked", None, "key_2", None)])
 
 
 async def test_cancelled_stream_holds_nothing():

@@ -12,7 +12,7 @@ from gateway.feed.reading import ByConsumer, ByCursor, reading_of
 from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import Refused
 from tests.fakes.node import OpenNode, open_test_node
-from tests.gateway.feed.talking import append_some, drop_before
+from tests.gateway.feed.feed_client import append_some, drop_before
 from upstreams.model.cursors import CursorSigner
 
 

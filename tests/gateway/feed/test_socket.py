@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.gateway.feed.talking import (
+from tests.gateway.feed.feed_client import (
     BOTH,
     PATH,
     Talk,

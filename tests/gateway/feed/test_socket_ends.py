@@ -15,7 +15,7 @@ import trio
 
 from gateway.server.bounds import Bounds
 from tests.fakes.node import OpenNode, open_test_node
-from tests.gateway.feed.talking import BOTH, PATH, append_some, numbers, refused, talking
+from tests.gateway.feed.feed_client import BOTH, PATH, append_some, numbers, refused, talking
 from tests.gateway.server.frames import handshake
 from tests.gateway.server.raw_client import Client, Served, open_served
 from tests.servers.postgres import PostgresServer
@@ -124,7 +124,7 @@ async def test_revoked_key_ends_its_stream_with_an_error_message(engine: str, no
         if noticed == "alive":
             node.node.feed.polls.beat_s = 0.2
         if noticed != "event":  # drop the message that would end the stream immediately
-            node.node.feed.hub._observe = lambda moves: None
+            node.node.feed.hub._observe = lambda _appended: None
         account = await node.new_account()
         key, key_id = await node.new_key(account)
         async with talking(node, "consumer=one&types=credits.*", key=key) as talk:

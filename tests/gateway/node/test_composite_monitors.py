@@ -12,12 +12,12 @@ import pytest
 from tests.fakes.feeding import post
 from tests.fakes.monitoring import MONITORS
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import always, open_upstream_server, reply, until
 from tests.spec.monitor_life import SLOTS, open_life
 from tests.upstreams.composites.prism.insight.legs import hit
 
-Script = Callable[[str], Told | None]
+Script = Callable[[str], ScriptedAnswer | None]
 Recipe = dict[str, Any]
 
 HOURLY = {"cadence": "hourly"}
@@ -67,7 +67,7 @@ ISSUES = 90
 def followers_of(followers: int) -> Script:
     """Return a script in which Mastodon has the account, with this many followers."""
     account = {"id": "1", "username": "ada", "acct": "ada", "followers_count": followers}
-    return lambda asked: told(account if asked.startswith("mastodon.social/") else {})
+    return lambda asked: json_answer(account if asked.startswith("mastodon.social/") else {})
 
 
 def mentions(today: int) -> Script:
@@ -75,15 +75,19 @@ def mentions(today: int) -> Script:
     usual = [hit(day, f"2025-01-0{day}", "Why Acme reads files") for day in range(3, 10)]
     rows = [*(hit(100 + place, "2025-01-10", "Acme crashed again") for place in range(today)), *reversed(usual)]
     body = {"hits": rows, "nbHits": len(rows), "nbPages": 1, "page": 0}
-    return lambda asked: told(body if asked.startswith(ALGOLIA) else {}, 200)
+    return lambda asked: json_answer(body if asked.startswith(ALGOLIA) else {}, 200)
 
 
 def open_issues_of(open_issues: int) -> Script:
     """Return a script of a repository with 2,000 stars, no release, and this many open issues."""
     repo = {"id": 7, "full_name": "ada/acme", "stargazers_count": 2_000, "open_issues_count": open_issues}
 
-    def script(asked: str) -> Told | None:
-        return told(repo) if asked == "api.github.com/repos/ada/acme" else told({"message": "Not Found"}, 404)
+    def script(asked: str) -> ScriptedAnswer | None:
+        return (
+            json_answer(repo)
+            if asked == "api.github.com/repos/ada/acme"
+            else json_answer({"message": "Not Found"}, 404)
+        )
 
     return script
 

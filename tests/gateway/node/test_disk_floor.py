@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from storage.disk_watch import LOOK_S
+from storage.disk_watch import CHECK_S
 from storage.errors import StoreUnavailable
 from storage.store import DiskSpace
 from tests.fakes.calling import Answered
@@ -31,7 +31,7 @@ class Disk:
 
 async def check_disk(node: OpenNode) -> None:
     """Let the node check its disk now."""
-    await node.node.stores.disk.look()
+    await node.node.stores.disk.check()
 
 
 async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_node_checks_the_disk_and_logs_changes(tmp_path: Path) -> None:
         for free, event in ((0, "disk_full"), (10 * FLOOR, "disk_has_room")):
             disk.free = free
             while not node.log_events(event):  # noqa: ASYNC110 - the node sets no event
-                await trio.sleep(LOOK_S / 20)
+                await trio.sleep(CHECK_S / 20)
         assert node.node.stores.disk.refusal is None
 
 

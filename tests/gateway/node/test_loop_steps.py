@@ -345,8 +345,8 @@ async def fill_caches(node: TimedNode) -> None:
     cache = stores.keys._cache
     for first in range(0, 50_000, 1_000):
         for at in range(first, first + 1_000):
-            cache.keep(f"a{at}", Key(f"key_{at}", f"acc_{at}", "", None), cache.look())
-            cache.keep(f"b{at}", "unknown", cache.look())
+            cache.keep(f"a{at}", Key(f"key_{at}", f"acc_{at}", "", None), cache.begin_lookup())
+            cache.keep(f"b{at}", "unknown", cache.begin_lookup())
             stores.balances.observe(f"acc_{at}", BalanceUpdate(1, 1))
         await trio.lowlevel.checkpoint()
     stores.doubt()

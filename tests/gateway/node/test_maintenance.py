@@ -35,7 +35,7 @@ from scheduler.monitors.runs.run_rows import add_runs
 from scheduler.retention import Retention
 from storage.errors import StoreUnavailable
 from storage.store import Tx
-from storage.sweep_clock import SECOND_LOOK_S, SweepClock
+from storage.sweep_clock import SECOND_CHECK_S, SweepClock
 from tests.billing.archive.past import PastDesk, play
 from tests.events.desk import low
 from tests.fakes.inline_store import InlineStore
@@ -49,7 +49,7 @@ ALL = (
     gateway.admin.operation_records.MIGRATIONS,
     storage.sweep_clock.MIGRATIONS,
 )
-TWO_CHECKS_S = 2 * SECOND_LOOK_S + 2 * SWEEP_EVERY_S
+TWO_CHECKS_S = 2 * SECOND_CHECK_S + 2 * SWEEP_EVERY_S
 """Long enough for two checks by every sweeper, at least an hour apart."""
 
 
@@ -103,11 +103,11 @@ class Machine:
         """Run all sweepers of a process until the block ends."""
         store, log, rng = self.desk.store, self.desk.log, Random(1)
         instant = instant_of(self.desk.now, is_alone=True)
-        look = SweepClock(store, instant, event=log.event).look
+        check = SweepClock(store, instant, event=log.event).check
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(partial(sweep_monitors, sweep_at=look, rng=rng), store, Retention(7, 7), log)
-            nursery.start_soon(partial(sweep_events, sweep_at=look, rng=rng), store, 7, log)
-            nursery.start_soon(partial(forget_old_claims, sweep_at=look), store, log)
+            nursery.start_soon(partial(sweep_monitors, sweep_at=check, rng=rng), store, Retention(7, 7), log)
+            nursery.start_soon(partial(sweep_events, sweep_at=check, rng=rng), store, 7, log)
+            nursery.start_soon(partial(forget_old_claims, sweep_at=check), store, log)
             yield
             nursery.cancel_scope.cancel()
 
@@ -124,7 +124,7 @@ async def test_clock_jump_of_forty_days_sweeps_nothing(
     async with machine.process():
         await trio.sleep(TWO_CHECKS_S)
         machine.set_clock(40 * DAY_S)
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         assert machine.left() == EVERYTHING
         machine.set_clock(-40 * DAY_S)
         await trio.sleep(TWO_CHECKS_S)
@@ -141,7 +141,7 @@ async def test_restarts_with_a_wrong_clock_sweep_nothing(autojump_clock: MockClo
     machine.set_clock(40 * DAY_S)
     for _ in range(5):
         async with machine.process():
-            await trio.sleep(SECOND_LOOK_S)
+            await trio.sleep(SECOND_CHECK_S)
     assert machine.left() == EVERYTHING
     machine.desk.store.close()
 
@@ -153,7 +153,7 @@ async def test_upgraded_store_is_not_swept_by_a_wrong_clock(
     await machine.fill()
     machine.set_clock(40 * DAY_S)
     async with machine.process():
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         assert machine.left() == EVERYTHING
     machine.desk.store.close()
 
@@ -206,13 +206,13 @@ async def test_runs_are_swept_in_whole_days_after_the_first_minutes(autojump_clo
     await machine.fill()
     swept_at: list[float] = []
 
-    async def look() -> float | None:
+    async def check() -> float | None:
         await trio.lowlevel.checkpoint()
         swept_at.append(trio.current_time())
         return machine.desk.now()
 
     async with trio.open_nursery() as nursery:
-        sweeping = partial(sweep_monitors, sweep_at=look, rng=Random(1))
+        sweeping = partial(sweep_monitors, sweep_at=check, rng=Random(1))
         nursery.start_soon(sweeping, machine.desk.store, Retention(1, 1), machine.desk.log)
         await trio.sleep(2 * DAY_S - (EPOCH % DAY_S) - 1)
         assert machine.left().runs == 3
@@ -263,7 +263,7 @@ async def test_old_rows_are_deleted_in_small_steps(autojump_clock: MockClock) ->
 
     await store.write(add)
     async with machine.process():
-        await trio.sleep(SECOND_LOOK_S)
+        await trio.sleep(SECOND_CHECK_S)
         before = store.statistics().calls
         await trio.sleep(TWO_CHECKS_S)
         assert (machine.left().operations, machine.left().claims) == (0, 0)

@@ -14,7 +14,7 @@ import trio
 from tests.fakes.long_lists import LongList
 from tests.fakes.monitoring import LIKES, make
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS
 from upstreams.sandbox.rehearse import example_values
 
@@ -38,20 +38,20 @@ class Questions:
     delays_s: Mapping[int, float] = field(default_factory=dict)
     asked: list[tuple[int, int]] = field(default_factory=list)
 
-    def __call__(self, asked: str) -> Told:
+    def __call__(self, asked: str) -> ScriptedAnswer:
         query = {name: values[0] for name, values in parse_qs(urlsplit(f"//{asked}").query).items()}
         page, size = int(query["page"]), int(query["pagesize"])
         self.asked.append((page, size))
         if page == self.fails_at:
-            return told({}, 500)
+            return json_answer({}, 500)
         each = min(size, self.page_max)
         start = (page - 1) * each
         rows = [
             {"question_id": row, "title": f"Question {row}", "score": 2 * row}
             for row in range(max(0, start - self.overlap), min(start + each, self.rows))
         ]
-        body = told({"items": rows, "has_more": start + each < self.rows})
-        return Told(200, body.body, body.headers, delay_s=self.delays_s.get(page, 0.0))
+        body = json_answer({"items": rows, "has_more": start + each < self.rows})
+        return ScriptedAnswer(200, body.body, body.headers, delay_s=self.delays_s.get(page, 0.0))
 
 
 def monitor_request(max_rows: int | None, recipe: str = "stackexchange/questions", **params: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor
 from scheduler.recipes import RecipeInvalid
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 from tests.scheduler.stored import kept_data
 
 PROFILE = {"handle": "octocat"}
@@ -107,7 +107,7 @@ async def test_walk_costs_its_pages_and_one_credit(tmp_path: Path) -> None:
 
 async def test_run_with_failed_upstream_is_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
-        opened.upstream.always(told({}, status=500))
+        opened.upstream.always(json_answer({}, status=500))
         await made(opened, due_in_s=36_000)
         record = await opened.operate("monitor.run", monitor="mon_1")
         assert (record["status"], record["credits_used"]) == ("failed", 0)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.hosted_platform import HOSTED, SECRET
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, json_answer, open_upstream
 from tests.fakes.timed_node import open_timed_node
 from tests.gateway.node.test_loop_steps import open_client
 
@@ -29,35 +29,46 @@ RSS = (
     + b"</channel></rss>"
 )
 SHELF = b"<html><h1>Shelf</h1>" + b'<div class="m" data-id="1"><p class="t">One</p></div>' * 900
-BODIES: dict[str, tuple[str, Told, int]] = {
-    "a feed": ("feed", Told(200, RSS, {"content-type": "text/xml"}), 200),
-    "a page": ("shelf", Told(200, SHELF, {"content-type": "text/html"}), 200),
-    "a feed of 7 MB": ("feed", Told(200, RSS[:300] + b"w " * (7 * MB // 2), {"content-type": "text/xml"}), 502),
-    "a feed of 5 MB": ("feed", Told(200, RSS.replace(b"w w ", b"word and words " * 4), {}), 200),
-    "a feed without an end": ("feed", Told(200, RSS[: len(RSS) // 2], {"content-type": "text/xml"}), 200),
-    "a feed that is not XML": ("feed", Told(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
-    "a feed that is a text": ("feed", Told(200, b"Sorry", {"content-type": "text/plain"}), 502),
-    "a feed of entities": ("feed", Told(200, b"<rss>" + b"&x;" * MB, {"content-type": "text/xml"}), 502),
-    "a short feed of items": ("feed", Told(200, b"<rss><channel>" + b"<item><a:b c='d'/></item>" * 5_000, {}), 200),
+BODIES: dict[str, tuple[str, ScriptedAnswer, int]] = {
+    "a feed": ("feed", ScriptedAnswer(200, RSS, {"content-type": "text/xml"}), 200),
+    "a page": ("shelf", ScriptedAnswer(200, SHELF, {"content-type": "text/html"}), 200),
+    "a feed of 7 MB": (
+        "feed", ScriptedAnswer(200, RSS[:300] + b"w " * (7 * MB // 2), {"content-type": "text/xml"}), 502,
+    ),
+    "a feed of 5 MB": ("feed", ScriptedAnswer(200, RSS.replace(b"w w ", b"word and words " * 4), {}), 200),
+    "a feed without an end": ("feed", ScriptedAnswer(200, RSS[: len(RSS) // 2], {"content-type": "text/xml"}), 200),
+    "a feed that is not XML": ("feed", ScriptedAnswer(200, b"<html><body>Sorry", {"content-type": "text/html"}), 502),
+    "a feed that is a text": ("feed", ScriptedAnswer(200, b"Sorry", {"content-type": "text/plain"}), 502),
+    "a feed of entities": ("feed", ScriptedAnswer(200, b"<rss>" + b"&x;" * MB, {"content-type": "text/xml"}), 502),
+    "a short feed of items": (
+        "feed", ScriptedAnswer(200, b"<rss><channel>" + b"<item><a:b c='d'/></item>" * 5_000, {}), 200,
+    ),
     "a short feed of authors": (
         "feed",
-        Told(200, b"<rss><channel><item>" + b"".join(b"<author>%d</author>" % at for at in range(5_900)), {}), 200,
+        ScriptedAnswer(200, b"<rss><channel><item>" + b"".join(b"<author>%d</author>" % at for at in range(5_900)), {}),
+        200,
     ),
-    "a short page": ("shelf", Told(200, b"<div class=m><p class=t>&amp;<b>x</b></div>" * 900, {}), 200),
-    "a feed that is gone": ("feed", Told(404, b"<p>Not found", {"content-type": "text/html"}), 404),
-    "an empty feed": ("feed", Told(200, b"", {"content-type": "text/xml"}), 404),
-    "an error page": ("feed", Told(500, b"<p>Sorry", {"content-type": "text/html"}), 502),
-    "a page of 10 MB": ("shelf", Told(200, b"<p>x" * (10 * MB // 4), {"content-type": "text/html"}), 502),
-    "a deeply nested page": ("shelf", Told(200, b"<div>" * 240_000, {"content-type": "text/html"}), 502),
-    "a page of attributes": ("shelf", Told(200, b"<a " + b"".join(b"b%d " % at for at in range(200_000)), {}), 502),
+    "a short page": ("shelf", ScriptedAnswer(200, b"<div class=m><p class=t>&amp;<b>x</b></div>" * 900, {}), 200),
+    "a feed that is gone": ("feed", ScriptedAnswer(404, b"<p>Not found", {"content-type": "text/html"}), 404),
+    "an empty feed": ("feed", ScriptedAnswer(200, b"", {"content-type": "text/xml"}), 404),
+    "an error page": ("feed", ScriptedAnswer(500, b"<p>Sorry", {"content-type": "text/html"}), 502),
+    "a page of 10 MB": ("shelf", ScriptedAnswer(200, b"<p>x" * (10 * MB // 4), {"content-type": "text/html"}), 502),
+    "a deeply nested page": ("shelf", ScriptedAnswer(200, b"<div>" * 240_000, {"content-type": "text/html"}), 502),
+    "a page of attributes": (
+        "shelf", ScriptedAnswer(200, b"<a " + b"".join(b"b%d " % at for at in range(200_000)), {}), 502,
+    ),
     "a page that declares another charset": (
-        "shelf", Told(200, "<div class=m data-id=é><p class=t>Ünïcödé".encode("cp1252") * 9,
-                      {"content-type": "text/html; charset=utf-8"}), 200,
+        "shelf", ScriptedAnswer(200, "<div class=m data-id=é><p class=t>Ünïcödé".encode("cp1252") * 9,
+                                {"content-type": "text/html; charset=utf-8"}), 200,
     ),
-    "a page with an unknown charset": ("shelf", Told(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200),
-    "a page without a type": ("shelf", Told(200, SHELF, {}), 200),
-    "a page that is an image": ("shelf", Told(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200),
-    "a text that is a page": ("note", Told(200, SHELF, {"content-type": "text/html"}), 200),
+    "a page with an unknown charset": (
+        "shelf", ScriptedAnswer(200, SHELF, {"content-type": "text/html; charset=rot13"}), 200,
+    ),
+    "a page without a type": ("shelf", ScriptedAnswer(200, SHELF, {}), 200),
+    "a page that is an image": (
+        "shelf", ScriptedAnswer(200, bytes(range(256)) * 4_000, {"content-type": "image/png"}), 200,
+    ),
+    "a text that is a page": ("note", ScriptedAnswer(200, SHELF, {"content-type": "text/html"}), 200),
 }  # fmt: skip
 
 
@@ -98,7 +109,9 @@ async def test_nonpublic_host_is_a_free_400(tmp_path: Path) -> None:
 async def test_status_and_metrics_combine_named_hosts(tmp_path: Path) -> None:
     trips = {**QUIET, "breaker": {"failures": 1, "open_s": 60}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **trips) as node:
-        node.upstream.script = lambda asked: told({"id": "1"}) if asked.startswith("up") else told({}, 500)
+        node.upstream.script = lambda asked: (
+            json_answer({"id": "1"}) if asked.startswith("up") else json_answer({}, 500)
+        )
         other, _ = await node.new_key(await node.new_account())
         for host, status in (("up1.example.com", 200), ("up2.example.com", 200), ("down.example.com", 502)):
             assert (await node.get(f"/v1/hosted/profile?instance={host}")).status == status
@@ -110,7 +123,7 @@ async def test_status_and_metrics_combine_named_hosts(tmp_path: Path) -> None:
             "sources": {"instance": {"circuit": "closed", "hosts": 3, "open": 1}},
         }
         assert "example.com" not in (await node.client.get(f"{node.admin_url}/metrics")).text
-        node.upstream.always(told({}, 500))
+        node.upstream.always(json_answer({}, 500))
         assert (await node.get("/v1/hosted/profile")).status == 502
         assert (await node.get("/v1/hosted/note", key=other)).status == 502
         assert (await node.get("/v1/status", key=None)).json["data"]["platforms"]["hosted"]["circuit"] == "open"
@@ -120,11 +133,14 @@ async def test_status_and_metrics_combine_named_hosts(tmp_path: Path) -> None:
 @pytest.mark.critical
 async def test_account_cannot_close_a_named_host_for_others(tmp_path: Path) -> None:
     """Earlier, two requests for a page with a 500, or one for a page with a 429 and a long wait, closed its host."""
-    bad = {"down.example.com": told({}, 500), "slow.example.com": told({}, 429, **{"retry-after": "86400"})}
+    bad = {
+        "down.example.com": json_answer({}, 500),
+        "slow.example.com": json_answer({}, 429, **{"retry-after": "86400"}),
+    }
     tables = {**QUIET, "breaker": {"failures": 5}, "upstreams": {"hosted": {"retries": 2}}}
     async with open_test_node(tmp_path, platforms=(HOSTED,), **tables) as node:
         other, _ = await node.new_key(await node.new_account())
-        good = Told(200, b"hello")
+        good = ScriptedAnswer(200, b"hello")
         node.upstream.script = lambda asked: bad[asked.partition("/")[0]] if "/profile" in asked else good
         for host, status in (("down.example.com", 502), ("slow.example.com", 503)):
             for _ in range(10):
@@ -142,7 +158,7 @@ async def test_failing_requests_block_only_their_account(tmp_path: Path) -> None
     async with open_test_node(tmp_path, **tables) as node:
         other, _ = await node.new_key(await node.new_account())
         good = node.upstream.script
-        node.upstream.script = lambda asked: told({}, 502) if "heavy" in asked else good(asked)
+        node.upstream.script = lambda asked: json_answer({}, 502) if "heavy" in asked else good(asked)
         statuses = [(await node.get("/v1/github/profile?handle=heavy")).status for _ in range(7)]
         assert statuses == [502] * 5 + [503] * 2
         assert (await node.get("/v1/github/profile?handle=octocat")).status == 503
@@ -153,7 +169,7 @@ async def test_failing_requests_block_only_their_account(tmp_path: Path) -> None
 
 async def test_host_with_other_software_is_a_free_400_without_a_second_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **QUIET) as node:
-        node.upstream.always(Told(200, b"<html>A blog", {"content-type": "text/html"}))
+        node.upstream.always(ScriptedAnswer(200, b"<html>A blog", {"content-type": "text/html"}))
         before = await node.money()
         for _ in range(2):
             got = await node.get("/v1/hosted/profile?instance=blog.example.com")

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 
 USER = {"id": 1, "login": "ada", "name": "Ada", "type": "User"}
 TAGGED = {"content-type": "application/json", "etag": 'W/"1"'}
@@ -20,10 +20,10 @@ async def test_token_revalidates_a_stored_response(tmp_path: Path) -> None:
         folder = tmp_path / str(status)
         tables = {"upstreams": {"defaults": {"retries": 0}, "github": {"token_env": "GITHUB_TOKEN"}}}
         async with open_test_node(folder, environ=environ, **tables) as node:
-            node.upstream.always(Told(200, orjson.dumps(USER), TAGGED))
+            node.upstream.always(ScriptedAnswer(200, orjson.dumps(USER), TAGGED))
             first = await node.get("/v1/github/profile?handle=ada")
             assert first.status == 200
-            node.upstream.always(Told(304, b"", {"etag": 'W/"1"'}))
+            node.upstream.always(ScriptedAnswer(304, b"", {"etag": 'W/"1"'}))
             again = await node.get("/v1/github/profile?handle=ada", headers=FRESH)
             assert again.status == status
             if status == 200:

@@ -13,14 +13,14 @@ import trio
 import billing.migrations
 from billing.errors import KeyUnusable
 from billing.keys.keys import NewKey
-from gateway.api.admission import LOOKS_MAX
+from gateway.api.admission import LOOKUPS_MAX
 from gateway.http.request import Request
 from limits.errors import ConcurrencyReached, RateLimited
 from limits.gate import KNOWN_S, MemoryGate
 from storage.errors import StateUnavailable
 from tests.billing.desk import Desk, open_desk
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.entrances import Entrance, leave, open_entrance
+from tests.fakes.entrances import Entrance, open_entrance, release
 from tests.fakes.inline_store import open_inline
 from tests.fakes.stores import store_at
 from tests.servers.redis import RedisServer
@@ -45,7 +45,7 @@ class Two:
                 await keys.revoke(old.id)
         key = await keys.create(self.account)
         for node in (self.one, self.other):
-            await node.pass_through(key.key)
+            await node.admit_and_release(key.key)
         return key
 
 
@@ -72,7 +72,7 @@ async def two(empty_redis: RedisServer, tmp_path: Path) -> AsyncIterator[Two]:
 async def refusal(node: Entrance, key: str) -> str:
     """Return the reason why a node rejects a key."""
     with pytest.raises(KeyUnusable) as caught:
-        await node.pass_through(key)
+        await node.admit_and_release(key)
     return caught.value.reason
 
 
@@ -91,7 +91,7 @@ async def test_account_suspension_and_resumption_apply_on_another_node(
 ) -> None:
     for number in range(10):
         here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
-        await there.pass_through(two.key.key)
+        await there.admit_and_release(two.key.key)
         await here.desk.lifecycle.suspend(two.account)
         made = await here.desk.keys.create(two.account)
         for node in (there, here):
@@ -100,14 +100,14 @@ async def test_account_suspension_and_resumption_apply_on_another_node(
             assert node.gate.statistics().leases == 0
         await here.desk.lifecycle.resume(two.account)
         for node in (there, here):
-            await node.pass_through(two.key.key)
-            await node.pass_through(made.key)
+            await node.admit_and_release(two.key.key)
+            await node.admit_and_release(made.key)
         await here.desk.keys.revoke(made.id)
 
 
 async def test_account_deleted_on_one_node_is_unknown_on_another(two: Two) -> None:
     for node in (two.one, two.other):
-        await node.pass_through(two.key.key)
+        await node.admit_and_release(two.key.key)
     await two.one.desk.lifecycle.delete(two.account)
     assert await refusal(two.other, two.key.key) == "unknown"
     assert await refusal(two.one, two.key.key) == "unknown"
@@ -115,20 +115,20 @@ async def test_account_deleted_on_one_node_is_unknown_on_another(two: Two) -> No
 
 async def test_just_revoked_key_is_unauthenticated(two: Two) -> None:
     """Otherwise the response would reveal the account's balance."""
-    await two.other.pass_through(two.key.key)
+    await two.other.admit_and_release(two.key.key)
     await two.one.desk.keys.revoke(two.key.id)
     request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
     with pytest.raises(KeyUnusable):
-        await two.other.let_in(request)
+        await two.other.run_admission(request)
     assert request.caller is None
 
 
 async def test_changed_key_is_looked_up_again_once(two: Two) -> None:
-    before = (await two.other.pass_through(two.key.key)).key
+    before = (await two.other.admit_and_release(two.key.key)).key
     await two.one.desk.keys.update(two.key.id, credit_limit=5)
-    after = (await two.other.pass_through(two.key.key)).key
+    after = (await two.other.admit_and_release(two.key.key)).key
     assert after.generation != before.generation
-    assert (await two.other.pass_through(two.key.key)).key is after
+    assert (await two.other.admit_and_release(two.key.key)).key is after
     assert two.other.admission.counts["admitted"] == 3
 
 
@@ -168,17 +168,17 @@ async def test_key_that_changes_at_each_lookup_is_rejected(two: Two) -> None:
 
     two.other.desk.keys._store = Reading(read_and_change)  # type: ignore[assignment]
     with pytest.raises(StateUnavailable):
-        await two.other.pass_through(two.key.key)
-    assert looks == 1 + LOOKS_MAX
+        await two.other.admit_and_release(two.key.key)
+    assert looks == 1 + LOOKUPS_MAX
     assert len(two.one.gate) == len(two.other.gate) == 0
 
 
 async def test_keys_can_be_revoked_without_redis(empty_redis: RedisServer, two: Two) -> None:
-    await two.other.pass_through(two.key.key)
+    await two.other.admit_and_release(two.key.key)
     empty_redis.kill()
     await until(lambda: two.one.state.fault and two.other.state.fault)
     with pytest.raises(StateUnavailable):
-        await two.other.pass_through(two.key.key)
+        await two.other.admit_and_release(two.key.key)
     assert (await two.one.desk.keys.revoke(two.key.id)).revoked_at is not None
     empty_redis.start()
     await until(lambda: two.other.state.fault is None)
@@ -192,14 +192,14 @@ async def test_node_publishes_changes_after_redis_returns(empty_redis: RedisServ
         toxic_url = f"redis://{toxic.host}:{toxic.port}"
         async with open_two(tmp_path, empty_redis.url, first_url=toxic_url) as two:
             one, other = two.one, two.other
-            await other.pass_through(two.key.key)
+            await other.admit_and_release(two.key.key)
             assert await other.desk.balances.read(two.account) == 1000
             toxic.refuse()
             toxic.reset()
             await until(lambda: one.state.fault)
             await one.desk.keys.revoke(two.key.id)
             assert await one.desk.accounts.grant(two.account, 7) == 1007
-            await other.pass_through(two.key.key)
+            await other.admit_and_release(two.key.key)
             with pytest.raises(KeyUnusable):
                 await other.desk.charges.take(other.desk.request(two.account, two.key.id))
             assert other.desk.balances.nowait(two.account) == 1000
@@ -207,7 +207,7 @@ async def test_node_publishes_changes_after_redis_returns(empty_redis: RedisServ
             toxic.admit()
             await until(lambda: empty_redis.ask("KEYS", "*balance") and empty_redis.ask("KEYS", "*generation*"))
             assert await refusal(other, two.key.key) == "revoked"
-            await other.pass_through(second.key)
+            await other.admit_and_release(second.key)
             assert other.desk.balances.nowait(two.account) == 1007
 
 
@@ -217,7 +217,7 @@ async def test_cancelled_revocation_is_known_to_both_or_none(two: Two) -> None:
     async def check(_got_through: bool) -> None:
         nonlocal key
         if (await two.one.desk.keys.get(key.id)).revoked_at is None:
-            await two.other.pass_through(key.key)
+            await two.other.admit_and_release(key.key)
         else:
             assert await refusal(two.other, key.key) == "revoked"
             assert await refusal(two.one, key.key) == "revoked"
@@ -230,13 +230,13 @@ async def test_request_cancelled_during_admission_holds_nothing(two: Two, empty_
     """This is the longest path: the key is cached, was changed on another node, and must be looked up again."""
     generations = iter(range(1000))
 
-    async def come() -> None:
+    async def admit() -> None:
         await two.one.gate.change_key(two.account, two.key.id)
         request = Request(f"req_{next(generations)}", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
         try:
-            await two.other.let_in(request)
+            await two.other.run_admission(request)
         finally:
-            leave(request)
+            release(request)
 
     async def check(_got_through: bool) -> None:
         leases = f"sluice:{{{two.account}}}:leases:{two.key.id}"
@@ -245,18 +245,18 @@ async def test_request_cancelled_during_admission_holds_nothing(two: Two, empty_
         window = f"sluice:{{{two.account}}}:window:{two.key.id}"
         assert empty_redis.ask("LLEN", window) == two.other.admission.counts["admitted"]
 
-    assert await cancel_everywhere(come, check) >= 4
+    assert await cancel_everywhere(admit, check) >= 4
 
 
 async def test_nodes_share_one_window(empty_redis: RedisServer, tmp_path: Path) -> None:
     async with open_two(tmp_path, empty_redis.url, requests=5) as two:
-        seen = [(await node.pass_through(two.key.key)).window for node in (two.one, two.other, two.one, two.other)]
+        seen = [(await node.admit_and_release(two.key.key)).window for node in (two.one, two.other, two.one, two.other)]
         assert [state and state.remaining for state in seen] == [4, 3, 2, 1]
-        await two.one.pass_through(two.key.key)
+        await two.one.admit_and_release(two.key.key)
         for node in (two.one, two.other):
             request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
             with pytest.raises(RateLimited):
-                await node.let_in(request)
+                await node.run_admission(request)
             assert request.caller is not None
             assert request.caller.window is not None
             assert request.caller.window[:2] == (5, 0)
@@ -266,14 +266,14 @@ async def test_nodes_share_one_window(empty_redis: RedisServer, tmp_path: Path) 
 
 async def test_nodes_share_leases(empty_redis: RedisServer, tmp_path: Path) -> None:
     async with open_two(tmp_path, empty_redis.url, concurrent=2) as two:
-        running = [await node.come(two.key.key) for node in (two.one, two.other)]
+        running = [await node.admit(two.key.key) for node in (two.one, two.other)]
         request = Request("req_1", "GET", "/", b"", {b"x-api-key": two.key.key.encode()}, 0.0)
         with pytest.raises(ConcurrencyReached):
-            await two.one.let_in(request)
+            await two.one.run_admission(request)
         assert request.caller is not None
         assert request.caller.window is None
-        leave(running[1])
-        await two.other.pass_through(two.key.key)  # the same link sends the release before this admission
+        release(running[1])
+        await two.other.admit_and_release(two.key.key)  # the same link sends the release before this admission
 
 
 async def test_balance_changed_on_one_node_is_reported_by_another(two: Two) -> None:
@@ -282,13 +282,13 @@ async def test_balance_changed_on_one_node_is_reported_by_another(two: Two) -> N
     for taken in range(1, 6):
         charge = await one.charges.take(one.request(two.account, two.key.id, credits=10))
         assert charge.balance_after == 1000 - 10 * taken
-        await two.one.pass_through(two.key.key)  # the same link sends the new balance before this admission
-        await two.other.pass_through(two.key.key)
+        await two.one.admit_and_release(two.key.key)  # the same link sends the new balance before this admission
+        await two.other.admit_and_release(two.key.key)
         assert other.balances.nowait(two.account) == 1000 - 10 * taken
         await one.charges.close(charge, used=10)
     await other.charges.close(await other.charges.take(other.request(two.account, two.key.id)), used=0)
-    await two.other.pass_through(two.key.key)
-    await two.one.pass_through(two.key.key)
+    await two.other.admit_and_release(two.key.key)
+    await two.one.admit_and_release(two.key.key)
     assert one.balances.nowait(two.account) == other.balances.nowait(two.account) == 950
 
 
@@ -297,13 +297,13 @@ async def test_concurrent_balance_changes_converge(two: Two) -> None:
         for _ in range(20):
             charge = await node.desk.charges.take(node.desk.request(two.account, two.key.id))
             await node.desk.charges.close(charge, used=1)
-            await node.pass_through(two.key.key)
+            await node.admit_and_release(two.key.key)
 
     async with trio.open_nursery() as nursery:
         for node in (two.one, two.other, two.one, two.other):
             nursery.start_soon(spend, node)
     for node in (two.one, two.other, two.one, two.other):
-        await node.pass_through(two.key.key)
+        await node.admit_and_release(two.key.key)
     for node in (two.one, two.other):
         assert node.desk.balances.nowait(two.account) == 1000 - 80
 

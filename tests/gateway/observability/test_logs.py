@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from gateway.observability.logs import AccessLines, Log, LogHandler, open_log
 from tests.fakes.node import open_test_node
 from tests.fakes.odd_platform import ODD
-from tests.fakes.scripted_upstream import told
+from tests.fakes.scripted_upstream import json_answer
 
 KEY_TEXT = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-", min_size=43, max_size=43).map(
     lambda text: f"sl_{text}"
@@ -51,7 +51,7 @@ async def test_log_lines_contain_no_key_or_query(tmp_path: Path, caplog: pytest.
             for headers in ({}, {"authorization": f"Bearer {other}"}, {"x-api-key": other}, {"referer": target}):
                 await node.get(target, headers=headers)
                 await node.get(target, method="POST", headers=headers)
-        node.upstream.always(told({}))
+        node.upstream.always(json_answer({}))
         assert (await node.get(f"/v1/odd/bug?max_credits=9&cursor={QUERY}")).status == 400
         assert (await node.get("/v1/odd/bug")).status == 500
         await node.operate("key.revoke", key=other_id)

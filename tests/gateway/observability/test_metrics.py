@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily
 from gateway.http.request import Reply
 from gateway.observability.metrics import LatencyHistogram, Metrics
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 
 PROFILE = "/v1/github/profile?handle=octocat"
 REPOS = "/v1/github/profile/repos?handle=octocat"
@@ -29,7 +29,7 @@ async def numbers(node: OpenNode) -> dict[str, float]:
 async def test_limits_claims_ledger_and_phases_are_counted(tmp_path: Path) -> None:
     limits = {"requests_per_minute": 6, "concurrent_requests": 2}
     async with open_test_node(tmp_path, limits=limits) as node:
-        node.upstream.script = lambda asked: Told(
+        node.upstream.script = lambda asked: ScriptedAnswer(
             200, b'[{"id": 2, "name": "a"}]' if "/repos" in asked else b'{"id": 1, "login": "octocat"}'
         )
         assert (await node.get(PROFILE)).status == 200

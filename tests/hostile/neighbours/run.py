@@ -103,7 +103,7 @@ async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figu
         )
         key = place.new_key(balance=CREDITS)[1]["key"]
         account, hostile_key = place.new_key(balance=CREDITS)
-        ledger_key = place.told("key", "create", "--account", account)["key"]  # the other account may be throttled
+        ledger_key = place.json_of("key", "create", "--account", account)["key"]  # the other account may be throttled
         node = stack.enter_context(place.serve())
         watch = Watch({"node": node.pid, **pids})
         hostile = stack.enter_context(_program(place, "hostile", scenario.name, node.url, hostile_key["key"]))

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.gateway.calls.test_batches import PROFILES, STATS, assert_billed, post
 from upstreams.model.params import Args
 from upstreams.platforms.github import graphql
@@ -50,13 +50,17 @@ async def test_many_accounts_use_one_query_and_missing_ones_are_not_found(tmp_pa
 async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
     """Goal: GraphQL reports a moved issue as missing; only REST leads to its new location."""
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if asked.endswith("/graphql"):
             data = {"one_0": node_of(1), "one_1": {"issue": None}, "one_2": None}
-            return told(
+            return json_answer(
                 {"data": data, "errors": [{**NOT_FOUND, "path": ["one_1", "issue"]}, {**NOT_FOUND, "path": ["one_2"]}]}
             )
-        return told({"number": 77, "title": "Moved", "comments": 5}) if asked.endswith("/issues/2") else told({}, 404)
+        return (
+            json_answer({"number": 77, "title": "Moved", "comments": 5})
+            if asked.endswith("/issues/2")
+            else json_answer({}, 404)
+        )
 
     urls = [ISSUE.format(1), ISSUE.format(2), "https://github.com/nobody/nothing/issues/3"]
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
@@ -71,7 +75,7 @@ async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
 
 async def test_exhausted_quota_fails_its_rows_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
-        node.upstream.always(told({"data": None, "errors": [{"type": "RATE_LIMITED", "message": "no"}]}))
+        node.upstream.always(json_answer({"data": None, "errors": [{"type": "RATE_LIMITED", "message": "no"}]}))
         answer = await post(node, STATS, {"urls": [ISSUE.format(1), ISSUE.format(2)]})
         data = await assert_billed(node, answer)
         assert {row["status"] for row in data["results"]} == {"failed"}

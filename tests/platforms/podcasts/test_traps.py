@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told
-from tests.fakes.scripted_upstream import told as scripted
+from tests.fakes.scripted_upstream import ScriptedAnswer
+from tests.fakes.scripted_upstream import json_answer as scripted
 from tests.platforms.case import check, drive
 from tests.platforms.drive import always, told
 from tests.platforms.podcasts.cases import (
@@ -146,9 +146,9 @@ def test_oversized_feed_is_not_reported_as_missing() -> None:
 async def test_oversized_feed_does_not_count_against_its_host(tmp_path: Path) -> None:
     """Goal: no circuit opens. Method: a whole node, with as many failures as a host may have."""
 
-    def script(asked: str) -> Told:
+    def script(asked: str) -> ScriptedAnswer:
         body = LARGE if "large" in asked else fed("<guid>1</guid>")
-        return Told(200, body.encode(), {"content-type": "application/rss+xml"})
+        return ScriptedAnswer(200, body.encode(), {"content-type": "application/rss+xml"})
 
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.script = script
@@ -198,9 +198,9 @@ def test_episode_without_an_id_is_identified_by_its_audio() -> None:
 async def test_cursor_from_a_feed_cannot_reach_private_hosts(tmp_path: Path) -> None:
     """Goal: the URL in a cursor passes the guard, and cannot be forged. Method: a whole node."""
 
-    def script(_asked: str) -> Told:
+    def script(_asked: str) -> ScriptedAnswer:
         body = fed("<guid>1</guid>", head=link("next", "https://printer.local/feed"))
-        return Told(200, body.encode(), {"content-type": "application/rss+xml"})
+        return ScriptedAnswer(200, body.encode(), {"content-type": "application/rss+xml"})
 
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.script = script
@@ -259,10 +259,10 @@ async def test_feed_url_always_passes_the_guard(tmp_path: Path) -> None:
     """Goal: no caller, answer or redirect leads to private space. Method: a whole node, with a refund each time."""
     inside = "https://printer.local/latest"
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if asked.startswith("itunes.apple.com"):
             return scripted({"results": [{**SHOW_BY_HAND, "feedUrl": inside}]})
-        return Told(302, headers={"location": inside}) if asked.startswith("moved.example.com") else None
+        return ScriptedAnswer(302, headers={"location": inside}) if asked.startswith("moved.example.com") else None
 
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.script = script

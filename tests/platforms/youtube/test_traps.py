@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told
-from tests.fakes.scripted_upstream import told as scripted
+from tests.fakes.scripted_upstream import ScriptedAnswer
+from tests.fakes.scripted_upstream import json_answer as scripted
 from tests.platforms.case import NOW_AT, check, drive, recorded
 from tests.platforms.drive import always, endpoint, told
 from tests.platforms.youtube.cases import ATOM, CASES, CHANNEL, thread
@@ -329,7 +329,7 @@ async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> 
     """Goal: an exhausted quota is not a failure if a feed has the answer. Method: a whole node with a key."""
     spent = {"error": {"code": 403, "message": "No.", "errors": [{"reason": "quotaExceeded"}]}}
 
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         return scripted(spent, 403) if asked.startswith("www.googleapis.com") else None
 
     upstreams = {"youtube": {"key_env": "TEST_KEY"}}

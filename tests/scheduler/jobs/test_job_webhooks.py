@@ -49,7 +49,7 @@ class HookedDesk(JobDesk):
 
     async def hooked(self, owner: JobOwner, *, limit: int = 10) -> JobRecord:
         draft = crawl_of(CrawlBody(HOME, limit=limit), self.site)
-        return await self.service.begin(self.hooks.beside(draft, self.hooks.target(URL, None)), owner)
+        return await self.service.begin(self.hooks.with_webhook(draft, self.hooks.target(URL, None)), owner)
 
     async def rows(self, table: str) -> int:
         found = await self.desk.store.read(lambda tx: tx.one(f"SELECT COUNT(*) FROM {table}"))

@@ -163,7 +163,7 @@ async def test_node_stopped_at_any_step_settles_every_session(desk: Desk) -> Non
 
 async def test_late_poll_keeps_the_nodes_own_sessions(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """Method: let the lease of an open session expire between two polls, many times."""
-    monkeypatch.setattr("scheduler.sessions.holder.LOOK_S", 0.001)
+    monkeypatch.setattr("scheduler.sessions.holder.CHECK_S", 0.001)
     one = await owned(desk)
     async with open_holder(one.setting) as holder:
         service = one.service(holder)

@@ -73,5 +73,5 @@ def test_sessions_of_killed_nodes_are_closed_and_settled(
         balance = call(f"{node.url}/v1/credits/balance", key)["data"]
         assert balance["held"] == 0
         assert balance["balance"] == BALANCE - sum(one["credits"]["used"] for one in found)
-    assert place.told("ledger", "verify") == {"ok": True, "violations": []}
+    assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
     assert account

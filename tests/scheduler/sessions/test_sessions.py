@@ -15,7 +15,7 @@ from PIL import Image
 
 from tests.fakes.chromium import Chromium, open_chromium
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.upstreams.web.test_scraping import HOST, page, serve
 
 FORM = page(
@@ -38,7 +38,11 @@ PATH = "/v1/web/sessions"
 def site(node: OpenNode) -> None:
     serve(node, {})
     node.upstream.script = lambda asked: (
-        FORM if asked == f"{HOST}/form" else HELLO if asked.startswith(f"{HOST}/hello") else Told(404, b"", {})
+        FORM
+        if asked == f"{HOST}/form"
+        else HELLO
+        if asked.startswith(f"{HOST}/hello")
+        else ScriptedAnswer(404, b"", {})
     )
 
 

@@ -15,7 +15,7 @@ from limits.shared_gate import open_shared_gate
 from storage.errors import StateUnavailable
 from storage.redis.call import slot_of
 from storage.redis.state import RedisState, open_redis
-from storage.state import LOOK_AGAIN, Script
+from storage.state import RECHECK, Script
 from tests.servers.redis import RedisServer, open_cluster, open_watched
 from tests.servers.waiting import until
 from upstreams.cache.response_cache import Cache
@@ -73,7 +73,7 @@ async def test_messages_cross_the_cluster(cluster: list[RedisServer]):
             open_state(url_of(cluster)) as two,
             two.subscribe(b"news") as channel,
         ):
-            assert await channel.receive() == LOOK_AGAIN
+            assert await channel.receive() == RECHECK
             for number in range(3):
                 one.publish(b"news", b"%d" % number)
             assert [await channel.receive() for _ in range(3)] == [b"0", b"1", b"2"]

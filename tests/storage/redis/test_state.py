@@ -17,7 +17,7 @@ from storage.errors import StateUnavailable, StoreUnusable
 from storage.redis.state import RedisState
 from storage.redis.state import open_redis as open_state
 from storage.redis.urls import read_url
-from storage.state import LOOK_AGAIN, Script
+from storage.state import RECHECK, Script
 from tests.fakes.cancelling import cancel_everywhere
 from tests.servers.redis import RedisServer, open_redis
 from tests.servers.waiting import until
@@ -205,7 +205,7 @@ async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisSt
     """Goal: a packet lost once needs no reconnect. Method: a server that freezes for as long as TCP takes."""
     connects: list[int] = []
     async with brisk.subscribe(b"news") as news:
-        assert await news.receive() == LOOK_AGAIN
+        assert await news.receive() == RECHECK
         await add(brisk)
         brisk.on_connect(lambda: connects.append(1))
         empty_redis.freeze()
@@ -294,16 +294,16 @@ async def test_password_and_database_are_used(tmp_path: Path):
 
 async def test_messages_reach_all_listeners_and_report_possible_losses(state: RedisState, empty_redis: RedisServer):
     async with state.subscribe(b"news") as first, state.subscribe(b"news") as second:
-        assert await first.receive() == LOOK_AGAIN
-        assert await second.receive() == LOOK_AGAIN
+        assert await first.receive() == RECHECK
+        assert await second.receive() == RECHECK
         assert state.publish(b"news", b"one")
         assert await first.receive() == b"one"
         assert await second.receive() == b"one"
         async with state.subscribe(b"news") as third:
-            assert await third.receive() == LOOK_AGAIN
+            assert await third.receive() == RECHECK
         empty_redis.kill()
         await trio.to_thread.run_sync(empty_redis.start)
-        assert await first.receive() == LOOK_AGAIN
+        assert await first.receive() == RECHECK
         assert await add(state) == 1
         empty_redis.ask("PUBLISH", "news", "two")
         assert await first.receive() == b"two"
@@ -312,7 +312,7 @@ async def test_messages_reach_all_listeners_and_report_possible_losses(state: Re
 
 async def test_slow_listener_receives_a_request_to_look_again(state: RedisState):
     async with state.subscribe(b"news") as channel:
-        assert await channel.receive() == LOOK_AGAIN
+        assert await channel.receive() == RECHECK
         for number in range(400):
             state.publish(b"news", b"%d" % number)
         await state.call(b"GET", b"k")
@@ -321,7 +321,7 @@ async def test_slow_listener_receives_a_request_to_look_again(state: RedisState)
             while True:
                 got.append(await channel.receive())
         assert got[:3] == [b"0", b"1", b"2"]
-        assert got[-1] == LOOK_AGAIN
+        assert got[-1] == RECHECK
         assert len(got) == 256
 
 

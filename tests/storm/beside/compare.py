@@ -23,7 +23,7 @@ from bench.core.results import Step
 from bench.core.scenarios import SCENARIOS
 from bench.load.driving import Tempo, drive_open
 from bench.peers.servers import ServerTarget
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import open_fleet
 from tests.processes.place import Place
@@ -58,7 +58,7 @@ class BackgroundJobs:
 
     accounts: int
     begin: Begin
-    script: Callable[[str], Told | None]
+    script: Callable[[str], ScriptedAnswer | None]
     read: Counter[str]
     miss_s: float = 0.0
     workers: int = 0

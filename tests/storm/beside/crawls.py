@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import httpx
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.storm.beside.compare import BackgroundJobs
 from tests.storm.crawls.run import HTML
 from upstreams.workers.pool import PROCESSES_MAX
@@ -23,16 +23,16 @@ def crawls(count: int, *, lines: int = 200) -> BackgroundJobs:
     read = Counter[str]()
     text = f"<p>{LINE * 4}</p>" * lines
 
-    def answer(asked: str) -> Told | None:
+    def answer(asked: str) -> ScriptedAnswer | None:
         host, _, path = asked.partition("/")
         if not host.endswith(DOMAIN):
             return None
         if not path.startswith("p") and path:
-            return Told(404, b"", HTML)
+            return ScriptedAnswer(404, b"", HTML)
         read[host] += 1
         number = int(path[1:] or 0) if path else 0
         links = "".join(f'<a href="/p{4 * number + below}">Page</a> ' for below in range(1, 5))
-        return Told(200, f"<html><body><main>{text}{links}</main></body></html>".encode(), HTML)
+        return ScriptedAnswer(200, f"<html><body><main>{text}{links}</main></body></html>".encode(), HTML)
 
     return BackgroundJobs(count, _begin, answer, read, miss_s=MISS_S, workers=PROCESSES_MAX)
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 import httpx
 import orjson
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.storm.beside.compare import BackgroundJobs
 from tests.storm.discover.run import RUNS
 
@@ -34,7 +34,7 @@ def discover_runs(count: int) -> BackgroundJobs:
     return BackgroundJobs(-(-count // EACH), partial(_begin, count), partial(_page, read), read)
 
 
-def _page(read: Counter[str], asked: str) -> Told | None:
+def _page(read: Counter[str], asked: str) -> ScriptedAnswer | None:
     """Return a page of the search; everything else comes from the sandbox."""
     place, _, query = asked.partition("?")
     if not place.startswith(f"{HOST}/") or "query" not in query:
@@ -45,7 +45,7 @@ def _page(read: Counter[str], asked: str) -> Told | None:
     first = (word * 397 + page * PAGE_ROWS) % POOL
     hits = [_story(number % POOL) for number in range(first, first + PAGE_ROWS)]
     body = {"hits": hits, "nbHits": PAGES * PAGE_ROWS, "page": page, "nbPages": PAGES}
-    return Told(200, orjson.dumps(body), delay_s=TAKES_S)
+    return ScriptedAnswer(200, orjson.dumps(body), delay_s=TAKES_S)
 
 
 def _story(number: int) -> Mapping[str, object]:

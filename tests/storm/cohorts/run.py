@@ -155,7 +155,7 @@ class _Storm:
         destroyed = await self._destroy(cohort, store_url, places)
         for number in list(self.nodes):
             self.fleet.kill(self.nodes.pop(number)[0])
-        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        verified = await trio.to_thread.run_sync(self.place.json_of, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
         assert self.resumed_s < RESUMED_S, f"the queries made no progress for {self.resumed_s:.1f} s"
         return {

@@ -12,7 +12,7 @@ import httpx
 import orjson
 import trio
 
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
@@ -49,17 +49,17 @@ class Site:
     under_way: int = 0
     most_at_once: int = 0
 
-    def answer(self, asked: str) -> Told:
+    def answer(self, asked: str) -> ScriptedAnswer:
         """Return the page at an address, or a 404."""
         path = asked.removeprefix(f"{HOST}/").partition("?")[0]
         number = 0 if not path else int(path[1:]) if path[:1] == "p" and path[1:].isdigit() else -1
         if not 0 <= number < self.pages:
-            return Told(404, b"", HTML)
+            return ScriptedAnswer(404, b"", HTML)
         self.reads[number] += 1
         links = "".join(f'<li><a href="/p{below}">Page {below}</a></li>' for below in self.below(number))
         text = f"<p>This is page {number} of a site that is read while its reader is killed.</p>" * 3
         body = f"<html><head><title>Page {number}</title></head><body><main>{text}<ul>{links}</ul></main></body></html>"
-        return Told(200, body.encode(), HTML, self.page_s)
+        return ScriptedAnswer(200, body.encode(), HTML, self.page_s)
 
     def below(self, number: int) -> range:
         """Return the pages that a page links to."""
@@ -113,8 +113,8 @@ async def storm(folder: Path, size: Size, commands: Commands) -> Report:
             limits={"requests_per_minute": 1_000_000, "concurrent_requests": 1_000},
             log={"access": False},
         )
-        account = place.told("account", "create", "--name", "storm", "--credits", "1000000")["id"]
-        key = place.told("key", "create", "--account", account)["key"]
+        account = place.json_of("account", "create", "--name", "storm", "--credits", "1000000")["id"]
+        key = place.json_of("key", "create", "--account", account)["key"]
         with open_fleet(commands) as fleet:
             return await _Storm(place, fleet, site, size, key, account).run()
 
@@ -152,7 +152,7 @@ class _Storm:
                 break
             self.fleet.kill(node)
             self.kills += 1
-        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        verified = await trio.to_thread.run_sync(self.place.json_of, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
         return Report(self.kills, sum(self.site.reads.values()), self.site.most_at_once, self.resumed_s)
 

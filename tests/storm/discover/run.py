@@ -163,7 +163,7 @@ class _Storm:
         events = await self._check_events(runs, expected)
         for process, _ in self.living:
             self.fleet.kill(process)
-        verified = await trio.to_thread.run_sync(self.place.told, "ledger", "verify")
+        verified = await trio.to_thread.run_sync(self.place.json_of, "ledger", "verify")
         assert verified == {"ok": True, "violations": []}
         times = round(self.resumed_s, 1), round(self.stood_s, 1)
         return Report(self.kills, read, expected.pages * self.size.runs, sum(rows), events, *times)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.storm.discover.node import LIKE
 from upstreams.sandbox.made import routes_of
 from upstreams.sandbox.site import SandboxReply, SandboxRoute, answer, by_host, request_of
@@ -36,13 +36,15 @@ class StandIns:
         self._page_s = page_s
         self._routes = by_host((*written_routes(), *(route for slug in LIKE for route in _made(slug))))
 
-    def answer(self, asked: str) -> Told:
+    def answer(self, asked: str) -> ScriptedAnswer:
         """Return a page of a search."""
         host, _, target = asked.partition("/")
         return self._answer(answer(self._routes, request_of("GET", host, f"/{target}")))
 
-    def _answer(self, reply: SandboxReply) -> Told:
+    def _answer(self, reply: SandboxReply) -> ScriptedAnswer:
         headers = {name.lower(): value for name, value in reply.headers.items()}
         text = isinstance(reply.body, str)
         headers.setdefault("content-type", "text/plain; charset=utf-8" if text else "application/json")
-        return Told(reply.status, reply.body.encode() if text else orjson.dumps(reply.body), headers, self._page_s)
+        return ScriptedAnswer(
+            reply.status, reply.body.encode() if text else orjson.dumps(reply.body), headers, self._page_s
+        )

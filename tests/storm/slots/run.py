@@ -19,7 +19,7 @@ from gateway.node.stores import MIGRATIONS
 from scheduler.clock.cadence import read_cadence, slots_between
 from scheduler.clock.catch_up import SPREAD_MAX_S
 from storage.opening import open_store
-from tests.fakes.scripted_upstream import Told, Upstream, open_upstream, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, json_answer, open_upstream
 from tests.processes.commands import Commands
 from tests.processes.fleet import open_fleet
 from tests.storm.slots.clock import SharedClock
@@ -42,14 +42,14 @@ UPSTREAM_S: Final = 0.1
 TAGGED: Final = "/questions?"
 
 
-def _page(first: int, *, has_more: bool) -> Told:
+def _page(first: int, *, has_more: bool) -> ScriptedAnswer:
     rows = [{"question_id": row, "title": "A question", "score": row} for row in range(first, first + PAGE_ROWS)]
-    return replace(told({"items": rows, "has_more": has_more}), delay_s=UPSTREAM_S)
+    return replace(json_answer({"items": rows, "has_more": has_more}), delay_s=UPSTREAM_S)
 
 
 PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
 """Every tag has two pages."""
-LOOK_S: Final = 0.02
+CHECK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
 """The clock stops while this many past slots have not ended."""
@@ -113,7 +113,7 @@ class Storm:
             self.clock.advance(max(STEP_S, (self.tables.coming() or now) - now))
         elif behind < BEHIND_MAX:
             self.clock.advance(STEP_S)
-        await trio.sleep(LOOK_S)
+        await trio.sleep(CHECK_S)
 
     async def _kill(self) -> None:
         while True:
@@ -127,12 +127,12 @@ class Storm:
 
     async def _until_runs_are_under_way(self) -> None:
         while not self.tables.running():  # noqa: ASYNC110 - other processes set no event
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     async def _settle(self) -> None:
         """Stop the clock, and wait until all past slots have ended."""
         while self.tables.behind(self.clock.now()) or not self.tables.is_settled():  # noqa: ASYNC110 - not an event
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
 
     def _is_enough(self, passed_s: float) -> bool:
         """Return whether the storm is done. False unless all monitors may have started, long before the next slot."""
@@ -199,11 +199,11 @@ def _wanted(asked: str) -> str:
     return query["tagged"][0] if query["page"] == ["2"] else ""
 
 
-def _answer(asked: str) -> Told | None:
+def _answer(asked: str) -> ScriptedAnswer | None:
     if TAGGED in asked:
         return PAGES["page=2" in asked]
     handle = asked.rpartition("/")[2]
-    return replace(told({"message": "Not Found"}, 404), delay_s=UPSTREAM_S) if is_missing(handle) else None
+    return replace(json_answer({"message": "Not Found"}, 404), delay_s=UPSTREAM_S) if is_missing(handle) else None
 
 
 def _figures(size: Size, lives: Lives, found: Found, upstream: Upstream, *, elapsed_s: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import LONG_S, SILENCE, Said, ScriptedExchange, Slow, said, source_over
+from tests.fakes.scripted_exchange import LONG_S, SILENCE, Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.search import over
 from upstreams.fetching.fetch import plan
 from upstreams.fetching.planned import Conduct
@@ -18,9 +18,9 @@ from upstreams.model.steps import Leg, Part
 from upstreams.platforms import load_platform
 from upstreams.transport.http import HttpCall
 
-ANSWERS: dict[str, Said] = {
-    "hn.algolia.com": Slow(0.2, said({"hits": [], "nbHits": 0, "nbPages": 0, "page": 0})),
-    "api.stackexchange.com": Slow(0.7, said({"items": [], "has_more": False})),
+ANSWERS: dict[str, Scripted] = {
+    "hn.algolia.com": Slow(0.2, http_answer({"hits": [], "nbHits": 0, "nbPages": 0, "page": 0})),
+    "api.stackexchange.com": Slow(0.7, http_answer({"items": [], "has_more": False})),
     "api.github.com": SILENCE,
 }
 
@@ -42,7 +42,7 @@ async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: Mock
         heard.append((leg.endpoint, round(trio.current_time() - began, 6)))
         await trio.lowlevel.checkpoint()
 
-    def script(call: HttpCall) -> Said:
+    def script(call: HttpCall) -> Scripted:
         return ANSWERS[call.origin.host]
 
     platforms = tuple(map(load_platform, ("github", "hackernews", "stackexchange")))

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
 STORY = "https://news.ycombinator.com/item?id=8863"
 PAGE = b'<html><head><link rel="alternate" type="application/json+oembed" href="%b"></head></html>'
@@ -31,7 +31,7 @@ def lookup(url: str, **more: str) -> str:
 
 
 @asynccontextmanager
-async def open_answering(folder: Path, script: Callable[[str], Told | None]) -> AsyncIterator[OpenNode]:
+async def open_answering(folder: Path, script: Callable[[str], ScriptedAnswer | None]) -> AsyncIterator[OpenNode]:
     async with open_test_node(folder) as node:
         node.upstream.script = script
         yield node
@@ -109,8 +109,8 @@ async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> Non
 async def test_unknown_host_is_read_by_its_software(tmp_path: Path) -> None:
     """Goal: the platform of the host's software returns the record. Method: a Lemmy server."""
 
-    def script(asked: str) -> Told | None:
-        return None if "/api/v3/community" in asked else Told(404, b"<html>", HTML)
+    def script(asked: str) -> ScriptedAnswer | None:
+        return None if "/api/v3/community" in asked else ScriptedAnswer(404, b"<html>", HTML)
 
     async with open_answering(tmp_path, script) as node:
         answer = await node.get(lookup("https://forum.example.org/c/asklemmy"))
@@ -126,10 +126,10 @@ async def test_unknown_host_is_read_by_its_software(tmp_path: Path) -> None:
 
 
 async def test_other_page_is_described_by_its_oembed(tmp_path: Path) -> None:
-    def script(asked: str) -> Told | None:
+    def script(asked: str) -> ScriptedAnswer | None:
         if asked.startswith("video.example.org/api/oembed?"):
-            return told(EMBED)
-        return Told(200, PAGE % b"/api/oembed?url=x&format=json", HTML)
+            return json_answer(EMBED)
+        return ScriptedAnswer(200, PAGE % b"/api/oembed?url=x&format=json", HTML)
 
     async with open_answering(tmp_path, script) as node:
         answer = await node.get(lookup("https://video.example.org/talk?t=5"))
@@ -155,16 +155,18 @@ async def test_other_page_is_described_by_its_oembed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "status", "words"),
     [
-        (Told(200, b"<html><head></head></html>", HTML), 404, "JavaScript"),
-        (Told(404, b"<html>", HTML), 404, ""),
-        (Told(200, PAGE % b"https://127.0.0.1/oembed", HTML), 502, "public"),
-        (Told(200, PAGE % b"ftp://example.org/oembed", HTML), 404, "JavaScript"),
-        (Told(200, PAGE % b"https://[", HTML), 502, ""),
-        (Told(500), 502, ""),
+        (ScriptedAnswer(200, b"<html><head></head></html>", HTML), 404, "JavaScript"),
+        (ScriptedAnswer(404, b"<html>", HTML), 404, ""),
+        (ScriptedAnswer(200, PAGE % b"https://127.0.0.1/oembed", HTML), 502, "public"),
+        (ScriptedAnswer(200, PAGE % b"ftp://example.org/oembed", HTML), 404, "JavaScript"),
+        (ScriptedAnswer(200, PAGE % b"https://[", HTML), 502, ""),
+        (ScriptedAnswer(500), 502, ""),
     ],
     ids=["no offer", "no page", "private offer", "other kind of offer", "broken offer", "broken page"],
 )
-async def test_unusable_oembed_offer_costs_nothing(tmp_path: Path, page: Told, status: int, words: str) -> None:
+async def test_unusable_oembed_offer_costs_nothing(
+    tmp_path: Path, page: ScriptedAnswer, status: int, words: str
+) -> None:
     async with open_answering(tmp_path, lambda _asked: page) as node:
         answer = await node.get(lookup("https://video.example.org/talk"))
         assert (answer.status, answer.json["credits_used"]) == (status, 0), answer.json
@@ -174,7 +176,7 @@ async def test_unusable_oembed_offer_costs_nothing(tmp_path: Path, page: Told, s
 
 async def test_page_without_oembed_is_read_itself(tmp_path: Path) -> None:
     text = "<html><head><title>A talk</title></head><body><p>Some words of it.</p></body></html>"
-    async with open_answering(tmp_path, lambda _asked: Told(200, text.encode(), HTML)) as node:
+    async with open_answering(tmp_path, lambda _asked: ScriptedAnswer(200, text.encode(), HTML)) as node:
         answer = await node.get(lookup("https://video.example.org/talk"))
         data = answer.json["data"]
         assert (answer.status, answer.json["credits_used"]) == (200, 1)
@@ -188,7 +190,7 @@ async def test_page_without_oembed_is_read_itself(tmp_path: Path) -> None:
 
 
 async def test_failing_server_is_not_reported_as_missing_record(tmp_path: Path) -> None:
-    async with open_answering(tmp_path, lambda _asked: Told(500)) as node:
+    async with open_answering(tmp_path, lambda _asked: ScriptedAnswer(500)) as node:
         answer = await node.get(lookup("https://forum.example.org/@ada/5"))
         assert (answer.status, answer.json["credits_used"]) == (502, 0)
         assert not any(asked.startswith("forum.example.org/@ada") for asked in node.upstream.requests)

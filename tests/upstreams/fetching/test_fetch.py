@@ -14,7 +14,17 @@ from trio.testing import MockClock
 
 from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, SILENCE, Said, ScriptedExchange, Slow, said, source_over
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    SILENCE,
+    Scripted,
+    ScriptedExchange,
+    Slow,
+    http_answer,
+    source_over,
+)
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.planned import Plan
 from upstreams.fetching.site import Site
@@ -50,8 +60,8 @@ def planned(read: Read, exchange: ScriptedExchange, *, retries: int = 0) -> Plan
 def numbered(exchange_delay_s: float = 0.0) -> ScriptedExchange:
     """An upstream that answers `/v1/N` with N."""
 
-    def script(call: HttpCall) -> Said:
-        return Slow(exchange_delay_s, said(int(call.target.rpartition("/")[2])))
+    def script(call: HttpCall) -> Scripted:
+        return Slow(exchange_delay_s, http_answer(int(call.target.rpartition("/")[2])))
 
     return ScriptedExchange(script=script)
 
@@ -84,7 +94,7 @@ async def test_read_receives_answers_and_upstream_time_is_summed(autojump_clock:
 
 
 async def test_upstream_time_includes_retries_and_pauses(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(Slow(1.0, said(status=500)), Slow(1.0, OK))
+    exchange = ScriptedExchange(Slow(1.0, http_answer(status=500)), Slow(1.0, OK))
     fetched = await fetch(planned(single, exchange, retries=1), LONG_S)
     assert fetched.took_s == trio.current_time() > 2.0
 
@@ -115,16 +125,16 @@ async def test_concurrent_calls_are_bounded_and_answered_in_order(autojump_clock
 
 
 async def test_slow_call_does_not_block_later_calls(autojump_clock: MockClock) -> None:
-    def script(call: HttpCall) -> Said:
-        return Slow(10.0 if call.target == "/v1/0" else 1.0, said(1))
+    def script(call: HttpCall) -> Scripted:
+        return Slow(10.0 if call.target == "/v1/0" else 1.0, http_answer(1))
 
     await fetch(planned(many(76), ScriptedExchange(script=script)), LONG_S)
     assert trio.current_time() == 10.0
 
 
 async def test_failed_optional_calls_keep_other_answers(autojump_clock: MockClock) -> None:
-    def script(call: HttpCall) -> Said:
-        return {"/v1/1": said(status=404), "/v1/3": said(b"null")}.get(call.target, OK)
+    def script(call: HttpCall) -> Scripted:
+        return {"/v1/1": http_answer(status=404), "/v1/3": http_answer(b"null")}.get(call.target, OK)
 
     fetched = await fetch(planned(many(5, optional=True), ScriptedExchange(script=script)), LONG_S)
     assert fetched.result == Single({"bodies": [{"ok": True}, None, {"ok": True}, None, {"ok": True}]})
@@ -133,18 +143,18 @@ async def test_failed_optional_calls_keep_other_answers(autojump_clock: MockCloc
 @pytest.mark.parametrize(
     ("answer", "refusal"),
     [
-        (said(status=404), NotFound),
-        (said(status=500), UpstreamFailed),
-        (said(status=429), UpstreamThrottled),
+        (http_answer(status=404), NotFound),
+        (http_answer(status=500), UpstreamFailed),
+        (http_answer(status=429), UpstreamThrottled),
         (httpx.ReadError("cut"), UpstreamFailed),
         (ZeroDivisionError(), ZeroDivisionError),
     ],
 )
 @pytest.mark.parametrize("failing", [{"/v1/7"}, {f"/v1/{number}" for number in range(40)}])
 async def test_error_among_concurrent_calls_is_raised_ungrouped(
-    autojump_clock: MockClock, answer: Said, refusal: type[Exception], failing: set[str]
+    autojump_clock: MockClock, answer: Scripted, refusal: type[Exception], failing: set[str]
 ) -> None:
-    def script(call: HttpCall) -> Said:
+    def script(call: HttpCall) -> Scripted:
         return answer if call.target in failing else Slow(50.0, OK)
 
     exchange = ScriptedExchange(script=script)
@@ -159,7 +169,7 @@ async def test_error_among_concurrent_calls_is_raised_ungrouped(
 async def test_refusing_source_refuses_concurrent_calls_like_one(
     autojump_clock: MockClock, refusal: type[Exception]
 ) -> None:
-    exchange = ScriptedExchange(said(status=429))
+    exchange = ScriptedExchange(http_answer(status=429))
     for read in (many(20), single):
         ready = planned(read, exchange)
         if refusal is CircuitOpen:
@@ -220,14 +230,14 @@ async def test_own_errors_of_a_reader_pass_through(autojump_clock: MockClock, ow
 # Time
 
 
-ANSWERS: st.SearchStrategy[Said] = st.builds(
-    Slow, st.sampled_from((0.0, 0.2, 1.5, math.inf)), st.sampled_from((OK, FAILING, said(status=404)))
+ANSWERS: st.SearchStrategy[Scripted] = st.builds(
+    Slow, st.sampled_from((0.0, 0.2, 1.5, math.inf)), st.sampled_from((OK, FAILING, http_answer(status=404)))
 )
 
 
 @given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
-def test_read_ends_by_its_deadline(script: list[Said], widths: list[int], within_s: float) -> None:
+def test_read_ends_by_its_deadline(script: list[Scripted], widths: list[int], within_s: float) -> None:
     """Method: reads of several rounds, some of many optional calls, over slow and failing answers, in virtual time."""
 
     def read(_args: Args) -> Steps:

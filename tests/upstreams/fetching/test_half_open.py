@@ -10,13 +10,13 @@ import trio
 from trio.testing import MockClock
 
 from limits.errors import CircuitOpen
-from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, Slow, asking, outcomes, said, source_over
+from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, Slow, asking, http_answer, outcomes, source_over
 from upstreams.fetching.source import Rules, Source
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer
 
 WAITERS = 1000
-BROKEN = said({"message": "broken"}, 500)
+BROKEN = http_answer({"message": "broken"}, 500)
 
 
 async def ask_all(source: Source) -> list[object]:
@@ -40,7 +40,7 @@ async def half_open() -> tuple[Source, ScriptedExchange]:
 
 async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> None:
     source, exchange = await half_open()
-    exchange.say(Slow(1.0, OK))
+    exchange.script(Slow(1.0, OK))
     ended = await ask_all(source)
     assert Counter(type(one) for one in ended) == {CircuitOpen: WAITERS - 1, Answer: 1}
     assert {one.retry_after_s for one in ended if isinstance(one, CircuitOpen)} == {1}
@@ -53,7 +53,7 @@ async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: M
     """Each caller returns after its own wait, which never exceeds the source's downtime."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
-        exchange.say(BROKEN)
+        exchange.script(BROKEN)
         ended = await ask_all(source)
         assert Counter(type(one) for one in ended) == {CircuitOpen: WAITERS - 1, UpstreamFailed: 1}
         assert len(exchange.calls) == calls
@@ -65,7 +65,7 @@ async def test_cancelled_probe_passes_to_the_next_waiter(
     autojump_clock: MockClock,
 ) -> None:
     source, exchange = await half_open()
-    exchange.say(Slow(10.0, OK))
+    exchange.script(Slow(10.0, OK))
     async with trio.open_nursery() as probe:
         probe.start_soon(source.ask, asking(), LONG_S)
         await trio.sleep(1.0)

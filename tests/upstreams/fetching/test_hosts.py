@@ -14,7 +14,7 @@ from trio.testing import MockClock
 
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import CircuitOpen
-from tests.fakes.scripted_exchange import FAILING, OK, Said, ScriptedExchange, said, source_over
+from tests.fakes.scripted_exchange import FAILING, OK, Scripted, ScriptedExchange, http_answer, source_over
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
 from upstreams.content import FEED, TEXT
@@ -34,8 +34,8 @@ from upstreams.model.steps import Accepts, Call, Missing, Single, Steps
 HOST = Host("instance", default="first.social")
 SECRET = "s3cret"
 LONG_S = 10_000.0
-PAGE = said(b"<!DOCTYPE html><p>Welcome", content_type="text/html")
-NO_PAGE = said(b"<!DOCTYPE html><p>Not found", 404, content_type="text/html")
+PAGE = http_answer(b"<!DOCTYPE html><p>Welcome", content_type="text/html")
+NO_PAGE = http_answer(b"<!DOCTYPE html><p>Not found", 404, content_type="text/html")
 
 
 def _read(call: Call) -> Endpoint:
@@ -60,7 +60,7 @@ class Scene:
 
     def __init__(
         self,
-        *answers: Said,
+        *answers: Scripted,
         endpoint: Endpoint | None = None,
         resolve: Resolve | None = None,
         hosts_max: int = 3,
@@ -74,7 +74,7 @@ class Scene:
             return Source(
                 "instance", base_url, exchange=guarded, breaker=Breaker(BreakerRules(2, 60, 30), trio.current_time),
                 judge=by_status, backoff=lambda _answer: None, method_of=lambda _path: "", rules=Rules(retries=retries),
-                rng=Random(1), goes_anywhere=True,
+                rng=Random(1), allows_any_host=True,
             )  # fmt: skip
 
         self.named = NamedSource(
@@ -153,8 +153,10 @@ async def test_unknown_name_is_invalid_and_silent_name_servers_fail() -> None:
         await scene.get("typo.example.com")
 
 
-@pytest.mark.parametrize("answer", [PAGE, NO_PAGE, said(b"", 404), said(b"hello", content_type="text/plain")])
-async def test_host_without_the_software_is_refused_and_cached(answer: Said, autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize(
+    "answer", [PAGE, NO_PAGE, http_answer(b"", 404), http_answer(b"hello", content_type="text/plain")]
+)
+async def test_host_without_the_software_is_refused_and_cached(answer: Scripted, autojump_clock: MockClock) -> None:
     scene = Scene(answer)
     with pytest.raises(InvalidArgument, match=r"must be a Mastodon server; blog.example.com is not"):
         await scene.get("blog.example.com")
@@ -163,16 +165,16 @@ async def test_host_without_the_software_is_refused_and_cached(answer: Said, aut
     scene.begin("first.social")
     assert len(scene.exchange.calls) == 1
     await trio.sleep(OTHER_FOR_S)
-    scene.exchange.say(OK)
+    scene.exchange.script(OK)
     await scene.get("blog.example.com")
 
 
 @pytest.mark.parametrize(
     ("answer", "error"),
-    [(said({"error": "Record not found"}, 404), NotFound), (said(b"<p>busy", 503), UpstreamFailed),
-     (said(b"<p>denied", 403), UpstreamFailed), (httpx.ConnectError("refused"), UpstreamFailed)],
+    [(http_answer({"error": "Record not found"}, 404), NotFound), (http_answer(b"<p>busy", 503), UpstreamFailed),
+     (http_answer(b"<p>denied", 403), UpstreamFailed), (httpx.ConnectError("refused"), UpstreamFailed)],
 )  # fmt: skip
-async def test_other_refusals_do_not_mark_other_software(answer: Said, error: type[Exception]) -> None:
+async def test_other_refusals_do_not_mark_other_software(answer: Scripted, error: type[Exception]) -> None:
     scene = Scene(answer)
     with pytest.raises(error) as caught:
         await scene.get("busy.example.com")
@@ -240,7 +242,7 @@ async def test_each_host_has_its_own_circuit() -> None:
             await scene.get("down.example.com")
     with pytest.raises(CircuitOpen):
         await scene.get("down.example.com")
-    scene.exchange.say(OK)
+    scene.exchange.script(OK)
     await scene.get("up.example.com")
     assert scene.named.breaker.state == "closed"
     assert {host: one.breaker.state for host, one in scene.named.sources().items()} == {
@@ -331,7 +333,7 @@ REDIRECTS = [
 
 @pytest.mark.parametrize(("location", "error"), REDIRECTS)
 async def test_redirect_is_followed_through_the_guard(location: str, error: type[Exception] | None) -> None:
-    scene = Scene(said(b"", 301, location=location), OK)
+    scene = Scene(http_answer(b"", 301, location=location), OK)
     if error is None:
         await scene.get("other.example.com")
         assert [call.origin.address for call in scene.exchange.calls] == [PUBLIC, PUBLIC]

@@ -25,11 +25,11 @@ from tests.fakes.scripted_exchange import (
     LONG_S,
     OK,
     SILENCE,
-    Said,
+    Scripted,
     ScriptedExchange,
     Slow,
+    http_answer,
     outcomes,
-    said,
     source_over,
 )
 from upstreams.fetching.fetch import fetch, plan, state_of
@@ -54,7 +54,7 @@ from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Par
 ROUNDING_S = 1e-9
 """The virtual clock accumulates rounding errors of its jumps."""
 MAIN, SECOND, THIRD = "main", "second", "third"
-ELSEWHERE = said({"from": "elsewhere"})
+ELSEWHERE = http_answer({"from": "elsewhere"})
 
 
 def one(_args: Args) -> Steps:
@@ -118,7 +118,7 @@ class Ladder:
 
 
 def ladder(
-    *says: Said | ScriptedExchange,
+    *says: Scripted | ScriptedExchange,
     fallbacks: tuple[Fallback, ...] = (Fallback(SECOND), Fallback(THIRD, by(THIRD))),
     read: Read = one,
     more: tuple[Endpoint, ...] = (),
@@ -149,21 +149,21 @@ def ladder(
     return Ladder(named[MAIN], named[SECOND], named[THIRD], site, endpoint)
 
 
-def throttling(wait_s: int) -> Said:
-    return said(status=429, retry_after=str(wait_s))
+def throttling(wait_s: int) -> Scripted:
+    return http_answer(status=429, retry_after=str(wait_s))
 
 
 # Fallbacks
 
 
-FALLS: list[Said] = [
+FALLS: list[Scripted] = [
     FAILING,
-    said(status=501),
-    said({"message": "bad credentials"}, 401),
-    said(b"<html>Sorry</html>"),
-    said([1]),
-    said(status=302, location="https://elsewhere.test/"),
-    said(status=429, retry_after="7"),
+    http_answer(status=501),
+    http_answer({"message": "bad credentials"}, 401),
+    http_answer(b"<html>Sorry</html>"),
+    http_answer([1]),
+    http_answer(status=302, location="https://elsewhere.test/"),
+    http_answer(status=429, retry_after="7"),
     httpx.ReadError("cut"),
     httpx.ConnectTimeout("nobody is there"),
     SILENCE,
@@ -171,7 +171,7 @@ FALLS: list[Said] = [
 
 
 @pytest.mark.parametrize("answer", FALLS, ids=repr)
-async def test_failed_or_throttled_source_falls_back(autojump_clock: MockClock, answer: Said) -> None:
+async def test_failed_or_throttled_source_falls_back(autojump_clock: MockClock, answer: Scripted) -> None:
     rungs = ladder(answer, ELSEWHERE)
     fetched = await rungs.fetch()
     assert fetched.result == Single({"body": {"from": "elsewhere"}})
@@ -194,7 +194,7 @@ async def test_successful_source_does_not_fall_back(autojump_clock: MockClock) -
 async def test_held_or_open_source_falls_back_without_a_call(
     autojump_clock: MockClock,
 ) -> None:
-    rungs = ladder(said(status=429, retry_after="60"))
+    rungs = ladder(http_answer(status=429, retry_after="60"))
     for _ in range(2):
         assert (await rungs.fetch()).source == SECOND
     assert rungs.asked == (1, 2, 0)
@@ -210,7 +210,7 @@ async def test_held_source_is_not_waited_for_if_another_can_answer(
     for _ in range(3):
         assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 0.0)
     await trio.sleep(5.0)
-    rungs.main.say(OK)
+    rungs.main.script(OK)
     assert (await rungs.fetch()).source == MAIN
 
 
@@ -218,7 +218,7 @@ async def test_calls_fall_back_while_one_tries_after_a_hold(autojump_clock: Mock
     rungs = ladder(throttling(5))
     await rungs.fetch()
     await trio.sleep(5.0)
-    rungs.main.say(Slow(2.0, OK))
+    rungs.main.script(Slow(2.0, OK))
     ended = await outcomes(*[rungs.fetch] * 10)
     sources = [fetched.source for fetched in ended if isinstance(fetched, Fetched)]
     assert sources == [SECOND] * 9 + [MAIN]
@@ -229,7 +229,7 @@ async def test_last_source_is_waited_for(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, throttling(5), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamFailed):
         await rungs.fetch()
-    rungs.second.say(OK)
+    rungs.second.script(OK)
     assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 5.0)
 
 
@@ -237,7 +237,7 @@ async def test_own_source_is_waited_for_if_all_others_failed(autojump_clock: Moc
     rungs = ladder(throttling(5), Slow(1.0, FAILING), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
-    rungs.main.say(OK)
+    rungs.main.script(OK)
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, fetched.took_s, trio.current_time()) == (MAIN, 0, 4.0, 5.0)
     assert rungs.asked == (2, 2, 0)
@@ -252,16 +252,16 @@ async def test_retries_precede_the_fallback(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize(
     ("answer", "refusal"),
     [
-        (said(status=404), NotFound),
-        (said(b"null"), NotFound),
-        (said({"gone": True}, 400), NotFound),
-        (said({"wrong": True}, 400), InvalidArgument),
+        (http_answer(status=404), NotFound),
+        (http_answer(b"null"), NotFound),
+        (http_answer({"gone": True}, 400), NotFound),
+        (http_answer({"wrong": True}, 400), InvalidArgument),
         (ZeroDivisionError(), ZeroDivisionError),
     ],
     ids=repr,
 )
 async def test_definite_answers_and_bugs_do_not_fall_back(
-    autojump_clock: MockClock, answer: Said, refusal: type[Exception]
+    autojump_clock: MockClock, answer: Scripted, refusal: type[Exception]
 ) -> None:
     rungs = ladder(answer)
     with pytest.raises(refusal):
@@ -279,11 +279,16 @@ async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) ->
 
 @pytest.mark.parametrize(
     ("answer", "is_believed"),
-    [(said(status=404), False), (said(status=410), False), (said(b"null"), True), (said({"gone": True}, 404), True)],
+    [
+        (http_answer(status=404), False),
+        (http_answer(status=410), False),
+        (http_answer(b"null"), True),
+        (http_answer({"gone": True}, 404), True),
+    ],
     ids=repr,
 )
 async def test_fallback_status_alone_is_not_a_definite_not_found(
-    autojump_clock: MockClock, answer: Said, is_believed: bool
+    autojump_clock: MockClock, answer: Scripted, is_believed: bool
 ) -> None:
     """A server that does not have the path also answers 404, so only a 404 of the endpoint's own source is definite."""
     rungs = ladder(FAILING, answer)
@@ -347,7 +352,7 @@ async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock)
 async def test_main_source_returns_after_its_probe(autojump_clock: MockClock) -> None:
     rungs = ladder(FAILING, breaker=BreakerRules(1, 60.0, 30.0))
     assert (await rungs.fetch()).source == SECOND
-    rungs.main.say(OK)
+    rungs.main.script(OK)
     assert (await rungs.fetch()).source == SECOND
     await trio.sleep(30.0)
     assert (await rungs.fetch()).source == MAIN
@@ -404,14 +409,14 @@ async def test_platform_headers_go_only_to_its_first_host(autojump_clock: MockCl
     ("says", "refusal", "source"),
     [
         ((FAILING, throttling(5), FAILING), UpstreamFailed, MAIN),
-        ((throttling(50), FAILING, said(status=404)), UpstreamThrottled, MAIN),
+        ((throttling(50), FAILING, http_answer(status=404)), UpstreamThrottled, MAIN),
         ((throttling(50), throttling(5), throttling(9)), UpstreamThrottled, SECOND),
-        ((throttling(0), said(status=429), FAILING), UpstreamThrottled, MAIN),
-        ((said(status=429), FAILING, throttling(9)), UpstreamThrottled, THIRD),
+        ((throttling(0), http_answer(status=429), FAILING), UpstreamThrottled, MAIN),
+        ((http_answer(status=429), FAILING, throttling(9)), UpstreamThrottled, THIRD),
     ],
 )
 async def test_own_failure_or_shortest_wait_is_reported(
-    autojump_clock: MockClock, says: tuple[Said, ...], refusal: type[Exception], source: str
+    autojump_clock: MockClock, says: tuple[Scripted, ...], refusal: type[Exception], source: str
 ) -> None:
     with pytest.raises(refusal) as failure:
         await ladder(*says).fetch()
@@ -452,7 +457,7 @@ async def test_mirror_cursor_is_valid_for_all_its_sources(autojump_clock: MockCl
     assert isinstance(result, Page)
     assert result.next == {"p": 2}
     assert (await rungs.fetch(cursor=result.next)).source == SECOND
-    rungs.main.say(OK)
+    rungs.main.script(OK)
     fetched = await rungs.fetch(cursor=result.next)
     assert (fetched.source, fetched.result) == (MAIN, Page([{"id": "2"}], next={"p": 3}))
 
@@ -475,9 +480,9 @@ async def test_fallback_cursor_is_sent_only_to_its_fallback(autojump_clock: Mock
         assert ([row["id"] for row in fetched.result.records], fetched.rung_index) == ([f"third{page}"], 2)
         cursor = fetched.result.next
     assert rungs.asked == (1, 1, 3)
-    rungs.third.say(FAILING)
+    rungs.third.script(FAILING)
     for exchange in (rungs.main, rungs.second):
-        exchange.say(OK)
+        exchange.script(OK)
     with pytest.raises(UpstreamFailed, match="third"):
         await rungs.fetch(cursor=cursor)
     assert rungs.asked == (1, 1, 4)
@@ -540,7 +545,7 @@ PARTS = (part("first", MAIN, Fallback(SECOND, by(SECOND))), part("second", MAIN,
 async def test_parts_fall_back_separately_and_legs_name_the_source(
     autojump_clock: MockClock,
 ) -> None:
-    def script(call: object) -> Said:
+    def script(call: object) -> Scripted:
         return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/a" else OK
 
     rungs = ladder(ScriptedExchange(script=script), Slow(3.0, OK), read=composed, fallbacks=(), more=PARTS)
@@ -555,7 +560,7 @@ async def test_parts_fall_back_separately_and_legs_name_the_source(
 
 
 async def test_optional_part_without_a_working_source_is_missing(autojump_clock: MockClock) -> None:
-    def script(call: object) -> Said:
+    def script(call: object) -> Scripted:
         return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/b" else OK
 
     third = Slow(4.0, FAILING)
@@ -602,10 +607,12 @@ async def test_cancelled_ladder_leaks_no_tasks_or_permits(
     assert await cancel_everywhere(run, check) >= 3
 
 
-ANSWERS: st.SearchStrategy[Said] = st.builds(
+ANSWERS: st.SearchStrategy[Scripted] = st.builds(
     Slow,
     st.sampled_from((0.0, 0.5, 3.0, math.inf)),
-    st.sampled_from((OK, FAILING, throttling(2), said(status=404), said([1]), said({"gone": 1}, 400))),
+    st.sampled_from(
+        (OK, FAILING, throttling(2), http_answer(status=404), http_answer([1]), http_answer({"gone": 1}, 400))
+    ),
 )
 SCRIPTS = st.lists(ANSWERS, min_size=1, max_size=4)
 
@@ -613,7 +620,7 @@ SCRIPTS = st.lists(ANSWERS, min_size=1, max_size=4)
 @given(st.tuples(SCRIPTS, SCRIPTS, SCRIPTS), st.floats(0, 20), st.integers(0, 2), st.integers(1, 4))
 @settings(max_examples=80, deadline=None)
 def test_ladder_ends_by_its_deadline_with_an_answer_or_refusal(
-    scripts: tuple[list[Said], ...], within_s: float, retries: int, rounds: int
+    scripts: tuple[list[Scripted], ...], within_s: float, retries: int, rounds: int
 ) -> None:
     async def run() -> None:
         exchanges = [ScriptedExchange(*script) for script in scripts]

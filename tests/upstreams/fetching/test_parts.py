@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, said, source_over
+from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.params import several
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.planned import Plan, Walked
@@ -44,7 +44,7 @@ def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] 
         (answer,) = yield (part,)
         return Single({"id": "1", "part": answer})
 
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(said({})), key="0wn")
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), key="0wn")
     there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE), needs=needs), exchange, **credentials)
     own.others = {"own": own, "other": there}
     return plan(own, own.platform.endpoints[0], Args({}, credentials=own.credentials))
@@ -58,7 +58,7 @@ async def part_of(planned: Plan) -> Fetched | Missing:
 
 
 async def test_part_uses_its_own_sources_credentials_and_spellings(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(said(7))
+    exchange = ScriptedExchange(http_answer(7))
     part = await part_of(composite(Part("user", {"handle": " @ada "}, platform="other"), exchange, key="0ther"))
     assert isinstance(part, Fetched)
     assert part.result == Single({"id": 7, "key": "0ther"})
@@ -100,9 +100,9 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
         return Single({"id": "1", "came": [bool(one) for one in answers]})
 
     among = several("among", "Slugs.", ("nowhere", "beyond", "other"))
-    own = site("own", Endpoint("all", "All.", DOSSIER, read, (among,)), ScriptedExchange(said({})))
+    own = site("own", Endpoint("all", "All.", DOSSIER, read, (among,)), ScriptedExchange(http_answer({})))
     own.others = {
-        "other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(said(7)))
+        "other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(7)))
     }
     args = Args({"among": slugs})
     if refused:
@@ -118,7 +118,7 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
 async def test_refusal_of_a_required_part_is_the_composites(
     autojump_clock: MockClock,
 ) -> None:
-    exchange = ScriptedExchange(said(7))
+    exchange = ScriptedExchange(http_answer(7))
     needed, optional = (Part("user", {"handle": "gone"}, optional=one, platform="other") for one in (False, True))
     planned = composite(needed, exchange)
     assert isinstance(planned.refusal, NotFound)
@@ -134,7 +134,9 @@ async def test_refusal_of_a_required_part_is_the_composites(
 async def test_unserved_part_is_a_leg_without_an_answer_if_not_selected(
     autojump_clock: MockClock,
 ) -> None:
-    found = await part_of(composite(Part("user", {}, optional=True, platform="nowhere"), ScriptedExchange(said(7))))
+    found = await part_of(
+        composite(Part("user", {}, optional=True, platform="nowhere"), ScriptedExchange(http_answer(7)))
+    )
     assert isinstance(found, Missing)
     assert isinstance(found.failure, PartUnavailable)
 
@@ -145,7 +147,7 @@ async def test_part_that_exceeds_its_own_time_limit_is_late(autojump_clock: Mock
     assert trio.current_time() == pytest.approx(3.0)
     assert isinstance(found, Missing)
     assert (found.late, found.absent, found.source) == (True, False, "other")
-    absent = await part_of(composite(part, ScriptedExchange(said({}, 404))))
+    absent = await part_of(composite(part, ScriptedExchange(http_answer({}, 404))))
     assert isinstance(absent, Missing)
     assert (absent.late, absent.absent) == (False, True)
 
@@ -174,8 +176,10 @@ async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) 
         )
         return Single({"id": "1", "parts": answers})
 
-    exchange = ScriptedExchange(script=lambda call: Slow(5.0, said(1)) if "ada" in call.target else said(2))
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(said({})))
+    exchange = ScriptedExchange(
+        script=lambda call: Slow(5.0, http_answer(1)) if "ada" in call.target else http_answer(2)
+    )
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})))
     own.others = {"other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), exchange)}
     planned = plan(own, own.platform.endpoints[0], Args({}))
     await planned.run(1, trio.current_time() + LONG_S, on_leg=on_leg)
@@ -200,14 +204,14 @@ async def test_walk_receives_the_number_of_pages_left(
                 break
         return Single({"id": "1"})
 
-    async def go_on(walked: Walked) -> bool:
+    async def wants_more(walked: Walked) -> bool:
         await trio.lowlevel.checkpoint()
         assert (walked.items, walked.limit) == (walked.pages * 10, 30)
         return wanted
 
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(said({})))
-    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(said(1)))
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})))
+    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(1)))
     own.others = {"other": there}
     planned = plan(own, own.platform.endpoints[0], Args({}))
-    await planned.run(pages_max, trio.current_time() + LONG_S, go_on=go_on, stopping=lambda: stopping)
+    await planned.run(pages_max, trio.current_time() + LONG_S, wants_more=wants_more, stopping=lambda: stopping)
     assert got == left

@@ -67,15 +67,15 @@ async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockC
 
 
 async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
-    """Before each page, `go_on` decides whether to continue, so a progress callback also receives the last page."""
+    """Before each page, `wants_more` decides whether to continue, so a progress callback also gets the last page."""
     shelf, told = distinct(4, 4, 4), list[Walked]()
 
-    async def go_on(walked: Walked) -> bool:
+    async def wants_more(walked: Walked) -> bool:
         told.append(walked)
         return await on(walked)
 
     planned = begun(site_over(shelf), limit=3 * PER_PAGE, walks=True)
-    fetched = await planned.run(9, LONG_S, go_on=go_on, stopping=lambda: len(shelf.asked) == 2)
+    fetched = await planned.run(9, LONG_S, wants_more=wants_more, stopping=lambda: len(shelf.asked) == 2)
     assert len(page_of(fetched).records) == 2 * PER_PAGE
     assert (len(told), fetched.whole, fetched.pages_used) == (2, False, 2)
     assert "the walk was stopped early" in fetched.shortfall

@@ -18,11 +18,11 @@ from tests.fakes.scripted_exchange import (
     LONG_S,
     OK,
     SILENCE,
-    Said,
+    Scripted,
     ScriptedExchange,
     Slow,
+    http_answer,
     outcomes,
-    said,
     source_over,
 )
 from upstreams.content import TEXT
@@ -84,23 +84,23 @@ class Members(ScriptedExchange):
         super().__init__(script=self._answer_to)
         self.sign_ins = 0
         self.valid: set[str] = set()
-        self.answers: Said = OK
-        self.login: Said | None = None
+        self.answers: Scripted = OK
+        self.login: Scripted | None = None
         self.ttl_s = 1000.0
 
-    def _answer_to(self, call: HttpCall) -> Said:
+    def _answer_to(self, call: HttpCall) -> Scripted:
         if call.target == "/v1/hello":
-            return said({"nonce": 7})
+            return http_answer({"nonce": 7})
         if call.target == LOGIN:
             return self._admit(call)
-        return self.answers if dict(call.headers).get("authorization") in self.valid else said(status=401)
+        return self.answers if dict(call.headers).get("authorization") in self.valid else http_answer(status=401)
 
-    def _admit(self, call: HttpCall) -> Said:
+    def _admit(self, call: HttpCall) -> Scripted:
         assert orjson.loads(call.body) == {"user": "ada", "nonce": 7}
         self.sign_ins += 1
         token = f"t{self.sign_ins}"
         self.valid.add(token)
-        return self.login or Slow(SIGN_IN_S, said({"token": token, "ttl_s": self.ttl_s}))
+        return self.login or Slow(SIGN_IN_S, http_answer({"token": token, "ttl_s": self.ttl_s}))
 
 
 # Calls
@@ -144,7 +144,7 @@ async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
 async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
     """Method: the token in a Basic authentication header, and in the form; an invalid token."""
     for in_form in (False, True):
-        exchange = ScriptedExchange(said({"access_token": "t", "expires_in": 90}), OK)
+        exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
         known = {"identifier": "id", "password": "p:w"}
         opening = client_credentials("/token", in_form=in_form)
         site = site_over(exchange, credentials=known, opening=opening)
@@ -155,7 +155,7 @@ async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
         assert b"grant_type=client_credentials" in sign_in.body
         assert ("authorization", "Bearer t") in call.headers
     assert basic("id", "p:w") == ("authorization", "Basic aWQ6cDp3")
-    for nothing in (said({}), said({"access_token": ""}), said({"access_token": "x" * 9_000})):
+    for nothing in (http_answer({}), http_answer({"access_token": ""}), http_answer({"access_token": "x" * 9_000})):
         with pytest.raises(UpstreamFailed, match="no access token"):
             await site_over(ScriptedExchange(nothing), credentials=known, opening=opening).call(ASK, LONG_S)
 
@@ -169,9 +169,17 @@ async def test_json_body_is_sent(autojump_clock: MockClock) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [said(b"null"), said(status=404), said(status=429), FAILING, SILENCE, httpx.ReadError("cut"), said(b"<p>")],
+    [
+        http_answer(b"null"),
+        http_answer(status=404),
+        http_answer(status=429),
+        FAILING,
+        SILENCE,
+        httpx.ReadError("cut"),
+        http_answer(b"<p>"),
+    ],
 )
-async def test_optional_call_turns_errors_into_missing(autojump_clock: MockClock, answer: Said) -> None:
+async def test_optional_call_turns_errors_into_missing(autojump_clock: MockClock, answer: Scripted) -> None:
     missing = await site_over(ScriptedExchange(answer)).call(Call("/x", optional=True), LONG_S)
     assert isinstance(missing, Missing)
     assert not missing
@@ -181,7 +189,7 @@ async def test_optional_call_turns_errors_into_missing(autojump_clock: MockClock
 
 
 async def test_optional_call_to_a_held_or_open_source_is_missing(autojump_clock: MockClock) -> None:
-    held = site_over(ScriptedExchange(OK), ScriptedExchange(said(status=429, retry_after="90")))
+    held = site_over(ScriptedExchange(OK), ScriptedExchange(http_answer(status=429, retry_after="90")))
     call = Call("/x", source="second", optional=True)
     await held.call(call, LONG_S)
     assert await held.call(call, LONG_S) == Missing("the upstream requested a pause of 90 s", "second", 0.0)
@@ -262,7 +270,7 @@ async def test_repeatedly_refused_session_is_renewed_at_intervals(
     autojump_clock: MockClock,
 ) -> None:
     members = Members()
-    members.answers = said(status=401)
+    members.answers = http_answer(status=401)
     site = site_over(members)
     for _ in range(5):
         with pytest.raises(UpstreamFailed, match="status 401"):
@@ -276,8 +284,10 @@ async def test_repeatedly_refused_session_is_renewed_at_intervals(
     assert members.sign_ins <= signed_in + 2
 
 
-@pytest.mark.parametrize("answer", [FAILING, said(status=404), said(status=429, retry_after="1"), SILENCE])
-async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, answer: Said) -> None:
+@pytest.mark.parametrize(
+    "answer", [FAILING, http_answer(status=404), http_answer(status=429, retry_after="1"), SILENCE]
+)
+async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, answer: Scripted) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -294,7 +304,7 @@ async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: 
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
-    members.answers = Slow(10.0, said(status=401))
+    members.answers = Slow(10.0, http_answer(status=401))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(outcomes, partial(site.call, ASK, LONG_S)))
         await trio.sleep(1.0)
@@ -310,7 +320,7 @@ async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: 
 async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClock) -> None:
     """Method: the call that signs in has a late deadline, and the call that waits for it an early one."""
     members = Members()
-    members.login = Slow(15.0, said({"token": "t1"}))
+    members.login = Slow(15.0, http_answer({"token": "t1"}))
     site = site_over(members)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(site.call, ASK, LONG_S)
@@ -350,14 +360,16 @@ async def test_cancelled_sign_in_lets_the_next_call_try(autojump_clock: MockCloc
 @pytest.mark.parametrize(
     ("login", "problem"),
     [
-        (said(status=401), "status 401"),
-        (said([]), "does not have the documented structure"),
-        (said({"tokens": []}), "does not have the documented structure"),
-        (said(b"<p>busy"), "expected JSON"),
+        (http_answer(status=401), "status 401"),
+        (http_answer([]), "does not have the documented structure"),
+        (http_answer({"tokens": []}), "does not have the documented structure"),
+        (http_answer(b"<p>busy"), "expected JSON"),
         (FAILING, "status 503"),
     ],
 )
-async def test_sign_in_without_a_session_fails_each_call(autojump_clock: MockClock, login: Said, problem: str) -> None:
+async def test_sign_in_without_a_session_fails_each_call(
+    autojump_clock: MockClock, login: Scripted, problem: str
+) -> None:
     members = Members()
     members.login = login
     site = site_over(members)
@@ -372,6 +384,6 @@ async def test_sign_in_without_a_session_fails_each_call(autojump_clock: MockClo
 
 async def test_not_found_is_raised_in_a_session_too(autojump_clock: MockClock) -> None:
     members = Members()
-    members.answers = said(status=404)
+    members.answers = http_answer(status=404)
     with pytest.raises(NotFound):
         await site_over(members).call(ASK, LONG_S)

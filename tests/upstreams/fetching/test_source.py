@@ -26,12 +26,12 @@ from tests.fakes.scripted_exchange import (
     OK,
     SILENCE,
     LongestPauses,
-    Said,
+    Scripted,
     ScriptedExchange,
     Slow,
     asking,
+    http_answer,
     outcomes,
-    said,
     source_over,
 )
 from upstreams.fetching.aside import LONG_BYTES
@@ -55,7 +55,7 @@ LOOSE = BreakerRules(failures=1000)
 
 
 async def test_answer_is_parsed_with_source_and_duration(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(Slow(1.5, said({"a": [1]}, link="<x>")))
+    exchange = ScriptedExchange(Slow(1.5, http_answer({"a": [1]}, link="<x>")))
     answer = await source_over(exchange).ask(asking("/v1/x?q=1", headers={"accept": "text/plain"}), LONG_S)
     assert answer == Answer(200, {"link": "<x>"}, {"a": [1]}, "main", 1.5, 9, b'{"a":[1]}')
     (call,) = exchange.calls
@@ -65,7 +65,7 @@ async def test_answer_is_parsed_with_source_and_duration(autojump_clock: MockClo
 
 @pytest.mark.parametrize("body", [b"", b"null", b"null\n", b" \r\n", b"  null "])
 async def test_empty_body_is_not_found(autojump_clock: MockClock, body: bytes) -> None:
-    exchange = ScriptedExchange(said(body))
+    exchange = ScriptedExchange(http_answer(body))
     source = source_over(exchange)
     with pytest.raises(NotFound):
         await source.ask(asking(), LONG_S)
@@ -75,13 +75,13 @@ async def test_empty_body_is_not_found(autojump_clock: MockClock, body: bytes) -
 
 @pytest.mark.parametrize("body", [b"0", b"false", b"[]", b"{}", b'""'])
 async def test_small_body_is_returned(autojump_clock: MockClock, body: bytes) -> None:
-    answer = await source_over(ScriptedExchange(said(body))).ask(asking(), LONG_S)
+    answer = await source_over(ScriptedExchange(http_answer(body))).ask(asking(), LONG_S)
     assert not answer.body
     assert answer.body is not None
 
 
 async def test_html_instead_of_json_is_a_transient_failure(autojump_clock: MockClock) -> None:
-    page = said(b"<html>we are busy</html>", content_type="text/html; charset=utf-8")
+    page = http_answer(b"<html>we are busy</html>", content_type="text/html; charset=utf-8")
     assert (await source_over(ScriptedExchange(page, OK)).ask(asking(), LONG_S)).body == {"ok": True}
     with pytest.raises(UpstreamFailed, match="main: expected JSON, got text/html") as failed:
         await source_over(ScriptedExchange(page)).ask(asking(), LONG_S)
@@ -89,7 +89,9 @@ async def test_html_instead_of_json_is_a_transient_failure(autojump_clock: MockC
 
 
 async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock) -> None:
-    source = source_over(ScriptedExchange(said("# Título".encode()), said(b"\xff"), said({"a": 1})))
+    source = source_over(
+        ScriptedExchange(http_answer("# Título".encode()), http_answer(b"\xff"), http_answer({"a": 1}))
+    )
     bodies = [(await source.ask(asking(), LONG_S, accepts="json or text")).body for _ in range(3)]
     assert bodies == ["# Título", "\N{REPLACEMENT CHARACTER}", {"a": 1}]
 
@@ -130,7 +132,7 @@ async def test_long_answer_is_parsed_in_a_thread() -> None:
         read_in.append(threading.get_ident())
 
     for body in (b'{"message":"x"}', b'{"message":"%b"}' % (b"x" * LONG_BYTES)):
-        source = source_over(ScriptedExchange(said(body, 400)), judge=note)
+        source = source_over(ScriptedExchange(http_answer(body, 400)), judge=note)
         with pytest.raises(UpstreamFailed):
             await source.ask(asking(), trio.current_time() + LONG_S)
     assert [ident == threading.get_ident() for ident in read_in] == [True, False]
@@ -138,7 +140,7 @@ async def test_long_answer_is_parsed_in_a_thread() -> None:
 
 async def test_error_without_json_is_judged_by_its_status(autojump_clock: MockClock) -> None:
     seen: list[Answer] = []
-    source = source_over(ScriptedExchange(said(b"<h1>Gone</h1>", 404)), judge=seen.append)
+    source = source_over(ScriptedExchange(http_answer(b"<h1>Gone</h1>", 404)), judge=seen.append)
     with pytest.raises(UpstreamFailed, match="status 404"):
         await source.ask(asking(), LONG_S)
     assert seen[0].body == "<h1>Gone</h1>"
@@ -181,7 +183,7 @@ async def test_transient_failure_is_retried_with_jitter(autojump_clock: MockCloc
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
 async def test_retries_are_limited_and_the_last_failure_is_raised(autojump_clock: MockClock, retries: int) -> None:
-    exchange = ScriptedExchange(*[said(status=500)] * retries, said(status=502))
+    exchange = ScriptedExchange(*[http_answer(status=500)] * retries, http_answer(status=502))
     with pytest.raises(UpstreamFailed, match="status 502"):
         await source_over(exchange, rules=Rules(retries=retries)).ask(asking(), LONG_S)
     assert len(exchange.calls) == 1 + retries
@@ -192,7 +194,7 @@ async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock
     source = source_over(exchange, rules=Rules(timeout_s=4.0), rng=LongestPauses())
     assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the total wait of all attempts"
     assert exchange.asked_at == pytest.approx([0.0, 4.1])
-    exchange.say(SILENCE)
+    exchange.script(SILENCE)
     with pytest.raises(UpstreamFailed, match=r"no response within 4\.0 s"):
         await source.ask(asking(), LONG_S)
 
@@ -200,17 +202,17 @@ async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock
 @pytest.mark.parametrize(
     ("answer", "refusal"),
     [
-        (said(status=400), UpstreamFailed),
-        (said(status=401), UpstreamFailed),
-        (said(status=403), UpstreamFailed),
-        (said(status=404), NotFound),
-        (said(status=410), NotFound),
-        (said(status=429), UpstreamThrottled),
-        (said(status=501), UpstreamFailed),
-        (said(status=503, retry_after="3"), UpstreamThrottled),
-        (said(b"null"), NotFound),
-        (said({"message": "see elsewhere"}, 300), UpstreamFailed),
-        (said({"message": "see elsewhere"}, 302), UpstreamFailed),
+        (http_answer(status=400), UpstreamFailed),
+        (http_answer(status=401), UpstreamFailed),
+        (http_answer(status=403), UpstreamFailed),
+        (http_answer(status=404), NotFound),
+        (http_answer(status=410), NotFound),
+        (http_answer(status=429), UpstreamThrottled),
+        (http_answer(status=501), UpstreamFailed),
+        (http_answer(status=503, retry_after="3"), UpstreamThrottled),
+        (http_answer(b"null"), NotFound),
+        (http_answer({"message": "see elsewhere"}, 300), UpstreamFailed),
+        (http_answer({"message": "see elsewhere"}, 302), UpstreamFailed),
     ],
 )
 async def test_permanent_refusal_is_not_retried(
@@ -260,7 +262,7 @@ async def test_expired_call_is_not_sent_nor_counted_against_the_source(autojump_
 
 async def test_retry_is_refused_by_a_long_hold(autojump_clock: MockClock) -> None:
     """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
-    exchange = ScriptedExchange(FAILING, said(status=429, retry_after="90"), OK)
+    exchange = ScriptedExchange(FAILING, http_answer(status=429, retry_after="90"), OK)
     source = source_over(exchange, rng=LongestPauses())
 
     async def later() -> object:
@@ -273,17 +275,17 @@ async def test_retry_is_refused_by_a_long_hold(autojump_clock: MockClock) -> Non
     assert len(exchange.calls) == 2
 
 
-SAID: st.SearchStrategy[Said] = st.builds(
+SAID: st.SearchStrategy[Scripted] = st.builds(
     Slow,
     st.sampled_from((0.0, 0.01, 0.3, 1.0, 2.9, math.inf)),
     st.sampled_from(
         (
             OK,
             FAILING,
-            said(status=500),
-            said(b"<html>"),
-            said(status=302, location="/v1/round"),
-            said(status=429),
+            http_answer(status=500),
+            http_answer(b"<html>"),
+            http_answer(status=302, location="/v1/round"),
+            http_answer(status=429),
             httpx.ReadError("cut"),
             httpx.ConnectTimeout("slow"),
         )
@@ -294,7 +296,7 @@ SAID: st.SearchStrategy[Said] = st.builds(
 @given(st.lists(SAID, min_size=1, max_size=6), st.floats(0.0, 4.0), st.floats(0.0, 6.0), st.integers(0, 99))
 @settings(max_examples=100, deadline=None)
 def test_call_ends_by_its_deadline_for_any_upstream(
-    script: list[Said], timeout_s: float, within_s: float, seed: int
+    script: list[Scripted], timeout_s: float, within_s: float, seed: int
 ) -> None:
     """Method: every mix of slow answers, failures, redirects and silence, in virtual time."""
 

@@ -11,7 +11,16 @@ import trio
 from trio.testing import MockClock
 
 from limits.errors import CircuitOpen, Throttled
-from tests.fakes.scripted_exchange import FAILING, LONG_S, OK, Said, ScriptedExchange, asking, said, source_over
+from tests.fakes.scripted_exchange import (
+    FAILING,
+    LONG_S,
+    OK,
+    Scripted,
+    ScriptedExchange,
+    asking,
+    http_answer,
+    source_over,
+)
 from upstreams.fetching.source import WHOLE_HOST_S, Rules, Source
 from upstreams.model.errors import UpstreamError
 from upstreams.model.refusals import Backoff
@@ -20,13 +29,13 @@ from upstreams.transport.http import HttpCall
 
 pytestmark = pytest.mark.critical
 ATTEMPT_S = 0.25
-DAY = said(status=429, retry_after="86400")
+DAY = http_answer(status=429, retry_after="86400")
 
 
-def host_of(answers: dict[str, Said], *, by_page: bool = True) -> tuple[Source, ScriptedExchange]:
+def host_of(answers: dict[str, Scripted], *, by_page: bool = True) -> tuple[Source, ScriptedExchange]:
     """A host with one scripted answer per target, and OK for all other targets."""
 
-    def script(call: HttpCall) -> Said:
+    def script(call: HttpCall) -> Scripted:
         return answers.get(call.target, OK)
 
     exchange = ScriptedExchange(script=script)
@@ -89,10 +98,10 @@ async def test_five_refused_connections_close_the_host(autojump_clock: MockClock
 async def test_redirect_to_a_dead_host_does_not_count_against_its_source(autojump_clock: MockClock) -> None:
     """Otherwise any open redirect of a host could close it to every account."""
 
-    def script(call: HttpCall) -> Said:
+    def script(call: HttpCall) -> Scripted:
         if call.origin.host != "api.test":
             return httpx.ConnectError("refused")
-        return OK if call.target == "/good" else said(status=302, location=f"https://dead.test{call.target}")
+        return OK if call.target == "/good" else http_answer(status=302, location=f"https://dead.test{call.target}")
 
     source = source_over(ScriptedExchange(script=script), rules=Rules(retries=0), by_page=True)
     for number in range(20):
@@ -117,7 +126,7 @@ async def test_failed_requests_hold_back_only_their_account(
 
 async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) -> None:
     """Regression: the owner of a page could close the whole host to every account for an hour."""
-    for answer in (DAY, said({"rests": 86_400})):
+    for answer in (DAY, http_answer({"rests": 86_400})):
         source, exchange = host_of({"/sly": answer})
         if answer is DAY:
             await fail(source, "a", "/sly")
@@ -134,7 +143,9 @@ async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) 
 async def test_second_throttling_page_holds_the_account(
     autojump_clock: MockClock,
 ) -> None:
-    source, exchange = host_of({"/1": said(status=429, retry_after="7"), "/2": said(status=429, retry_after="7")})
+    source, exchange = host_of(
+        {"/1": http_answer(status=429, retry_after="7"), "/2": http_answer(status=429, retry_after="7")}
+    )
     for target in ("/1", "/2"):
         await fail(source, "a", target)
     with pytest.raises(Throttled) as held:

@@ -24,8 +24,8 @@ from tests.fakes.scripted_exchange import (
     ScriptedExchange,
     Slow,
     asking,
+    http_answer,
     outcomes,
-    said,
     source_over,
 )
 from upstreams.fetching.source import THROTTLED_S, Rules, Source
@@ -47,7 +47,7 @@ IMPATIENT = Rules(timeout_s=0.25)
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:
     """Make the source fail until its circuit is open, and forget these calls."""
-    exchange.say(said(status=501))
+    exchange.script(http_answer(status=501))
     for _ in range(5):
         with pytest.raises(UpstreamFailed):
             await source.ask(asking(), LONG_S)
@@ -77,7 +77,7 @@ async def test_request_counts_once_despite_retries(autojump_clock: MockClock) ->
             await source.ask(asking(), LONG_S)
         assert source.breaker.statistics().failures == failures
     assert len(exchange.calls) == 5, "three attempts, and two more within the retry budget"
-    exchange.say(FAILING, OK)
+    exchange.script(FAILING, OK)
     await trio.sleep(20.0)
     await source.ask(asking(), LONG_S)
     assert (source.breaker.state, source.breaker.statistics().failures) == ("closed", 2)
@@ -118,7 +118,7 @@ async def test_half_open_circuit_sends_one_probe_and_closes_on_success(autojump_
     source = source_over(exchange)
     await opened(exchange, source)
     await trio.sleep(30.0)
-    exchange.say(Slow(2.0, OK))
+    exchange.script(Slow(2.0, OK))
     ended = await outcomes(*[partial(source.ask, asking(), LONG_S)] * 10)
     assert [type(one) for one in ended] == [CircuitOpen] * 9 + [Answer]
     assert len(exchange.calls) == 1
@@ -130,7 +130,7 @@ async def test_failed_probe_is_not_retried_and_doubles_the_open_time(autojump_cl
     source = source_over(exchange)
     await opened(exchange, source)
     await trio.sleep(30.0)
-    exchange.say(FAILING)
+    exchange.script(FAILING)
     await outcomes(partial(source.ask, asking(), LONG_S))
     assert len(exchange.calls) == 1
     assert 59 <= source.breaker.retry_after_s <= 60
@@ -141,11 +141,11 @@ async def test_cancelled_probe_releases_its_permit(autojump_clock: MockClock) ->
     source = source_over(exchange)
     await opened(exchange, source)
     await trio.sleep(30.0)
-    exchange.say(Slow(1.0, said(status=302, location="/v1/y")), Slow(1.0, OK))
+    exchange.script(Slow(1.0, http_answer(status=302, location="/v1/y")), Slow(1.0, OK))
 
     async def check(got_through: bool) -> None:
         await trio.lowlevel.checkpoint()
-        exchange.say(Slow(1.0, said(status=302, location="/v1/y")), Slow(1.0, OK))
+        exchange.script(Slow(1.0, http_answer(status=302, location="/v1/y")), Slow(1.0, OK))
         assert source.breaker.state == ("closed" if got_through else "half_open")
         assert source.breaker.statistics().retry_after_s == 0
 
@@ -158,7 +158,7 @@ async def test_not_found_is_a_success_of_the_source(autojump_clock: MockClock, r
     source = source_over(exchange, judge=lambda answer: refusal if answer.status == 404 else None)
     await opened(exchange, source)
     await trio.sleep(30.0)
-    exchange.say(said(status=404))
+    exchange.script(http_answer(status=404))
     for _ in range(10):
         with pytest.raises(type(refusal)):
             await source.ask(asking(), LONG_S)
@@ -170,7 +170,7 @@ async def test_throttled_probe_releases_its_permit_without_a_verdict(autojump_cl
     source = source_over(exchange)
     await opened(exchange, source)
     await trio.sleep(30.0)
-    exchange.say(said(status=429, retry_after="1"), OK)
+    exchange.script(http_answer(status=429, retry_after="1"), OK)
     with pytest.raises(UpstreamThrottled):
         await source.ask(asking(), LONG_S)
     assert (source.breaker.state, source.breaker.retry_after_s) == ("half_open", 0)
@@ -193,18 +193,22 @@ async def test_bug_passes_through_and_does_not_count_against_the_source(autojump
 @pytest.mark.parametrize(
     ("answer", "told_s", "held_s"),
     [
-        (said(status=429, retry_after="7"), 7.0, 7),
-        (said(status=503, retry_after="7"), 7.0, 7),
-        (said(status=429), None, THROTTLED_S),
-        (said(status=429, retry_after="0"), None, THROTTLED_S),
-        (said(status=429, retry_after="soon"), None, THROTTLED_S),
-        (said(status=429, retry_after="-5"), None, THROTTLED_S),
-        (said(status=429, retry_after="9" * 400), HELD_MAX_S, 3600),
-        (said(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"), 40.0, 40),
-        (said(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT"), None, THROTTLED_S),
-        (said(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="yesterday"), None, THROTTLED_S),
+        (http_answer(status=429, retry_after="7"), 7.0, 7),
+        (http_answer(status=503, retry_after="7"), 7.0, 7),
+        (http_answer(status=429), None, THROTTLED_S),
+        (http_answer(status=429, retry_after="0"), None, THROTTLED_S),
+        (http_answer(status=429, retry_after="soon"), None, THROTTLED_S),
+        (http_answer(status=429, retry_after="-5"), None, THROTTLED_S),
+        (http_answer(status=429, retry_after="9" * 400), HELD_MAX_S, 3600),
         (
-            said(status=429, retry_after="Wed, 01 Jan 2025 00:00:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"),
+            http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"),
+            40.0,
+            40,
+        ),
+        (http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT"), None, THROTTLED_S),
+        (http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="yesterday"), None, THROTTLED_S),
+        (
+            http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:00:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"),
             None,
             THROTTLED_S,
         ),
@@ -234,7 +238,7 @@ async def test_throttling_holds_the_source_for_retry_after(
 async def test_method_pause_holds_only_that_method(
     autojump_clock: MockClock,
 ) -> None:
-    exchange = ScriptedExchange(said({"rests": 10}), OK)
+    exchange = ScriptedExchange(http_answer({"rests": 10}), OK)
     source = source_over(exchange, backoff=_rest, method_of=lambda path: path.rstrip("0123456789"), rules=IMPATIENT)
     assert (await source.ask(asking("/v1/one/1?page=1"), LONG_S)).body == {"rests": 10}
     with pytest.raises(Throttled) as held:
@@ -253,13 +257,13 @@ async def test_method_is_found_from_the_path_below_the_base(autojump_clock: Mock
         paths.append(path)
         return path
 
-    source = source_over(ScriptedExchange(said({"rests": 10})), backoff=_rest, method_of=method_of)
+    source = source_over(ScriptedExchange(http_answer({"rests": 10})), backoff=_rest, method_of=method_of)
     await source.ask(asking(f"{source.base_path}/one?page=1"), LONG_S)
     assert paths == ["/one"]
 
 
 async def test_source_pause_holds_every_method(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(said({"spent": 10}), OK)
+    exchange = ScriptedExchange(http_answer({"spent": 10}), OK)
     source = source_over(exchange, backoff=_rest, rules=IMPATIENT)
     await source.ask(asking("/v1/one"), LONG_S)
     for target in ("/v1/one", "/v1/two"):
@@ -277,7 +281,7 @@ def _rest(answer: Answer) -> Backoff | None:
 
 
 async def test_throttling_is_not_a_failure(autojump_clock: MockClock) -> None:
-    source = source_over(ScriptedExchange(said(status=429, retry_after="1")))
+    source = source_over(ScriptedExchange(http_answer(status=429, retry_after="1")))
     for _ in range(10):
         with pytest.raises(UpstreamThrottled):
             await source.ask(asking(), LONG_S)
@@ -305,7 +309,7 @@ async def test_throttling_is_not_a_failure(autojump_clock: MockClock) -> None:
 async def test_redirect_on_the_same_host_is_followed(
     autojump_clock: MockClock, status: int, location: str, target: str
 ) -> None:
-    exchange = ScriptedExchange(said(status=status, location=location), OK)
+    exchange = ScriptedExchange(http_answer(status=status, location=location), OK)
     answer = await source_over(exchange).ask(asking(headers={"authorization": "t"}), LONG_S)
     assert answer.body == {"ok": True}
     assert exchange.targets == ["/v1/x", target]
@@ -329,14 +333,14 @@ async def test_redirect_on_the_same_host_is_followed(
     ],
 )
 async def test_redirect_to_another_host_fails_without_a_call(autojump_clock: MockClock, location: str) -> None:
-    exchange = ScriptedExchange(said(status=302, location=location))
+    exchange = ScriptedExchange(http_answer(status=302, location=location))
     with pytest.raises(UpstreamFailed, match="redirects"):
         await source_over(exchange).ask(asking(), LONG_S)
     assert {(call.origin.authority, call.target) for call in exchange.calls} == {("api.test", "/v1/x")}
 
 
 async def test_at_most_three_redirects_are_followed(autojump_clock: MockClock) -> None:
-    hops = [said(status=302, location=f"/hop/{place}") for place in range(4)]
+    hops = [http_answer(status=302, location=f"/hop/{place}") for place in range(4)]
     assert (await source_over(ScriptedExchange(*hops[:3], OK)).ask(asking(), LONG_S)).body == {"ok": True}
     exchange = ScriptedExchange(*hops, OK)
     with pytest.raises(UpstreamFailed, match="too many redirects"):
@@ -345,14 +349,14 @@ async def test_at_most_three_redirects_are_followed(autojump_clock: MockClock) -
 
 
 async def test_redirects_share_the_time_of_their_attempt(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(Slow(3.0, said(status=302, location="/v1/y")))
+    exchange = ScriptedExchange(Slow(3.0, http_answer(status=302, location="/v1/y")))
     with pytest.raises(UpstreamFailed, match=r"no response within 5\.0 s"):
         await source_over(exchange, rules=Rules(timeout_s=5.0, retries=0)).ask(asking(), LONG_S)
     assert trio.current_time() == 5.0
 
 
 async def test_post_is_not_redirected(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(said({"a": 1}, 307, location="/v2/y"))
+    exchange = ScriptedExchange(http_answer({"a": 1}, 307, location="/v2/y"))
     with pytest.raises(UpstreamFailed, match="status 307"):
         await source_over(exchange).ask(asking(method="POST"), LONG_S)
     assert exchange.targets == ["/v1/x"]

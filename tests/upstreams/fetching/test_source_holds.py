@@ -17,12 +17,12 @@ from tests.fakes.scripted_exchange import (
     LONG_S,
     OK,
     LongestPauses,
-    Said,
+    Scripted,
     ScriptedExchange,
     Slow,
     asking,
+    http_answer,
     outcomes,
-    said,
     source_over,
 )
 from upstreams.fetching.source import THROTTLED_S, Rules, Source, Standing
@@ -37,13 +37,13 @@ NO_RETRIES = Rules(timeout_s=20.0, retries=0)
 
 
 def throttled(for_s: int) -> HttpAnswer:
-    return said(status=429, retry_after=str(for_s))
+    return http_answer(status=429, retry_after=str(for_s))
 
 
 async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETRIES) -> Source:
     """A source that has just been throttled; the throttled call is not recorded."""
     source = source_over(exchange, rules=rules, rng=LongestPauses())
-    exchange.say(throttled(for_s))
+    exchange.script(throttled(for_s))
     with pytest.raises(UpstreamThrottled):
         await source.ask(asking(), LONG_S)
     exchange.calls.clear()
@@ -62,7 +62,7 @@ async def many(source: Source, count: int) -> list[object]:
 async def test_call_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 7)
-    exchange.say(OK)
+    exchange.script(OK)
     answer = await source.ask(asking(), LONG_S)
     assert exchange.asked_at == [7.0]
     assert answer.took_s == 7.0
@@ -84,7 +84,7 @@ async def test_hold_beyond_timeout_or_deadline_is_refused_immediately(
 
 
 async def test_default_hold_is_not_waited_for(autojump_clock: MockClock) -> None:
-    source = source_over(ScriptedExchange(said(status=429)))
+    source = source_over(ScriptedExchange(http_answer(status=429)))
     ended = [(await outcomes(partial(source.ask, asking(), LONG_S)))[0] for _ in range(2)]
     assert [type(one) for one in ended] == [UpstreamThrottled, Throttled]
     assert isinstance(ended[1], Throttled)
@@ -114,7 +114,7 @@ async def test_retry_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
 async def test_first_call_after_a_hold_releases_the_others(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
-    exchange.say(Slow(2.0, OK), Slow(1.0, OK))
+    exchange.script(Slow(2.0, OK), Slow(1.0, OK))
     ended = await many(source, 50)
     assert [type(one) for one in ended] == [Answer] * 50
     assert exchange.asked_at == [5.0] + [7.0] * 49
@@ -123,7 +123,7 @@ async def test_first_call_after_a_hold_releases_the_others(autojump_clock: MockC
 async def test_not_found_trial_ends_the_hold(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
-    exchange.say(Slow(2.0, said(status=404)), Slow(1.0, OK))
+    exchange.script(Slow(2.0, http_answer(status=404)), Slow(1.0, OK))
     ended = await many(source, 10)
     assert [type(one) for one in ended] == [NotFound] + [Answer] * 9
     assert exchange.asked_at == [5.0] + [7.0] * 9
@@ -132,7 +132,7 @@ async def test_not_found_trial_ends_the_hold(autojump_clock: MockClock) -> None:
 async def test_failed_trials_are_followed_one_at_a_time(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
-    exchange.say(Slow(1.0, said(status=500)), Slow(1.0, said(status=500)), Slow(1.0, OK), OK)
+    exchange.script(Slow(1.0, http_answer(status=500)), Slow(1.0, http_answer(status=500)), Slow(1.0, OK), OK)
     ended = await many(source, 10)
     assert [type(one) for one in ended] == [UpstreamFailed] * 2 + [Answer] * 8
     assert exchange.asked_at == [5.0, 6.0, 7.0] + [8.0] * 7
@@ -141,7 +141,7 @@ async def test_failed_trials_are_followed_one_at_a_time(autojump_clock: MockCloc
 async def test_trials_stop_when_the_circuit_opens(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
-    exchange.say(said(status=500))
+    exchange.script(http_answer(status=500))
     ended = await many(source, 50)
     assert [type(one) for one in ended] == [UpstreamFailed] * 5 + [CircuitOpen] * 45
     assert len(exchange.calls) == 5
@@ -163,7 +163,7 @@ async def test_waits_under_repeated_throttling_are_bounded(
 async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
-    exchange.say(Slow(12.0, OK), OK)
+    exchange.script(Slow(12.0, OK), OK)
 
     async def later(within_s: float) -> object:
         await trio.sleep(6.0)
@@ -185,7 +185,7 @@ async def test_cancelled_waiter_leaves_the_others_served(
     async def run() -> None:
         nonlocal source
         source = await held(exchange, 5, rules=Rules(retries=1))
-        exchange.say(Slow(1.0, FAILING), Slow(1.0, OK))
+        exchange.script(Slow(1.0, FAILING), Slow(1.0, OK))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others.start, source)
             await source.ask(asking(), LONG_S)
@@ -196,7 +196,7 @@ async def test_cancelled_waiter_leaves_the_others_served(
         others = Others()
         await wait_all_tasks_blocked()
         assert (source.statistics().queued, source.statistics().in_flight) == (0, 0)
-        exchange.say(OK)
+        exchange.script(OK)
         with trio.fail_after(5.5):
             await source.ask(asking(), LONG_S)
         assert len(source._governor.held) == 0
@@ -220,7 +220,7 @@ class Others:
 
 
 async def test_github_exhausted_quota_holds_until_reset(autojump_clock: MockClock) -> None:
-    spent = said(
+    spent = http_answer(
         {"login": "ada"},
         x_ratelimit_remaining="0",
         x_ratelimit_reset="1735689615",
@@ -234,7 +234,7 @@ async def test_github_exhausted_quota_holds_until_reset(autojump_clock: MockCloc
 
 
 async def test_stack_exchange_backoff_holds_the_method(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(said({"items": [], "backoff": 10}), OK)
+    exchange = ScriptedExchange(http_answer({"items": [], "backoff": 10}), OK)
     platform = STACKEXCHANGE
     source = source_over(exchange, judge=platform.judge, backoff=platform.rest, method_of=platform.method_of)
     for target in ("/v1/questions/1;2/answers", "/v1/questions/3", "/v1/questions/3/answers?page=1"):
@@ -243,7 +243,7 @@ async def test_stack_exchange_backoff_holds_the_method(autojump_clock: MockClock
 
 
 async def test_throttled_trial_renews_the_hold(autojump_clock: MockClock) -> None:
-    exchange = ScriptedExchange(said({"backoff": 4}), said({"backoff": 5}), OK)
+    exchange = ScriptedExchange(http_answer({"backoff": 4}), http_answer({"backoff": 5}), OK)
     source = source_over(exchange, backoff=lambda answer: _of_method(answer.body), rules=NO_RETRIES)
     await source.ask(asking(), LONG_S)
     await many(source, 3)
@@ -260,7 +260,7 @@ def _of_method(body: dict[str, float]) -> Backoff | None:
 async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
-    exchange.say(Slow(10.0, OK), OK)
+    exchange.script(Slow(10.0, OK), OK)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(many, source, 3)
         await trio.sleep(1.0)
@@ -278,7 +278,9 @@ async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
 async def test_standing_reports_hold_quota_and_pace(
     autojump_clock: MockClock,
 ) -> None:
-    exchange = ScriptedExchange(said({}, left="7", reset="30"), said({}, left="0", reset="20"), said({}, other="1"))
+    exchange = ScriptedExchange(
+        http_answer({}, left="7", reset="30"), http_answer({}, left="0", reset="20"), http_answer({}, other="1")
+    )
     source = source_over(exchange, backoff=Remaining("left", "reset"), pace=Pace(10, per_s=60))
     assert source.standing() == Standing(0.0, None, None, 10, 10, 60)
     await source.ask(asking(), LONG_S)
@@ -309,7 +311,7 @@ class Watched:
         self._is_free = True
         self.waiting: list[int] = []
 
-    def _next(self, _call: HttpCall) -> Said:
+    def _next(self, _call: HttpCall) -> Scripted:
         self._place += 1
         return self._script[(self._place - 1) % len(self._script)]
 
@@ -343,7 +345,9 @@ class Watched:
 SAYINGS = st.builds(
     Slow,
     st.sampled_from((0.0, 0.5, 1.0, 4.0)),
-    st.sampled_from((OK, OK, said(status=404), said(status=500), throttled(1), throttled(2), throttled(9))),
+    st.sampled_from(
+        (OK, OK, http_answer(status=404), http_answer(status=500), throttled(1), throttled(2), throttled(9))
+    ),
 )
 CALLS = st.tuples(
     st.integers(0, 20), st.integers(1, 20), st.none() | st.integers(0, 20)

@@ -9,7 +9,7 @@ import trio
 
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import CircuitOpen
-from tests.fakes.scripted_upstream import Upstream, open_upstream, told
+from tests.fakes.scripted_upstream import Upstream, json_answer, open_upstream
 from upstreams.fetching.source import Rules, Source
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.refusals import by_status
@@ -26,7 +26,7 @@ async def states(address: str, target: str = "/") -> tuple[list[str], str]:
         source = Source(
             "page", address, exchange=transport.exchange, breaker=Breaker(BreakerRules(), trio.current_time,
             needs_several=True), judge=by_status, backoff=lambda _answer: None, method_of=lambda _path: "",
-            rules=Rules(retries=0), rng=Random(1), goes_anywhere=True, by_page=True,
+            rules=Rules(retries=0), rng=Random(1), allows_any_host=True, by_page=True,
         )  # fmt: skip
         blames: list[str] = []
         with trio.fail_after(PATIENCE_S):
@@ -63,14 +63,16 @@ async def test_server_without_tls_closes_the_host() -> None:
 async def test_failing_pages_do_not_close_the_host() -> None:
     upstream = Upstream()
     async with open_upstream(upstream) as address:
-        upstream.script = lambda asked: told({}, 200 if "/good" in asked else 500)
+        upstream.script = lambda asked: json_answer({}, 200 if "/good" in asked else 500)
         assert await states(address) == (["request"] * 5, "closed")
-        upstream.script = lambda asked: told({"ok": 1}) if "/good" in asked else told({}, 302, location="http://%/")
+        upstream.script = lambda asked: (
+            json_answer({"ok": 1}) if "/good" in asked else json_answer({}, 302, location="http://%/")
+        )
         assert await states(address) == (["request"] * 5, "closed")
 
 
 async def test_redirects_to_a_dead_host_do_not_close_their_source() -> None:
     upstream, dead = Upstream(), f"http://127.0.0.1:{await closed_port()}/"
     async with open_upstream(upstream) as address:
-        upstream.script = lambda asked: told({}) if "/good" in asked else told({}, 302, location=dead)
+        upstream.script = lambda asked: json_answer({}) if "/good" in asked else json_answer({}, 302, location=dead)
         assert await states(address) == (["request"] * 5, "closed")

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import LONG_S, SILENCE, Said, said
+from tests.fakes.scripted_exchange import LONG_S, SILENCE, Scripted, http_answer
 from tests.fakes.shelf import (
     LIMIT_MAX,
     MANY,
@@ -91,7 +91,7 @@ async def test_stopped_walk_ends_after_its_page(autojump_clock: MockClock) -> No
         told.append(walked)
         return len(told) < 2
 
-    fetched = await walked(site_over(shelf), 16, go_on=twice)
+    fetched = await walked(site_over(shelf), 16, wants_more=twice)
     assert told == [Walked(1, 4, 16), Walked(2, 8, 16)]
     assert (len(places(fetched)), cursor_of(fetched), fetched.pages_used) == (8, {"p": 2}, 2)
     assert fetched.shortfall == "8 of 16 items were collected: the walk was stopped early"
@@ -108,7 +108,7 @@ async def test_stopping_on_the_last_page_changes_nothing(
         await trio.lowlevel.checkpoint()
         return walked.pages < 2
 
-    fetched = await walked(site_over(distinct(*sizes)), limit, go_on=until_the_second)
+    fetched = await walked(site_over(distinct(*sizes)), limit, wants_more=until_the_second)
     assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
@@ -127,7 +127,7 @@ async def test_upstream_time_is_summed_over_pages(autojump_clock: MockClock) -> 
         await trio.sleep(5.0)
         return True
 
-    fetched = await walked(site_over(shelf), 12, go_on=slowly)
+    fetched = await walked(site_over(shelf), 12, wants_more=slowly)
     assert trio.current_time() == 3 * 7.0
     assert fetched.took_s == 6.0, "time in the callback is not upstream time"
 
@@ -140,14 +140,14 @@ async def test_page_warnings_are_kept(autojump_clock: MockClock) -> None:
 
 # Pages that fail
 
-FAILURES: dict[str, tuple[Said, type[UpstreamError]]] = {
-    "broken": (said(status=500), UpstreamFailed),
-    "refused": (said(status=400), UpstreamFailed),
-    "gone": (said(status=404), NotFound),
-    "throttled": (said(status=429), UpstreamThrottled),
+FAILURES: dict[str, tuple[Scripted, type[UpstreamError]]] = {
+    "broken": (http_answer(status=500), UpstreamFailed),
+    "refused": (http_answer(status=400), UpstreamFailed),
+    "gone": (http_answer(status=404), NotFound),
+    "throttled": (http_answer(status=429), UpstreamThrottled),
     "cut": (httpx.ReadError("cut"), UpstreamFailed),
-    "not to be read": (said(b"<html>"), UpstreamFailed),
-    "of another shape": (said({"rows": None, "next": None}), UpstreamFailed),
+    "not to be read": (http_answer(b"<html>"), UpstreamFailed),
+    "of another shape": (http_answer({"rows": None, "next": None}), UpstreamFailed),
     "silent until the deadline": (SILENCE, UpstreamFailed),
 }
 every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(), ids=FAILURES.keys())
@@ -156,7 +156,7 @@ every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(
 @every_failure
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 async def test_failed_page_ends_the_walk_with_earlier_items(
-    failing: Said, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
+    failing: Scripted, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
 ) -> None:
     shelf = distinct(4, 4, 4, 4, 4)
     shelf.fails_at, shelf.failing = number, failing
@@ -187,12 +187,12 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
         if refusal is CircuitOpen:
             site.sources["main"].breaker.isolate()
         else:
-            shelf.fails_at, shelf.failing = 2, said(status=429)
+            shelf.fails_at, shelf.failing = 2, http_answer(status=429)
             with pytest.raises(UpstreamThrottled):
                 await site.call(Call("/rows", {"page": 2, "size": 1}), LONG_S)
         return True
 
-    fetched = await walked(site, 12, go_on=block_main_source)
+    fetched = await walked(site, 12, wants_more=block_main_source)
     assert (places(fetched), cursor_of(fetched), fetched.pages_used) == ([0, 1, 2, 3], {"p": 1}, 1)
     with pytest.raises(refusal):
         await walked(site, 12, cursor_of(fetched))
@@ -200,7 +200,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
 
 @every_failure
 async def test_failure_without_items_is_raised(
-    failing: Said, refusal: type[UpstreamError], autojump_clock: MockClock
+    failing: Scripted, refusal: type[UpstreamError], autojump_clock: MockClock
 ) -> None:
     shelf = distinct(0, 0, 4)
     shelf.fails_at, shelf.failing = 2, failing
@@ -266,7 +266,7 @@ async def test_mirror_serves_any_page_of_a_walk(autojump_clock: MockClock) -> No
             shelf.only = "other"
         return True
 
-    fetched = await walked(site_over(shelf, MIRROR), 12, go_on=fail_main_source)
+    fetched = await walked(site_over(shelf, MIRROR), 12, wants_more=fail_main_source)
     assert (places(fetched), cursor_of(fetched), fetched.shortfall) == (list(range(12)), None, "")
     assert fetched.source == "main", "at the source where it began"
 

@@ -39,7 +39,7 @@ PAGES = st.lists(st.lists(FEW_IDS | MANY_IDS, max_size=9), min_size=1, max_size=
 
 @dataclass(slots=True)
 class Progress:
-    """The numbers that `go_on` receives after each page."""
+    """The numbers that `wants_more` receives after each page."""
 
     told: list[Walked] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ def test_walk_collects_items_once_in_order(pages: list[Ids], endless: bool, limi
     shelf, progress = Shelf(pages, endless=endless), Progress()
 
     async def run() -> Fetched:
-        return await walked(site_over(shelf), limit, pages_max=pages_max, go_on=progress)
+        return await walked(site_over(shelf), limit, pages_max=pages_max, wants_more=progress)
 
     fetched = on_virtual_time(run)
     records = page_of(fetched).records
@@ -75,7 +75,7 @@ def test_walk_collects_items_once_in_order(pages: list[Ids], endless: bool, limi
         for number in range(1, len(shelf.asked) + 1)
     ]
     if cursor_of(fetched) is not None and len(records) < limit:
-        assert len(shelf.asked) == pages_max, "it stops early only if `go_on` forbids more"
+        assert len(shelf.asked) == pages_max, "it stops early only if `wants_more` forbids more"
     assert page_of(fetched).total == 99
 
 

@@ -100,9 +100,9 @@ def test_examples_are_valid_values(param: Param) -> None:
 def test_url_names_the_host_and_the_subject() -> None:
     url, number = Param("url", "Its address.", "https://example.org/7", type="url"), Param("id", "Its number.", "7")
     post = Located(Host("instance", default="example.org"), url, number)
-    placed = post.placed(Args({"url": "example.net/7", "instance": "example.org"}))
+    placed = post.resolve(Args({"url": "example.net/7", "instance": "example.org"}))
     assert (placed.text("id"), placed.text("instance")) == ("7", "example.net")
-    assert post.placed(Args({"id": "8"})) == Args({"id": "8"})
+    assert post.resolve(Args({"id": "8"})) == Args({"id": "8"})
     with pytest.raises(InvalidArgument) as refusal:
-        post.placed(Args({"url": "localhost/7"}))
+        post.resolve(Args({"url": "localhost/7"}))
     assert refusal.value.param == "url"

@@ -10,7 +10,7 @@ import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, said, source_over
+from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, http_answer, source_over
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.redirects import follow
 from upstreams.fetching.site import Site
@@ -138,7 +138,7 @@ def test_misleading_cursor_is_refused_as_cursor() -> None:
 
 @pytest.mark.parametrize("told", ["..", "a/../../b", "%2e%2e"])
 async def test_upstream_value_cannot_mislead_a_later_call(told: str) -> None:
-    exchange = ScriptedExchange(said({"next": told}))
+    exchange = ScriptedExchange(http_answer({"next": told}))
     planned = plan(site_over(exchange), endpoint("twice"), Args({}))
     with pytest.raises(UpstreamFailed, match="another path"):
         await fetch(planned, trio.current_time() + LONG_S)

@@ -8,11 +8,11 @@ import tracemalloc
 
 import pytest
 
-from tests.fakes.scripted_exchange import OK, ScriptedExchange, asking, said
+from tests.fakes.scripted_exchange import OK, ScriptedExchange, asking, http_answer
 from upstreams.transport.http import HttpAnswer
 from upstreams.transport.revalidating import ANSWER_BYTES_MAX, Revalidating, _Asked, _bytes_of
 
-TAGGED = said({"n": 1}, etag='"one"', x_left="9", content_type="application/json")
+TAGGED = http_answer({"n": 1}, etag='"one"', x_left="9", content_type="application/json")
 UNCHANGED = HttpAnswer(304, {"etag": '"one"', "x-left": "9", "date": "now", "content-length": "0"}, b"")
 
 
@@ -33,7 +33,7 @@ async def test_unchanged_answer_has_cached_body_and_new_headers() -> None:
 
 
 async def test_new_answer_replaces_the_cached_one() -> None:
-    exchange = ScriptedExchange(TAGGED, said({"n": 2}, etag='"two"'), UNCHANGED)
+    exchange = ScriptedExchange(TAGGED, http_answer({"n": 2}, etag='"two"'), UNCHANGED)
     revalidating = Revalidating(exchange)
     for _ in range(2):
         await revalidating(asking(), math.inf)
@@ -56,7 +56,12 @@ async def test_only_the_same_call_is_revalidated() -> None:
 
 
 async def test_untagged_failed_or_long_answers_are_not_cached() -> None:
-    for answer in (OK, said({}, 404, etag='"x"'), said(b"x" * (ANSWER_BYTES_MAX + 1), etag='"x"'), said({}, etag="")):
+    for answer in (
+        OK,
+        http_answer({}, 404, etag='"x"'),
+        http_answer(b"x" * (ANSWER_BYTES_MAX + 1), etag='"x"'),
+        http_answer({}, etag=""),
+    ):
         exchange = ScriptedExchange(answer)
         revalidating = Revalidating(exchange)
         for _ in range(2):

@@ -14,7 +14,7 @@ import pytest
 import trio
 
 from limits.errors import LimitError
-from tests.fakes.scripted_exchange import ScriptedExchange, said, source_over
+from tests.fakes.scripted_exchange import ScriptedExchange, http_answer, source_over
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.fetch import fetch, plan
 from upstreams.fetching.site import Site
@@ -94,7 +94,7 @@ def together(made: Made) -> Read:
 @pytest.mark.parametrize("fallbacks", [0, 1])
 async def test_failed_read_leaves_no_cycle(of: Callable[[Made], Read], fallbacks: int, length: int) -> None:
     made: Made = []
-    body = said(b"x" * 5 if of is together else b'["%b"]' % (b"x" * (length - 4)))
+    body = http_answer(b"x" * 5 if of is together else b'["%b"]' % (b"x" * (length - 4)))
     source = source_over(ScriptedExchange(script=lambda _call: body), rules=Rules(retries=0))
     below = (Fallback("main", of(made)),) * fallbacks
     endpoint = Endpoint("x", "An x.", DOSSIER, of(made), fallbacks=below)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.upstreams.web.test_scraping import ABSENT, HOST, HTML, serve
 from upstreams.web.reading.sitemaps import ENTRIES_MAX, Scope, fitness, read_sitemap
 
@@ -29,8 +29,10 @@ def index(*places: str) -> bytes:
     return f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{rows}</sitemapindex>'.encode()
 
 
-def robots(*sitemaps: str) -> Told:
-    return Told(200, "".join(f"Sitemap: {one}\n" for one in sitemaps).encode(), {"content-type": "text/plain"})
+def robots(*sitemaps: str) -> ScriptedAnswer:
+    return ScriptedAnswer(
+        200, "".join(f"Sitemap: {one}\n" for one in sitemaps).encode(), {"content-type": "text/plain"}
+    )
 
 
 async def map_(node: OpenNode, path: str = "/", **values: Any) -> Answered:
@@ -52,21 +54,23 @@ LINKS = '<a href="/linked">The linked page</a><a href="b?x=1#y">B</a><a href="ht
 
 async def test_site_is_mapped_by_sitemaps_from_robots_and_links(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        answers: Mapping[str, Told] = {
+        answers: Mapping[str, ScriptedAnswer] = {
             "/robots.txt": robots(f"{SITE}/index.xml", "/plain.txt"),
-            "/index.xml": Told(
+            "/index.xml": ScriptedAnswer(
                 200, index(f"{SITE}/one.xml.gz", f"{SITE}/two.xml", f"{SITE}/index.xml", f"{SITE}/gone.xml"), XML
             ),
-            "/one.xml.gz": Told(
+            "/one.xml.gz": ScriptedAnswer(
                 200, gzip.compress(urlset(f"{SITE}/a", f"{SITE}/a?page=2")), {"content-type": "application/gzip"}
             ),
-            "/two.xml": Told(
+            "/two.xml": ScriptedAnswer(
                 200,
                 urlset(f"{SITE}/b", f"http://www.{HOST}/w", f"https://sub.{HOST}/s", "https://else.example.net/e"),
                 XML,
             ),
-            "/plain.txt": Told(200, f"{SITE}/t1\n{SITE}/t2\nno address\n".encode(), {"content-type": "text/plain"}),
-            "/": Told(200, LINKS.encode(), HTML),
+            "/plain.txt": ScriptedAnswer(
+                200, f"{SITE}/t1\n{SITE}/t2\nno address\n".encode(), {"content-type": "text/plain"}
+            ),
+            "/": ScriptedAnswer(200, LINKS.encode(), HTML),
         }
         serve(node, answers)
         whole = await map_(node)
@@ -86,7 +90,7 @@ async def test_site_is_mapped_by_sitemaps_from_robots_and_links(tmp_path: Path) 
 
 async def test_site_without_a_sitemap_is_mapped_by_links(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        serve(node, {"/": Told(200, LINKS.encode(), HTML)})
+        serve(node, {"/": ScriptedAnswer(200, LINKS.encode(), HTML)})
         assert paths(await map_(node)) == ["/linked", "/b"]
         assert node.upstream.requests == [f"{HOST}/robots.txt", f"{HOST}/sitemap.xml", f"{HOST}/"]
         assert paths(await map_(node, sitemap="only")) == []
@@ -96,11 +100,13 @@ async def test_site_without_a_sitemap_is_mapped_by_links(tmp_path: Path) -> None
 
 async def test_empty_page_is_reported_without_a_sitemap(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        serve(node, {"/": Told(200, b"<!-- a note -->", HTML)})
+        serve(node, {"/": ScriptedAnswer(200, b"<!-- a note -->", HTML)})
         empty = await map_(node)
         assert (empty.status, empty.json["credits_used"]) == (404, 0)
         assert empty.json["error"]["details"]["reason"] == "empty"
-        serve(node, {"/": Told(200, b"", HTML), "/sitemap.xml": Told(200, urlset(f"{SITE}/a"), XML)})
+        serve(
+            node, {"/": ScriptedAnswer(200, b"", HTML), "/sitemap.xml": ScriptedAnswer(200, urlset(f"{SITE}/a"), XML)}
+        )
         assert paths(await map_(node, fresh="true")) == ["/a"]
 
 
@@ -114,8 +120,8 @@ async def test_sitemap_in_private_space_is_not_read(tmp_path: Path) -> None:
         )
         answers = {
             "/robots.txt": robots(*inside, f"{SITE}/index.xml", f"{SITE}/away.xml"),
-            "/index.xml": Told(200, index(*inside), XML),
-            "/away.xml": Told(302, b"", {"location": "http://10.0.0.1/s.xml"}),
+            "/index.xml": ScriptedAnswer(200, index(*inside), XML),
+            "/away.xml": ScriptedAnswer(302, b"", {"location": "http://10.0.0.1/s.xml"}),
         }
         serve(node, answers)
         assert (await map_(node, sitemap="only")).status == 200

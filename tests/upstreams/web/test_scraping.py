@@ -13,21 +13,23 @@ import trio
 from limits.fair_turns import FairTurn
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.upstreams.web.pdfs import pdf_of
 
 HOST = "site.example.org"
 TEXT = "A sentence that is long enough to be the text of an article, and then some more of it. " * 4
 PAGE = f"<html><head><title>A title</title></head><body><article><h1>A title</h1><p>{TEXT}</p></article></body></html>"
 HTML = {"content-type": "text/html; charset=utf-8"}
-ABSENT = Told(404, b"", {"content-type": "text/plain"})
+ABSENT = ScriptedAnswer(404, b"", {"content-type": "text/plain"})
 
 
-def page(html: str = PAGE, status: int = 200, **headers: str) -> Told:
-    return Told(status, html.encode(), {**HTML, **{name.replace("_", "-"): value for name, value in headers.items()}})
+def page(html: str = PAGE, status: int = 200, **headers: str) -> ScriptedAnswer:
+    return ScriptedAnswer(
+        status, html.encode(), {**HTML, **{name.replace("_", "-"): value for name, value in headers.items()}}
+    )
 
 
-def serve(node: OpenNode, answers: Mapping[str, Told]) -> None:
+def serve(node: OpenNode, answers: Mapping[str, ScriptedAnswer]) -> None:
     """Answer these paths of the host, and all other paths with 404."""
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
     node.upstream.requests.clear()
@@ -75,7 +77,7 @@ async def test_answer_older_than_max_age_is_refetched(tmp_path: Path) -> None:
 
 async def test_pdf_costs_five_credits_and_another_page_one(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        pdf = Told(200, pdf_of(["Of the paper."]), {"content-type": "application/pdf"})
+        pdf = ScriptedAnswer(200, pdf_of(["Of the paper."]), {"content-type": "application/pdf"})
         serve(node, {"/p": pdf, "/a": page()})
         plain = await scrape(node, "/p")
         assert (plain.status, plain.json["error"]["details"]["reason"], plain.json["credits_used"]) == (404, "pdf", 0)
@@ -125,7 +127,7 @@ INSIDE = (
 async def test_robots_files_are_respected_and_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         rules = "User-agent: sluice\nDisallow: /private\nAllow: /private/open\n\nUser-agent: *\nDisallow: /\n"
-        robots = Told(200, rules.encode(), {"content-type": "text/plain"})
+        robots = ScriptedAnswer(200, rules.encode(), {"content-type": "text/plain"})
         serve(
             node,
             {"/robots.txt": robots, "/a": page(), "/private/open": page(), "/r": page("", 302, location="/private/x")},
@@ -154,7 +156,7 @@ async def test_robots_files_are_respected_and_cached(tmp_path: Path) -> None:
 async def test_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) -> None:
     rules = f"{agent}\nDisallow: /private\n\nUser-agent: *\nDisallow: /user-agents/a/b\n"
     async with open_test_node(tmp_path) as node:
-        robots = Told(200, rules.encode(), {"content-type": "text/plain"})
+        robots = ScriptedAnswer(200, rules.encode(), {"content-type": "text/plain"})
         serve(node, {"/robots.txt": robots, "/private/x": page(), "/user-agents/a/b": page()})
         assert (await scrape(node, "/private/x")).json["error"]["details"]["reason"] == "robots_disallowed"
         assert (await scrape(node, "/user-agents/a/b")).status == 200, "that rule is for other agents"
@@ -162,7 +164,7 @@ async def test_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) 
 
 async def test_host_with_a_failing_robots_file_is_not_read(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
-        serve(node, {"/robots.txt": Told(503, b"", {}), "/a": page()})
+        serve(node, {"/robots.txt": ScriptedAnswer(503, b"", {}), "/a": page()})
         refused = await scrape(node)
         assert (refused.status, refused.json["error"]["type"]) == (502, "UPSTREAM_ERROR")
         assert f"{HOST}/a" not in node.upstream.requests
@@ -221,8 +223,8 @@ async def test_invalid_values_are_refused_for_free(tmp_path: Path) -> None:
 
 async def test_slow_or_oversized_page_is_an_error_in_time(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
-        slow = Told(200, PAGE.encode(), HTML, delay_s=30)
-        serve(node, {"/slow": slow, "/long": Told(200, b"<p>x</p>" * 1_400_000, HTML), "/a": page()})
+        slow = ScriptedAnswer(200, PAGE.encode(), HTML, delay_s=30)
+        serve(node, {"/slow": slow, "/long": ScriptedAnswer(200, b"<p>x</p>" * 1_400_000, HTML), "/a": page()})
         late = await scrape(node, "/slow", timeout=300)
         assert (late.status, late.json["error"]["type"], late.json["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
         assert "10485760 bytes" in (await scrape(node, "/long")).json["error"]["message"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.upstreams.web.test_scraping import HTML, PAGE
 
 ENVIRON = {"BRAVE": "brave-secret", "MARGINALIA": "marginalia-secret", "TAVILY": "tavily-secret"}
@@ -21,10 +21,10 @@ ALL = {
     "marginalia_key_env": "MARGINALIA",
     "tavily_key_env": "TAVILY",
 }
-DOWN = Told(500, b"{}")
+DOWN = ScriptedAnswer(500, b"{}")
 
 
-def searxng(count: int, page: int = 1, host: str = "found.example.org") -> Told:
+def searxng(count: int, page: int = 1, host: str = "found.example.org") -> ScriptedAnswer:
     rows = [
         {
             "url": f"https://{host}/{page}-{n}",
@@ -34,7 +34,7 @@ def searxng(count: int, page: int = 1, host: str = "found.example.org") -> Told:
         }
         for n in range(count)
     ]
-    return told({"query": "q", "results": rows})
+    return json_answer({"query": "q", "results": rows})
 
 
 async def search(node: OpenNode, query: str = "trio", **values: Any) -> Answered:
@@ -46,7 +46,7 @@ def urls(answer: Answered) -> list[str]:
     return [item["page"]["url"] for item in answer.json["data"]["items"]]
 
 
-def only(host: str, answer: Callable[[str], Told]) -> Callable[[str], Told | None]:
+def only(host: str, answer: Callable[[str], ScriptedAnswer]) -> Callable[[str], ScriptedAnswer | None]:
     return lambda asked: answer(asked) if asked.startswith(host) else DOWN
 
 
@@ -75,11 +75,11 @@ async def test_engines_are_tried_in_turn(tmp_path: Path) -> None:
     async with open_test_node(
         tmp_path, environ=ENVIRON, web={"search": ALL}, upstreams={"defaults": {"retries": 0}}
     ) as node:
-        brave = told(
+        brave = json_answer(
             {"web": {"results": [{"url": "https://b.example.org/", "title": "B", "page_age": "2026-05-03T10:00:00"}]}}
         )
-        marginalia = told({"results": [{"url": "https://m.example.org/", "title": "M", "description": "d"}]})
-        tavily = told({"results": [{"url": "https://t.example.org/", "title": "T", "content": "c"}]})
+        marginalia = json_answer({"results": [{"url": "https://m.example.org/", "title": "M", "description": "d"}]})
+        tavily = json_answer({"results": [{"url": "https://t.example.org/", "title": "T", "content": "c"}]})
         hosts = ("api.search.brave.com", "api2.marginalia-search.com", "api.tavily.com")
         for number, (host, answer, due) in enumerate(zip(hosts, (brave, marginalia, tavily), "bmt", strict=True)):
             node.upstream.script = only(host, lambda _asked, answer=answer: answer)  # type: ignore[misc]
@@ -96,11 +96,11 @@ async def test_engines_are_tried_in_turn(tmp_path: Path) -> None:
 async def test_page_contents_are_read_and_billed_per_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, web={"search": {"searxng_url": ALL["searxng_url"]}}) as node:
 
-        def answer(asked: str) -> Told | None:
+        def answer(asked: str) -> ScriptedAnswer | None:
             if asked.startswith("search.test:8888"):
                 return searxng(3)
             is_there = asked in ("found.example.org/1-0", "found.example.org/1-2")
-            return Told(200, PAGE.encode(), HTML) if is_there else Told(404, b"", HTML)
+            return ScriptedAnswer(200, PAGE.encode(), HTML) if is_there else ScriptedAnswer(404, b"", HTML)
 
         node.upstream.script = answer
         assert (await search(node, limit=10, include_content="true", dry_run=1)).json["data"]["reserved_credits"] == 12
@@ -122,7 +122,7 @@ async def test_results_on_unwanted_or_private_hosts_are_removed(tmp_path: Path) 
             "https://c.example.net/",
             "no url",
         )
-        node.upstream.script = lambda _asked: told({"results": [{"url": one, "title": "t"} for one in places]})
+        node.upstream.script = lambda _asked: json_answer({"results": [{"url": one, "title": "t"} for one in places]})
         assert urls(await search(node)) == [places[0], places[1], places[3]]
         assert urls(await search(node, include_domains="example.org")) == [places[0], places[1]]
         assert urls(await search(node, exclude_domains="b.example.org,c.example.net")) == [places[0]]

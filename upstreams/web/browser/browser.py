@@ -12,8 +12,8 @@ import trio
 from upstreams.model.errors import SourceUnusable
 from upstreams.transport.http import Exchange
 from upstreams.web.browser.address import BrowserAddress
+from upstreams.web.browser.appearances import Appearance
 from upstreams.web.browser.devtools import CommandRefused, DevTools, find_browser, open_devtools
-from upstreams.web.browser.looks import Look
 from upstreams.web.browser.page import BrowserPage
 from upstreams.web.browser.renderers import PageBounds, Renderers
 from upstreams.web.browser.resources import MayVisit, Resources
@@ -71,7 +71,7 @@ class Browser:
         return address
 
     @asynccontextmanager
-    async def open_page(self, look: Look, may_visit: MayVisit) -> AsyncIterator[BrowserPage]:
+    async def open_page(self, appearance: Appearance, may_visit: MayVisit) -> AsyncIterator[BrowserPage]:
         """Yield an empty page in a separate context without cookies; both are closed when the block ends.
 
         The block is cancelled when the page exceeds its limits.
@@ -90,7 +90,7 @@ class Browser:
             async with open_devtools(address) as devtools, trio.open_nursery() as nursery:
                 watch: PageWatch | None = None
                 try:
-                    page = await self._opened(devtools, nursery, look, may_visit)
+                    page = await self._opened(devtools, nursery, appearance, may_visit)
                     watch = page.watch
                     nursery.start_soon(_watch, page, nursery.cancel_scope)
                     yield page
@@ -122,7 +122,9 @@ class Browser:
             await page.call("Page.enable")
             yield page
 
-    async def _opened(self, devtools: DevTools, nursery: trio.Nursery, look: Look, may_visit: MayVisit) -> BrowserPage:
+    async def _opened(
+        self, devtools: DevTools, nursery: trio.Nursery, appearance: Appearance, may_visit: MayVisit
+    ) -> BrowserPage:
         """Open the page. Its context ends with the connection, so no cleanup is needed."""
         try:
             made = await devtools.call(
@@ -137,7 +139,7 @@ class Browser:
             resources = Resources(devtools, self.exchange, may_visit, nursery, frame=target)
             page = BrowserPage(devtools, session, target, resources, context=context)
             page.watch = PageWatch(page, self.renderers, nursery)
-            await page.prepare(look, self._contact)
+            await page.prepare(appearance, self._contact)
             await page.watch.identify()
         except CommandRefused as exc:
             raise httpx.RemoteProtocolError(f"the browser cannot open a page: {exc}") from exc

@@ -18,8 +18,8 @@ from upstreams.fetching.site import Site
 from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, UpstreamError, UpstreamFailed
 from upstreams.model.steps import Task
 from upstreams.web.browser.actions import Action, formats_of, perform
+from upstreams.web.browser.appearances import appearance_of
 from upstreams.web.browser.devtools import CommandRefused
-from upstreams.web.browser.looks import look_of
 from upstreams.web.browser.page import BrowserPage, PageIds
 from upstreams.web.browser.rendering import Rendering
 from upstreams.web.browser.wanted import SOURCE
@@ -53,7 +53,7 @@ class HeldPages:
             opening = trio.CancelScope(deadline=trio.current_time() + OPEN_S)
             with opening:
                 browser = self._rendering.browser
-                async with browser.open_page(look_of(mobile=mobile), self._rendering.may_visit) as page:
+                async with browser.open_page(appearance_of(mobile=mobile), self._rendering.may_visit) as page:
                     await page.go(url)
                     is_open, opening.deadline = True, float("inf")
                     assert page.watch is not None, "this connection makes the page"

@@ -10,8 +10,8 @@ import orjson
 import trio
 
 from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.web.browser.appearances import Appearance
 from upstreams.web.browser.devtools import CommandRefused, DevTools
-from upstreams.web.browser.looks import Look
 from upstreams.web.browser.resources import FetchedPage, Resources
 from upstreams.web.browser.wanted import SOURCE
 from upstreams.web.browser.watch import PageWatch
@@ -66,18 +66,18 @@ class BrowserPage:
         """The number of events of each kind that the page caused."""
         devtools.observers[session] = self._observe
 
-    async def prepare(self, look: Look, contact: str) -> None:
+    async def prepare(self, appearance: Appearance, contact: str) -> None:
         """Apply the appearance, pause the page's requests, and dismiss dialogs, which would block its scripts."""
         await self.call("Page.enable")
         await self.call("Performance.enable")
         await self.call("Fetch.enable", patterns=[{"urlPattern": "*"}])
         await self.call("Network.setBypassServiceWorker", bypass=True)
         await self.call("Page.addScriptToEvaluateOnNewDocument", source=_NO_CALLS, runImmediately=True)
-        metrics = {"width": look.width, "height": look.height, "deviceScaleFactor": look.scale}
-        await self.call("Emulation.setDeviceMetricsOverride", **metrics, mobile=look.is_mobile)
+        metrics = {"width": appearance.width, "height": appearance.height, "deviceScaleFactor": appearance.scale}
+        await self.call("Emulation.setDeviceMetricsOverride", **metrics, mobile=appearance.is_mobile)
         await self.call("Emulation.setScrollbarsHidden", hidden=True)
-        await self.call("Emulation.setTouchEmulationEnabled", enabled=look.is_mobile)
-        await self.call("Emulation.setUserAgentOverride", userAgent=look.named(contact))
+        await self.call("Emulation.setTouchEmulationEnabled", enabled=appearance.is_mobile)
+        await self.call("Emulation.setUserAgentOverride", userAgent=appearance.named(contact))
 
     async def call(self, method: str, **params: Any) -> Mapping[str, Any]:
         """Like `DevTools.call`, for this page."""

@@ -17,9 +17,9 @@ from upstreams.model.steps import Answer, Call, Missing, Task, Wanted
 from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 from upstreams.web.addresses import one_spelling
 from upstreams.web.browser.address import CONNECT_S
+from upstreams.web.browser.appearances import appearance_of
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.devtools import CommandRefused
-from upstreams.web.browser.looks import look_of
 from upstreams.web.browser.page import BrowserPage
 from upstreams.web.browser.resources import FetchedPage
 from upstreams.web.browser.wanted import RenderedPage, RenderWanted
@@ -111,7 +111,7 @@ class Rendering:
         page: BrowserPage | None = None
         with trio.move_on_at(deadline_at):
             try:
-                async with self.browser.open_page(look_of(mobile=wanted.mobile), self.may_visit) as page:
+                async with self.browser.open_page(appearance_of(mobile=wanted.mobile), self.may_visit) as page:
                     return await _shown(page, wanted, deadline_at)
             except SourceUnusable:
                 raise

@@ -19,7 +19,7 @@ import msgspec
 from lxml import etree
 
 from upstreams.content.charset import text_of
-from upstreams.content.slips import mended
+from upstreams.content.slips import repair_xml
 from upstreams.model.errors import NotFound, PageTooCostly, TargetRefused, UnexpectedBody
 from upstreams.web.addresses import one_spelling
 from upstreams.web.reading.cleaning import page_tree
@@ -158,7 +158,7 @@ def _located(raw: bytes, content_type: str) -> list[tuple[str, str]]:
         with suppress(etree.XMLSyntaxError):
             return list(islice(_locations(raw, content_type, recover=False), ENTRIES_MAX))
     pieces = text_of(raw, content_type).lstrip().split("<", _REPAIRED_TAGS_MAX + 1)
-    raw = mended("<".join(pieces[: _REPAIRED_TAGS_MAX + 1])).encode("utf-8", "replace")
+    raw = repair_xml("<".join(pieces[: _REPAIRED_TAGS_MAX + 1])).encode("utf-8", "replace")
     found: list[tuple[str, str]] = []
     with suppress(etree.XMLSyntaxError):
         found.extend(islice(_locations(raw, "; charset=utf-8", recover=True), ENTRIES_MAX))

@@ -36,7 +36,7 @@ from upstreams.model.params import limit
 QUERY: Final = "/v1/cohort-queries/{query_id}"
 _BEGIN: Final = (DRY_RUN,)
 _RESULTS: Final = (limit(500, default=100), CURSOR)
-LOOK_S: Final = 0.5
+CHECK_S: Final = 0.5
 """Seconds between two checks of a query that a stream follows."""
 STREAM_S: Final = 900.0
 """Seconds after which a stream ends with the query's current state."""
@@ -124,7 +124,7 @@ class CohortQueryRoutes:
             if now != last_sent and not await stream.publish("progress", now):
                 break
             last_sent = now
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_S)
             query = await read()
         request.held_s += trio.current_time() - began
         return query
@@ -138,7 +138,7 @@ class CohortQueryRoutes:
     async def results(self, request: Request, caller: Caller) -> Reply:
         """Return a page of the query's results, with its coverage."""
         values = read_free(request.query, _RESULTS)
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))
         query_id = _query_id(request)
         caller.hold(await self._reads.take(caller.key.account_id))
@@ -160,9 +160,9 @@ class CohortQueryRoutes:
         return account_fragment(request.path, data, pagination)
 
     def _too_large(self, exc: CohortResultTooLarge, place: ListPosition) -> Refused:
-        behind = self._lists.cursor(place, _state(ResultPosition(*exc.behind)))
+        next_cursor = self._lists.cursor(place, _state(ResultPosition(*exc.next_at)))
         how = "Continue with next_cursor."
-        details = {"reason": "result_too_large", "param": "cursor", "next_step": how, "next_cursor": behind}
+        details = {"reason": "result_too_large", "param": "cursor", "next_step": how, "next_cursor": next_cursor}
         return Refused("COHORT_RESULT_TOO_LARGE", sentence(exc), details=details)
 
     def _shown(self, request: Request, query: Query) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import trio
 from msgspec import Meta
 
 from gateway.api.changes import Changes, claim_of_change, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.api.routes.data import refuse_stream
 from gateway.api.routes.discover.shapes import changes_data, lines_of, run_data
@@ -145,10 +145,10 @@ class DiscoverRunRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of runs, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._runs.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1].job if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         failed, base_url = await self._runs.failed_legs(found[:size]), self._replies.base_url_for(request)
         items = [run_data(view, failed.get(view.run.run_id, []), base_url) for view in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)

@@ -8,7 +8,7 @@ import orjson
 
 from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.docs.account import schedules as docs
 from gateway.http import envelope
@@ -69,9 +69,9 @@ class ScheduleRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of schedules, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._schedules.page(caller.key.account_id, before=place.before, limit=size + 1)
-        more = behind(found[size - 1].created_at, found[size - 1].id) if len(found) > size else None
+        more = position_after(found[size - 1].created_at, found[size - 1].id) if len(found) > size else None
         items = [self._data(request, one) for one in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 
@@ -97,7 +97,7 @@ class ScheduleRoutes:
     async def occurrences(self, request: Request, caller: Caller) -> Reply:
         """Return a page of the schedule's slots, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         before = None if place.state is None else float(place.state["at"])
         found = await self._schedules.occurrences(
             caller.key.account_id, _schedule_id(request), before=before, limit=size + 1

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, claim_of_change, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies
 from gateway.calls.planning import check_max_credits
 from gateway.docs.account import sessions as docs
@@ -120,10 +120,10 @@ class SessionRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of sessions, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._sessions.page(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1] if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         return await self._lists.page(request, caller, [_shown(one) for one in found[:size]], place=place, more=more)
 
     async def show(self, request: Request, caller: Caller) -> Reply:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from gateway.api.changes import Changes, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.webhooks.deliveries import DeliveryLog, DeliveryLogRoutes, delivery_view
 from gateway.docs.account.webhooks import account as docs
@@ -94,10 +94,10 @@ class WebhookRoutes:
     async def page(self, request: Request, caller: Caller) -> Reply:
         """Return a page of webhooks, newest first."""
         values = read_free(request.query, _LIST)
-        size, place = int(values["limit"]), self._lists.place(request, caller, values)
+        size, place = int(values["limit"]), self._lists.position(request, caller, values)
         found = await self._service.list(caller.key.account_id, before=place.before, limit=size + 1)
         last = found[size - 1].webhook if len(found) > size else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         items = [self._service.to_json(view) for view in found[:size]]
         return await self._lists.page(request, caller, items, place=place, more=more)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from events.instants import iso, iso_or_none
 from gateway.api.changes import Changes, text_of
-from gateway.api.paging import Lists, behind
+from gateway.api.paging import Lists, position_after
 from gateway.api.responses import Replies, account_fragment
 from gateway.api.routes.monitors import MONITOR, monitor_id_of
 from gateway.docs.account.webhooks import deliveries as docs
@@ -77,10 +77,10 @@ class DeliveryLogRoutes:
         """Return a page of deliveries with their attempts, newest first."""
         values = read_free(request.query, _PAGE)
         size, account_id = int(values["limit"]), caller.key.account_id
-        place = self._lists.place(request, caller, values)
+        place = self._lists.position(request, caller, values)
         page = await self._webhooks.deliveries(account_id, self._owner(request), before=place.before, limit=size)
         last = page.entries[-1].delivery if page.has_more else None
-        more = None if last is None else behind(last.created_at, last.id)
+        more = None if last is None else position_after(last.created_at, last.id)
         return await self._lists.page(
             request, caller, [self._log.shown(one) for one in page.entries], place=place, more=more
         )

@@ -13,7 +13,7 @@ from billing.errors import BillingError
 from gateway.api.routes.discover.shapes import lines_of, run_data
 from gateway.dashboard.address import PREFIX
 from gateway.dashboard.downloads import CSV, csv_of, long_download
-from gateway.dashboard.forms import FieldRefused, fields, place_of, place_text
+from gateway.dashboard.forms import FieldRefused, fields, position_of, position_text
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.discover.rows import COLUMNS, cells_of, row_view
 from gateway.dashboard.services import Services
@@ -53,14 +53,14 @@ class RunPages:
 
     async def page(self) -> Response:
         """List the runs, newest first. The page refreshes automatically while a run is in progress."""
-        before = place_of(request.args.get("before", ""))
+        before = position_of(request.args.get("before", ""))
         found = await self._runs.page(account_id(), before=before, limit=PAGE + 1)
         last = found[PAGE - 1].job if len(found) > PAGE else None
         response = await self._frame.shown(
             "discover.html",
             "Discover",
             runs=[_view(one) for one in found[:PAGE]],
-            older="" if last is None else place_text(last.created_at, last.id),
+            older="" if last is None else position_text(last.created_at, last.id),
             is_first=before is None,
         )
         if before is None and any(_is_in_progress(one) for one in found):

@@ -79,7 +79,7 @@ class ScheduleSlots:
         self._feed.append(tx, facts)
         tx.on_commit(self._wake)
 
-    def bring_back(self, tx: Tx, instant: Instant) -> int:
+    def reset_late(self, tx: Tx, instant: Instant) -> int:
         """Reset slots that are later than the next slot of their cadence can be."""
         now = instant(tx)
         ahead = schedule_rows.schedules_ahead(tx, now, AT_ONCE)

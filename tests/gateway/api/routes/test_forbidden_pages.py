@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.test_jobs import ended
-from tests.gateway.dashboard.owner import Owner, open_house
+from tests.gateway.dashboard.owner import Owner, open_owned_node
 
 HOST = "site.example.com"
 HOME = f"https://{HOST}/"
@@ -19,19 +19,19 @@ HTML = {"content-type": "text/html"}
 RULES = b"User-agent: *\nDisallow: /private/\n"
 
 
-def site(asked: str) -> Told:
+def site(asked: str) -> ScriptedAnswer:
     """Return a page that links to a disallowed page, or the site's robots.txt."""
     if asked == f"{HOST}/robots.txt":
-        return Told(200, RULES, {"content-type": "text/plain"})
+        return ScriptedAnswer(200, RULES, {"content-type": "text/plain"})
     links = "".join(f'<a href="/{path}">{path}</a> ' for path in ("private/x", "a", "b"))
     text = f"<p>The page {asked} has a text that is long enough to be one, and says little.</p>{links}"
-    return Told(200, f"<html><title>{asked}</title><body><main>{text}</main></body></html>".encode(), HTML)
+    return ScriptedAnswer(200, f"<html><title>{asked}</title><body><main>{text}</main></body></html>".encode(), HTML)
 
 
 @pytest.fixture
 async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
     """An owner on a node that has cached the site's robots.txt."""
-    async with open_house(tmp_path) as opened:
+    async with open_owned_node(tmp_path) as opened:
         node = opened.node
         node.upstream.script = site
         assert (await ask(node, "GET", f"/v1/web/scrape?url={HOME}"))[0] == 200

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 
 HOST = "site.example.com"
@@ -20,14 +20,16 @@ PAGES = {"": ("a", "b", "gone"), "a": ("a/1", "a/2"), "b": (), "a/1": (), "a/2":
 HTML = {"content-type": "text/html"}
 
 
-def site(asked: str) -> Told:
+def site(asked: str) -> ScriptedAnswer:
     """Return a page of a small site, or a 404 for any other URL."""
     path = asked.removeprefix(f"{HOST}/")
     if path not in PAGES:
-        return Told(404, b"", HTML)
+        return ScriptedAnswer(404, b"", HTML)
     links = "".join(f'<a href="/{one}">{one}</a> ' for one in PAGES[path])
     text = f"<p>The page {path or 'of all pages'} has a text that is long enough to be one, and says little.</p>"
-    return Told(200, f"<html><title>{path}</title><body><main>{text}{links}</main></body></html>".encode(), HTML)
+    return ScriptedAnswer(
+        200, f"<html><title>{path}</title><body><main>{text}{links}</main></body></html>".encode(), HTML
+    )
 
 
 @pytest.fixture

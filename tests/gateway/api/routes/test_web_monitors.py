@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.asking import ask
 
 PAGE = "https://shop.example.com/bread"
@@ -25,9 +25,9 @@ class Shop:
         self.visits = 0
         self.is_open = True
 
-    def __call__(self, asked: str) -> Told:
+    def __call__(self, asked: str) -> ScriptedAnswer:
         if asked.endswith("/robots.txt") or not self.is_open:
-            return Told(404, b"", {"content-type": "text/html"})
+            return ScriptedAnswer(404, b"", {"content-type": "text/html"})
         self.visits += 1
         page = f"""<html><head><title>Bread</title></head><body><nav>Menu {self.visits}</nav><main><h1>Bread of rye</h1>
         <p>It is dark, made of rye, water and salt, and keeps for a week when it is wrapped in linen.</p>
@@ -35,7 +35,7 @@ class Shop:
         <p class="visits">{self.visits} people have seen this page today, and nine of them are looking at it now.</p>
         <div class="advertisement">Buy the other bread number {self.visits}, which is much better than this one!</div>
         <p>Whoever buys three of them has a fourth one for nothing, on each day but on Sundays.</p></main></body>"""
-        return Told(200, page.encode(), {"content-type": "text/html"})
+        return ScriptedAnswer(200, page.encode(), {"content-type": "text/html"})
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_run_is_started_awaited_shown_and_its_rows_printed(place: Place) -> None
         rest = ran(place, node, key["key"], "results", run["run_id"], "--after", rows[0]["row_id"])
         assert len(rest.out.splitlines()) == len(rows) - 1
         assert ran(place, node, key["key"], "results", run["run_id"], "--new").out == ""
-        stored = place.told("discover", "show", run["run_id"])
+        stored = place.json_of("discover", "show", run["run_id"])
         assert (stored["account"], stored["status"], stored["credits"]) == (account, "completed", run["credits"])
         own = place.operate("discover", "results", run["run_id"])
         assert [orjson.loads(line)["row_id"] for line in own.out.splitlines()] == [row["row_id"] for row in rows]

@@ -60,10 +60,10 @@ def test_events_are_printed_one_per_line(place: Place) -> None:
         (first,) = happen(place, account, "first")
         with tailing(place, node.url, key=key) as tail:
             before = read_line(tail)
-            second = place.told("key", "create", "--account", account)["id"]
+            second = place.json_of("key", "create", "--account", account)["id"]
             with open_outsider(place.store_url) as other:  # no command creates such a name
                 other.run("UPDATE keys SET name = ? WHERE id = ?", "se\ncond \x1b[31m", second)
-            place.told("key", "revoke", second)
+            place.json_of("key", "revoke", second)
             after = read_line(tail)
             tail.signal(signal.SIGTERM)
             assert (tail.wait(), rest_of(tail), tail.log.read_bytes()) == (0, [], b"")

@@ -17,7 +17,7 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.upstream_server import Peer, open_upstream_server, reply, until
 from tests.gateway.api.test_walks_streamed import events_of
 from tests.gateway.docs.openapi.judging import document_of, flaws
-from tests.gateway.feed.talking import talking
+from tests.gateway.feed.feed_client import talking
 from tests.gateway.feed.test_streams import SSE, streaming
 from tests.spec.monitor_life import CREDITS, SLOTS, STORIES, WEEKS, Life, open_life, send
 

@@ -60,7 +60,7 @@ def outcome(data: bytes, known: KnownHeaders) -> object:
         return refusal.status, refusal.sentence
     if head is None:
         return reader.begun
-    return head.scope, type(head.body), head.behind, head.keep_alive, head.expects_continue, reader.begun
+    return head.scope, type(head.body), head.rest, head.keep_alive, head.expects_continue, reader.begun
 
 
 @settings(deadline=None, max_examples=300)

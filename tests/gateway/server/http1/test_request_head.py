@@ -34,7 +34,7 @@ def test_head_parses_the_same_in_any_pieces(places: list[int]):
         assert reader.begun
     found = reader.take(pieces[-1] + b"abcGET")
     assert found is not None
-    assert found.behind == b"abcGET"
+    assert found.rest == b"abcGET"
     assert found.scope == read(REQUEST).scope
     assert found.body is not None
     assert not found.keep_alive
@@ -84,7 +84,7 @@ def test_arbitrary_bytes_never_crash_the_head_reader(noise: bytes, at: int):
     data = REQUEST[:at] + noise + REQUEST[at:]
     with suppress(RequestRefused):
         while data and (found := reader.take(data)) is not None:
-            data = found.behind
+            data = found.rest
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from scheduler.jobs.discover.waiting import LOOK_EVERY_S, RunWaits
+from scheduler.jobs.discover.waiting import CHECK_EVERY_S, RunWaits
 from storage.store import Store
 
 WAIT_S = 55.0
@@ -68,7 +68,7 @@ async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
         nursery.start_soon(jobs.wait, "b")
         await trio.sleep(10.2)
         jobs.open.clear()
-    assert all(10.2 < at <= 10.2 + LOOK_EVERY_S for _, at in jobs.ended)
+    assert all(10.2 < at <= 10.2 + CHECK_EVERY_S for _, at in jobs.ended)
     assert len(jobs.ended) == 2
 
 
@@ -80,7 +80,7 @@ async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: Mo
         for number in range(MANY):
             nursery.start_soon(jobs.wait, f"run {number}")
     assert len(jobs.ended) == MANY
-    assert jobs.reads - MANY <= 2 * WAIT_S / LOOK_EVERY_S, "one check of all runs per second, in two queries"
+    assert jobs.reads - MANY <= 2 * WAIT_S / CHECK_EVERY_S, "one check of all runs per second, in two queries"
 
 
 async def test_polling_waiter_hands_over_when_it_leaves(autojump_clock: MockClock) -> None:
@@ -94,7 +94,7 @@ async def test_polling_waiter_hands_over_when_it_leaves(autojump_clock: MockCloc
         await trio.sleep_until(35.2)
         jobs.open.remove("c")
     assert jobs.ended[0] == ("b", 30.0)
-    assert 35.2 < jobs.ended[1][1] <= 35.2 + LOOK_EVERY_S
+    assert 35.2 < jobs.ended[1][1] <= 35.2 + CHECK_EVERY_S
 
 
 async def test_all_waiters_return_soon_after_the_node_stops(autojump_clock: MockClock) -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from scheduler.clock.cadence import next_slot, stored_cadence
 from scheduler.monitors.model.records import Run
-from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_too_late, come_back
-from scheduler.monitors.runs.clockwork import COME_BACK_S
+from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_too_late, reset_late
+from scheduler.monitors.runs.clockwork import RESET_EVERY_S
 from tests.fakes.inline_postgres import InlinePostgres
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk, open_desk
@@ -51,7 +51,7 @@ async def run_with_fast_clock(desk: Desk, seconds: float, *, for_s: float = 30.0
     move(desk, seconds)
     await trio.sleep(for_s)
     move(desk, -seconds)
-    await trio.sleep(COME_BACK_S + 1)
+    await trio.sleep(RESET_EVERY_S + 1)
 
 
 @given(st.sampled_from(CADENCES), st.floats(EPOCH - YEAR, EPOCH), st.floats(0, YEAR))
@@ -105,7 +105,7 @@ async def test_monitor_created_in_the_future_gets_a_past_creation_time(
     monitor = await virtual.monitor(account, cadence=sent)
     move(virtual, -YEAR)
     async with virtual.clock():
-        await trio.sleep(COME_BACK_S + 1)
+        await trio.sleep(RESET_EVERY_S + 1)
     after = await virtual.read(monitor)
     assert virtual.now() - 7 * DAY < after.created_at <= virtual.now()
     assert (monitor.created_at - after.created_at) % (7 * DAY) == 0
@@ -128,7 +128,7 @@ async def test_pending_run_in_the_future_starts_now_once(virtual: Desk, autojump
     runs = await virtual.all_runs(monitor.id)
     assert [run.status for run in runs] == ["ok"] * 3
     assert runs[-1].started_at is not None
-    assert runs[-1].started_at < EPOCH + COME_BACK_S
+    assert runs[-1].started_at < EPOCH + RESET_EVERY_S
     assert await virtual.money(account) == (82, 0)
 
 
@@ -145,7 +145,7 @@ async def test_delivery_in_the_future_is_ready_now_and_others_keep_their_time(
         ]
     )
     await virtual.store.write(lambda tx: tx.run("UPDATE deliveries SET lease_until = next_at WHERE id = ?", (leased,)))
-    assert await come_back(virtual.store, lambda _tx: EPOCH + 5) == 1
+    assert await reset_late(virtual.store, lambda _tx: EPOCH + 5) == 1
     assert [(await office.delivery(id_)).next_at for id_ in (far, near, leased)] == [
         EPOCH + 5,
         EPOCH + 2 * DAY,
@@ -181,8 +181,8 @@ async def test_resets_are_batched_and_leave_correct_slots(
 
     await virtual.store.write(spoil)
     assert await virtual.store.read(lambda tx: cadences_too_late(tx, EPOCH)) == [orjson.dumps(FIVE).decode()]
-    assert await come_back(virtual.store, lambda _tx: EPOCH) == AT_ONCE + 3
-    assert await come_back(virtual.store, lambda _tx: EPOCH) == 0
+    assert await reset_late(virtual.store, lambda _tx: EPOCH) == AT_ONCE + 3
+    assert await reset_late(virtual.store, lambda _tx: EPOCH) == 0
     for monitor in (*far, *near, paused):
         assert await virtual.read(monitor) == monitor
 
@@ -205,7 +205,7 @@ async def test_no_slot_runs_twice_with_any_clock(
             move(virtual, to_s - off_s)
             off_s = to_s
         move(virtual, -off_s)
-        await trio.sleep(COME_BACK_S + 30)
+        await trio.sleep(RESET_EVERY_S + 30)
         calm_since = virtual.now()
         await trio.sleep(4 * HOUR + 30)
     asked = Counter(virtual.recipes.asked)

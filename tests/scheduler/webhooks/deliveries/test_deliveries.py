@@ -9,7 +9,7 @@ from trio.testing import MockClock
 from scheduler.webhooks.deliveries.rows import POSTPONED_S
 from scheduler.webhooks.deliveries.schedule import BACKOFF_S
 from scheduler.webhooks.deliveries.sender import Attempt
-from scheduler.webhooks.deliveries.service import LOOK_ALONE_S
+from scheduler.webhooks.deliveries.service import CHECK_ALONE_S
 from scheduler.webhooks.signature import verify
 from scheduler.webhooks.targets.hook_rows import remove_webhook, save_url
 from scheduler.webhooks.targets.urls import host_in, seal_url
@@ -347,7 +347,7 @@ async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(
         assert [one.id for one in receivers.sent] == [sent]
         resumed_at = trio.current_time()
         await virtual.desk.lifecycle.resume(accounts[0])
-        await trio.sleep(POSTPONED_S + LOOK_ALONE_S)
+        await trio.sleep(POSTPONED_S + CHECK_ALONE_S)
         assert sorted(one.id for one in receivers.sent) == sorted((sent, *ids))
     assert receivers.sent[-1].at - resumed_at <= POSTPONED_S + 1
     assert [(await virtual.delivery(id_)).attempts for id_ in ids] == [1] * 100

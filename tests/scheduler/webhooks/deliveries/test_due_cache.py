@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scheduler.webhooks.deliveries.due_cache import ACCOUNT_MAX, HOST_MAX, KNOWN_MAX, DueCache, Line, QueueLook
 from scheduler.webhooks.deliveries.turns import DueDelivery
 
-ANEW: Line = ("", "")
+FROM_START: Line = ("", "")
 _OLDEST, _WALKED = 5, 12
 
 
@@ -22,7 +22,9 @@ def _line(one: DueDelivery) -> Line:
     return one.host, one.account_id
 
 
-def _look(queue: list[DueDelivery], after: Line = ANEW, *, oldest: int = _OLDEST, walked: int = _WALKED) -> QueueLook:
+def _look(
+    queue: list[DueDelivery], after: Line = FROM_START, *, oldest: int = _OLDEST, walked: int = _WALKED
+) -> QueueLook:
     """Read like the queue, with smaller limits: the oldest, and if there are more, the first of each line."""
     found = sorted(queue)[:oldest]
     if len(found) < oldest:
@@ -45,7 +47,7 @@ class _Node:
         self.queue: list[DueDelivery] = []
         self.under_way: dict[str, DueDelivery] = {}
         self.begun: list[str] = []
-        self.after = ANEW
+        self.after = FROM_START
         self.must_look = True
 
     def put(self, due: DueDelivery, *, told: bool) -> None:
@@ -66,8 +68,8 @@ class _Node:
                 if not is_seen:
                     self.queue.append(told_meanwhile)
                 self.due_cache.add_queued(told_meanwhile)
-            self.due_cache.end_look(look, self.under_way.values(), anew=self.after == ANEW)
-            self.after, self.must_look = look.after or ANEW, look.after is not None
+            self.due_cache.end_look(look, self.under_way.values(), from_start=self.after == FROM_START)
+            self.after, self.must_look = look.after or FROM_START, look.after is not None
         elif told_meanwhile is not None:
             self.put(told_meanwhile, told=True)
         chosen = self.due_cache.choose(self.under_way.values(), free=free - len(self.under_way))
@@ -139,7 +141,7 @@ def test_deliveries_without_room_stay_in_the_store() -> None:
     for number in range(100, 200 + KNOWN_MAX):
         due_cache.add_queued(_due(number))
     due_cache.begin_look()
-    due_cache.end_look(QueueLook([_due(50_000, "other")], set(), None, None), under_way, anew=False)
+    due_cache.end_look(QueueLook([_due(50_000, "other")], set(), None, None), under_way, from_start=False)
     assert [one.host for one in due_cache.choose(under_way, free=64)] == ["other"]
     assert due_cache.has_more()
     assert not due_cache.is_short(under_way)
@@ -151,7 +153,7 @@ def test_failed_read_removes_nothing() -> None:
     due_cache.add_queued(_due(1))
     due_cache.begin_look()
     due_cache.add_queued(_due(2))
-    due_cache.end_look(None, (), anew=True)
+    due_cache.end_look(None, (), from_start=True)
     assert [one.id for one in due_cache.choose((), free=64)] == ["d000001", "d000002"]
     assert not due_cache.has_more()
 
@@ -159,6 +161,6 @@ def test_failed_read_removes_nothing() -> None:
 def test_line_with_all_known_deliveries_in_progress_is_read_again() -> None:
     due_cache, under_way = DueCache(), [_due(number) for number in range(HOST_MAX)]
     due_cache.begin_look()
-    due_cache.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, anew=True)
+    due_cache.end_look(QueueLook(under_way, {("h", "a")}, None, None), under_way, from_start=True)
     assert not due_cache.choose(under_way, free=64)
     assert due_cache.is_short(under_way[1:])

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.fakes.chromium import Chromium, open_chromium
 from tests.fakes.node import open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.servers.ports import free_port
 from tests.upstreams.web.test_scraping import HOST, page, scrape, serve
 
@@ -21,7 +21,7 @@ SCRIPTED = page(f"""<!doctype html><html><head><title>By script</title></head><b
 fetch('/data.json').then(r => r.json()).then(d => setTimeout(() => {{
   document.getElementById('m').innerHTML = '<h1>' + d.title + '</h1><p id=p>{TEXT}</p><p class=w>' + innerWidth + '</p>'
 }}, 200))</script></body></html>""")
-DATA = Told(200, b'{"title":"From afar"}', {"content-type": "application/json"})
+DATA = ScriptedAnswer(200, b'{"title":"From afar"}', {"content-type": "application/json"})
 RED = page(
     "<!doctype html><title>Red</title><body style='margin:0;background:rgb(255,0,0)'>"
     f"<p>{TEXT}</p><div style='position:absolute;top:1900px;height:100px;width:100%;background:rgb(0,0,255)'></div>"
@@ -62,7 +62,7 @@ async def test_long_page_and_script_reach_the_browser_complete(tmp_path: Path, c
     text, letters = "Wörter einer langen Seite. " * 40_000, "ä€" * 600_000
     long = f"const s = '{letters}'; document.title = 'long'; n.textContent = s.length + ' ' + m.textContent.length"
     async with open_node(tmp_path, chromium) as node:
-        script = Told(200, long.encode(), {"content-type": "text/javascript; charset=utf-8"})
+        script = ScriptedAnswer(200, long.encode(), {"content-type": "text/javascript; charset=utf-8"})
         whole = page(f"<!doctype html><meta charset=utf-8><p id=n></p><p id=m>{text}</p><script src=/l.js></script>")
         serve(node, {"/l": whole, "/l.js": script})
         found = await scrape(node, "/l", wait_for="#n:not(:empty)", formats="text", only_main_content="false")
@@ -94,7 +94,7 @@ def _picture(answer: Any) -> Image.Image:
 
 async def test_bodies_that_no_browser_displays_cost_one_credit(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
-        serve(node, {"/t": Told(200, b"Some plain text of a file.", {"content-type": "text/plain"})})
+        serve(node, {"/t": ScriptedAnswer(200, b"Some plain text of a file.", {"content-type": "text/plain"})})
         found = await scrape(node, "/t", wait_for=100)
         assert (found.status, found.json["credits_used"]) == (200, 1)
         for value in ("30001", "-1", "p[", "::x("):

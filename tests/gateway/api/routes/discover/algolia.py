@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import orjson
 
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 
 HOST = "hn.algolia.com"
 
@@ -23,11 +23,11 @@ class Algolia:
     takes_s: float = 0.0
     reads: Counter[str] = field(default_factory=Counter)
 
-    def answer(self, asked: str) -> Told:
+    def answer(self, asked: str) -> ScriptedAnswer:
         """Return a page of search results, or a 500 if the search fails."""
         place, _, query = asked.partition("?")
         if self.fails or not place.startswith(HOST):
-            return Told(500, b"{}")
+            return ScriptedAnswer(500, b"{}")
         sent = {name: values[0] for name, values in parse_qs(query).items()}
         page, size = int(sent.get("page", "0")), int(sent.get("hitsPerPage", "20"))
         numbers = self.found.get(sent.get("query", ""), ())
@@ -35,7 +35,7 @@ class Algolia:
         some = numbers[page * size : (page + 1) * size]
         pages = -(-len(numbers) // size)
         body = {"hits": [story(one) for one in some], "nbHits": len(numbers), "page": page, "nbPages": pages}
-        return Told(200, orjson.dumps(body), delay_s=self.takes_s)
+        return ScriptedAnswer(200, orjson.dumps(body), delay_s=self.takes_s)
 
 
 def story(number: int) -> dict[str, object]:

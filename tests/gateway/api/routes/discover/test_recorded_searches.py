@@ -13,7 +13,7 @@ import orjson
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Told
+from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.api.routes.discover.test_discover_over_http import RUNS, SCHEDULES, ask, lines
 from tests.platforms.case import recordings_dir
 
@@ -34,8 +34,8 @@ def recorded(*names: str) -> list[dict[str, Any]]:
     return hits
 
 
-def page_of(hits: Sequence[dict[str, Any]]) -> Told:
-    return Told(200, orjson.dumps({"hits": list(hits), "nbHits": len(hits), "page": 0, "nbPages": 1}))
+def page_of(hits: Sequence[dict[str, Any]]) -> ScriptedAnswer:
+    return ScriptedAnswer(200, orjson.dumps({"hits": list(hits), "nbHits": len(hits), "page": 0, "nbPages": 1}))
 
 
 async def occurrence(node: OpenNode, schedule_id: str) -> str:

@@ -116,8 +116,8 @@ def test_commands_reach_node_by_any_path_to_its_file(place: Place, reach: Callab
     account, _ = place.new_key()
     with place.serve("--sandbox"):
         other = replace(other_place(place, reach(place)), environ={})
-        assert other.told("credits", "grant", account, "7")["balance"] == 107
-        assert other.told("ledger", "verify")["ok"]
+        assert other.json_of("credits", "grant", account, "7")["balance"] == 107
+        assert other.json_of("ledger", "verify")["ok"]
 
 
 def test_removed_owner_note_is_recreated(place: Place) -> None:
@@ -125,14 +125,14 @@ def test_removed_owner_note_is_recreated(place: Place) -> None:
     lock = place.database.with_name("sluice.db.lock")
     with place.serve("--sandbox"):
         lock.unlink()
-        assert place.told("credits", "grant", account, "7")["balance"] == 107
+        assert place.json_of("credits", "grant", account, "7")["balance"] == 107
         lock.unlink(missing_ok=True)
         wait_until(lock.exists)
-        assert place.told("credits", "grant", account, "7")["balance"] == 114
+        assert place.json_of("credits", "grant", account, "7")["balance"] == 114
 
 
 def test_offline_command_works_through_a_symbolic_link(place: Place) -> None:
     account, _ = place.new_key()
     other = replace(other_place(place, by_symbolic_link(place)), environ={})
-    assert other.told("credits", "grant", account, "7")["balance"] == 107
+    assert other.json_of("credits", "grant", account, "7")["balance"] == 107
     assert sorted(file.name for file in other.folder.iterdir()) == ["config.toml", "err", "out"]

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.dashboard.doors import door_of, form_token, has_token, is_own_form, redirect_path
 from tests.fakes.node import open_test_node
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_house, open_owner, rules_of
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_owned_node, open_owner, rules_of
 
 ELSEWHERE = (
     "https://evil.example",
@@ -86,7 +86,7 @@ def test_cross_site_form_is_detected_by_browser_headers(headers: dict[str, str])
 
 async def test_form_without_token_or_from_another_site_is_rejected(tmp_path: Path) -> None:
     """Goal: no CSRF. Method: all routes that accept a form, with no token, another's token, or cross-site headers."""
-    async with open_house(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
+    async with open_owned_node(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
         await owner.get("/keys")
         await other.get("/keys")
         form_paths = [path.removeprefix("/dashboard") for path in forms_of(owner)]
@@ -109,7 +109,7 @@ def forms_of(owner: Owner) -> list[str]:
 
 
 async def test_every_response_forbids_framing_storing_and_foreign_scripts(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         for path in ("", "/keys", "/sign-in", "/nowhere", "/usage.csv", "/style.css"):
             headers = (await owner.get(path)).headers
             policy = headers["content-security-policy"]
@@ -124,7 +124,7 @@ async def test_every_response_forbids_framing_storing_and_foreign_scripts(tmp_pa
 
 async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
     """Goal: no session fixation. Method: the session token changes at sign-in, and the previous one opens nothing."""
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         first = owner.client.cookies["sluice-session"]
         owner.client.cookies.set("sluice-session", "planted", domain="127.0.0.1")
         owner.client.cookies.delete("sluice-session", domain="127.0.0.1")
@@ -143,7 +143,7 @@ async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
 
 
 async def test_signing_out_ends_the_session_on_the_node(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         token = owner.client.cookies["sluice-session"]
         await owner.get("")
         answer = await owner.send("/sign-out")
@@ -162,7 +162,7 @@ async def test_only_sign_in_pages_open_without_a_session(tmp_path: Path) -> None
 
 
 async def test_forged_hosts_are_rejected_and_change_no_link(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         for host in ("evil.example", "127.0.0.1@evil.example", "evil.example:80"):
             answer = await owner.get("/keys", host=host)
             assert answer.status_code in (400, 421)
@@ -189,7 +189,7 @@ async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path:
 
 async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: Path) -> None:
     """Goal: no enumeration. Method: compare whole responses, and CPU times of alternating attempts."""
-    async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
+    async with open_owned_node(tmp_path) as owner, open_browser(owner.node) as stranger:
         texts, spent = set(), {"ada@example.com": [], "nobody@example.com": []}  # type: ignore[var-annotated]
         for _ in range(4):
             for email, times in spent.items():
@@ -205,7 +205,7 @@ async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: 
 
 
 async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner, open_browser(owner.node) as stranger:
+    async with open_owned_node(tmp_path) as owner, open_browser(owner.node) as stranger:
         stranger.email = owner.email
         statuses = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
         assert statuses == [400] * 10 + [429]
@@ -217,7 +217,7 @@ async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
 
 
 async def test_oversized_form_is_rejected_unread(tmp_path: Path) -> None:
-    async with open_house(tmp_path) as owner:
+    async with open_owned_node(tmp_path) as owner:
         await owner.get("/keys")
         assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413
 

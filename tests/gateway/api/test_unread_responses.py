@@ -13,7 +13,7 @@ import trio
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
-from tests.fakes.scripted_upstream import Told, told
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.gateway.server.raw_client import Client
 from tests.spec.refusals import assert_refused
@@ -27,12 +27,12 @@ STREAM = "accept: text/event-stream\r\n"
 BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 
 
-def large(asked: str) -> Told:
+def large(asked: str) -> ScriptedAnswer:
     """Return a profile, or a list of stories, of 3 MB."""
     if asked.startswith("hn.algolia.com"):
         hit = {"objectID": "1", "title": "x" * LARGE_BYTES, "created_at_i": 1, "author": "pg", "_tags": ["story"]}
-        return told({"hits": [hit], "page": 0, "nbPages": 1, "nbHits": 1, "hitsPerPage": 100})
-    return told({"id": 1, "login": "octocat", "bio": "x" * LARGE_BYTES})
+        return json_answer({"hits": [hit], "page": 0, "nbPages": 1, "nbHits": 1, "hitsPerPage": 100})
+    return json_answer({"id": 1, "login": "octocat", "bio": "x" * LARGE_BYTES})
 
 
 @asynccontextmanager

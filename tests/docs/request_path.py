@@ -80,7 +80,7 @@ def shown(step: Step) -> str:
     return ".".join(parts[first:])
 
 
-def request_way() -> str:
+def request_path() -> str:
     """Return the picture."""
     return "\n".join(
         (
