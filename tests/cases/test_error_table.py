@@ -116,7 +116,7 @@ async def test_browser_reasons_occur_on_a_node(
     async with open_test_node(tmp_path, web={"browser_url": chromium.url}, patience_s=300) as node:
         serve(node, {"/a": page()})
         for values in (
-            {"wait_for": "#never", "timeout": 6000},
+            {"wait_for": "#never", "timeout": 12000},
             {"formats": "screenshot", "screenshot_full_page": "true"},
         ):
             answer = await scrape(node, **values)
