@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.gate.__main__ import AGAIN_MAX, SHAKY_MAX, judge, main, report
-from tests.gate.critical import CRITICAL, is_critical
+from tests.gate.critical import CRITICAL, MEASURED, is_critical
 from tests.gate.failures import FAILURES_FILE, Failure, Failures
 
 ROOT = Path(__file__).parents[2]
@@ -115,3 +115,9 @@ def test_critical_prefix_names_tests_that_exist(prefix: str) -> None:
     folder, _, name = prefix.rpartition("/")
     assert list((ROOT / folder).glob(f"{name}*")), f"nothing begins with {prefix}"
     assert is_critical(f"{prefix}x.py::test_y")
+
+
+@pytest.mark.parametrize("module", MEASURED)
+def test_measured_module_exists_and_is_not_critical(module: str) -> None:
+    assert (ROOT / module).is_file()
+    assert not is_critical(f"{module}::test_x")

@@ -216,6 +216,6 @@ async def test_walk_stops_at_the_runs_deadline(tmp_path: Path) -> None:
             gathered = await recipes.gather(recipe, 6, timeout_s=0.5)
         assert (len(gathered.data["items"]), gathered.whole, gathered.used_credits) == (160, False, 2)
         assert gathered.warnings[0].startswith(
-            "160 of 200 items were collected: page 3 could not be read (api: no answer"
+            "160 of 200 items were collected: page 3 could not be read (api: no response"
         )
         assert gathered.legs[0]["status"] == "partial"
