@@ -50,7 +50,7 @@ def test_described_omits_fields_missing_in_older_files() -> None:
         )
     )
     for words in (
-        "2 CPUs (no more than 1.5",
+        "2 CPUs (at most 1.5",
         "CPython 3.11 (GCC, with",
         "store on ext4",
         f"commit {'a' * 12} and changes",

@@ -60,5 +60,5 @@ async def test_works_return_results_in_order_and_a_failure_cancels_the_others() 
         return 0
 
     assert await run_side_by_side(lambda: give(1), lambda: give(2)) == [1, 2]
-    with trio.fail_after(90), pytest.raises(ValueError, match="this one"):
+    with trio.fail_after(90), pytest.raises(ValueError, match="this work"):
         await run_side_by_side(wait, fail, wait)

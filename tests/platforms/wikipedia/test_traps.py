@@ -70,7 +70,7 @@ def test_title_in_another_language_is_not_found(resource: str) -> None:
 
 
 def test_disambiguation_page_is_marked() -> None:
-    assert "several" in single("page", {"title": "Ada"}, always(SUMMARY)).warnings[0]
+    assert "ambiguous" in single("page", {"title": "Ada"}, always(SUMMARY)).warnings[0]
     assert single("page", {"title": "Ada"}, always({**SUMMARY, "type": "standard"})).warnings == ()
 
 

@@ -118,7 +118,7 @@ def _cpu_s(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize(
     ("css", "problem"),
     [
-        ("a" * (LENGTH_MAX + 1), "letters"),
+        ("a" * (LENGTH_MAX + 1), "more than 500 characters"),
         (" ~ ".join(["p"] * (STEPS_MAX + 1)), "steps"),
         ("p:is(" + ", ".join(["a"] * STEPS_MAX) + ")", "steps"),
         ("p:has(:is(:has(:is(a))))", "deep"),

@@ -110,7 +110,7 @@ async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
         ({"types": ["*", "credit.*"]}, "types[1]", "credits.*"),
         ({"types": []}, "types", "1 to 64"),
         ({"types": "monitor.*"}, "types", "an array"),
-        ({"types": ["key.revoked,credits.low"]}, "types[0]", "one name"),
+        ({"types": ["key.revoked,credits.low"]}, "types[0]", "a single name"),
         ({"types": None}, "types", "is required"),
         ({"types": [7]}, "types[0]", "must be text"),
         ({"url": None}, "url", "is required"),
