@@ -150,7 +150,7 @@ INDEXES = (
 REDELIVERIES = (
     "ALTER TABLE deliveries ADD COLUMN redelivered_after BIGINT CHECK (redelivered_after >= 0)",
     "ALTER TABLE deliveries ADD COLUMN fail_reason TEXT",
-    # The first delivery of a host and account is found in one step, no matter how many follow it.
+    # One index lookup finds the first queued delivery for a host and account, however long the queue is.
     "CREATE INDEX deliveries_in_line ON deliveries (host, account_id, next_at, id) WHERE status = 'queued'",
 )
 

@@ -50,7 +50,7 @@ SELECT number, number / :accounts AS turn, number % :accounts + 1 AS account,
     :began_ms + number * :span_ms / :rows AS ms FROM counted
 """
 PAIRS: Final = "CREATE TEMP TABLE pairs (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL)"
-# The bytes of an id are built from pairs of bytes, because this SQLite cannot convert numbers to bytes.
+# Ids are joined from the two-byte values in `pairs`, because SQLite before 3.41 cannot convert a number to bytes.
 FILL_SQLITE: Final = f"""
 WITH RECURSIVE counted (number) AS (SELECT :first UNION ALL SELECT number + 1 FROM counted WHERE number + 1 < :end),
 missed AS ({_MISSED})

@@ -141,9 +141,9 @@ class Overload:
     async def watch(self, stop: trio.Event) -> None:
         """Measure the load until `stop` is set.
 
-        The lag is how late this task wakes, or how long it waits for the next pass of the loop. Every request that has
-        already arrived has the same delay. The intervals are random, because regular ones could always fall
-        between two stalls.
+        The lag is how late this task wakes, or how long it waits for the next pass of the loop, whichever is longer.
+        Requests that have already arrived wait as long. The intervals are random, because evenly spaced measurements
+        could miss every one of a series of regular stalls.
         """
         clock, shedder = self._clock, self._shedder
         while True:

@@ -232,7 +232,7 @@ def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -
 @config_option
 @click.argument("key_id")
 @click.option("--credit-limit", default=None, help="Number of credits, or none.")
-@click.option("--reset-usage", is_flag=True, help="Reset its usage to 0.")
+@click.option("--reset-usage", is_flag=True, help="Reset the key's usage to 0.")
 @operation_id_option
 @json_option
 def key_update(**o: Any) -> None:

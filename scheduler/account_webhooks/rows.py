@@ -18,9 +18,9 @@ from scheduler.webhooks.targets import hook_rows
 from storage.store import Tx
 
 QUEUED_MAX: Final = 8
-"""The maximum number of a webhook's batches that are queued or in progress.
+"""The maximum number of batches that a webhook has queued or in progress.
 
-Further events stay in the feed and arrive in fuller batches.
+Later events stay in the feed and are sent in larger batches.
 """
 DROPPED_AT_ONCE: Final = 25
 COLUMNS: Final = "id, account_id, description, types, pos, created_at, updated_at"

@@ -159,7 +159,7 @@ class FileWatch:
         if not self._is_saved:
             return "keep the node running until it has written all commits into the file that it has open"
         if not fault.startswith(f"{self._path} "):
-            return "remove it if it exists, and restart the node; all commits are in the database"
+            return "delete it if it still exists, and restart the node; all commits are in the database"
         held = f"/proc/{os.getpid()}/fd/{self._ownership.file}"
         return (
             f"restore the same file; or, before the node ends, copy {held} to {self._path}, which contains all that "

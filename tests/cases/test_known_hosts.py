@@ -126,7 +126,7 @@ def test_lookalike_hosts_are_not_known_platforms(host: str) -> None:
     assert owner_of(host) is None
 
 
-async def test_hosts_of_supported_platforms_are_served(tmp_path: Path) -> None:
+async def test_lookup_resolves_hosts_of_supported_platforms(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for url in (
             "https://mastodon.social/@Gargron",

@@ -1,4 +1,4 @@
-"""JSON Feed, versions 1.0 and 1.1, with the members that `feeds` returns for every feed."""
+"""Parses JSON Feed 1.0 and 1.1 into the members that `feeds` returns for every feed."""
 
 from __future__ import annotations
 

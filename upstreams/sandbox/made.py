@@ -116,7 +116,7 @@ def _takes(method: str, when: Mapping[str, str | None], request: SandboxRequest)
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One call of a platform, and how it is answered."""
+    """One platform call, with the templates of its answers."""
 
     seed: str
     template: Template

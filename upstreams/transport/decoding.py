@@ -34,7 +34,7 @@ def decode_body(body: bytes, content_encoding: str, *, body_bytes_max: int) -> b
     if len(codings) > _STACKED_MAX:
         raise httpx.DecodingError(f"{len(codings)} content codings are stacked; at most {_STACKED_MAX} are supported")
     for left, coding in reversed(list(enumerate(codings))):
-        # Compressing encoded data again barely makes it shorter. If it did, the answer was built to expand.
+        # Compressed data barely shrinks when it is compressed again, so an outer coding that expands far is an attack.
         cap = min(body_bytes_max, 2 * len(body) + _INNER_BYTES) if left else body_bytes_max
         body = _decode_one(body, coding, cap)
     return body

@@ -109,7 +109,7 @@ async def test_cohort_deletion_requires_the_password_and_leaves_no_data(tmp_path
         await owner.follow(asked)
         await owner.follow(await owner.send("/confirm", password=PASSWORD, next=f"/dashboard{path}"))
         await owner.send(f"{path}/delete")
-        assert "its key is destroyed immediately" in owner.words
+        assert "is destroyed immediately" in owner.words
         with trio.fail_after(30):
             await owner.follow(await owner.send(f"{path}/delete", sure="yes"))
         assert "can no longer be decrypted" in owner.words

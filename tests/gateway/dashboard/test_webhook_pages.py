@@ -194,7 +194,7 @@ async def test_secret_rotation_and_deletion_require_the_password(tmp_path: Path)
         assert SECRET.search(owner.page.text) is None
         rotated = await owner.send(f"{path}/rotate")
         assert SECRET.search(rotated.text)
-        assert "The previous secret keeps signing for one more day" in owner.words
+        assert "also signed with the previous secret" in owner.words
 
 
 async def test_delivery_log_is_paginated(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_dossier_without_its_repository_is_refused() -> None:
         drive(PLATFORM, "repo/dossier", {"url": REPO}, partly("/readme"))
 
 
-def test_velocity_counts_past_activity() -> None:
+def test_velocity_counts_recent_activity() -> None:
     repos = [
         {"pushed_at": "2024-12-20T00:00:00Z", "created_at": "2024-06-01T00:00:00Z", "stargazers_count": 5},
         {"pushed_at": "2024-03-01T00:00:00Z", "created_at": "2020-01-01T00:00:00Z", "stargazers_count": 2},
