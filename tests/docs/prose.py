@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.docs.source import PACKAGES, PROJECT, texts
+from tests.docs.source import PROJECT, modules, texts
 
 KINDS = ("docs", "page", "docstring", "comment", "message", "test name", "test text")
 """A page is an HTML template; a test text is a docstring or comment of a test."""
@@ -47,13 +47,11 @@ def _pages() -> Iterator[Passage]:
 
 
 def _programs() -> Iterator[Passage]:
-    for file in (file for package in PACKAGES for file in sorted((PROJECT / package).rglob("*.py"))):
-        path, source = _relative(file), file.read_text()
-        tree = ast.parse(source)
-        docstrings = list(texts(tree))
-        yield from (Passage("docstring", path, line, text) for line, text in docstrings)
-        yield from (Passage("message", path, line, text) for line, text in _messages(tree, set(docstrings)))
-        yield from (Passage("comment", path, line, text) for line, text in _comments(source))
+    for module in modules().values():
+        docstrings = list(texts(module.tree))
+        yield from (Passage("docstring", module.path, *one) for one in docstrings)
+        yield from (Passage("message", module.path, *one) for one in _messages(module.tree, set(docstrings)))
+        yield from (Passage("comment", module.path, *one) for one in _comments((PROJECT / module.path).read_text()))
 
 
 def _tests() -> Iterator[Passage]:
@@ -63,7 +61,7 @@ def _tests() -> Iterator[Passage]:
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 yield Passage("test name", path, node.lineno, node.name.removeprefix("test_").replace("_", " "))
-        yield from (Passage("test text", path, line, text) for line, text in (*texts(tree), *_comments(source)))
+        yield from (Passage("test text", path, *one) for one in (*texts(tree), *_comments(source)))
 
 
 def _messages(tree: ast.Module, docstrings: set[tuple[int, str]]) -> Iterator[tuple[int, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from tests.docs.source import texts
 from upstreams.platforms import load_platforms
 
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -59,12 +60,8 @@ def median_of_declared() -> float:
 
 def _lines(path: Path) -> int:
     source = path.read_text()
-    documented = {
-        line
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
+    docstrings = texts(ast.parse(source))
+    documented = {line + at for line, text in docstrings for at in range(text.count("\n") + 1)}
     return sum(1 for at, line in enumerate(source.splitlines(), 1) if line.strip() and at not in documented)
 
 
