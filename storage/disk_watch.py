@@ -40,8 +40,6 @@ class DiskWatch:
         self.space: DiskSpace | None = None
         """The last known space. None if it cannot be determined, which disables the floor."""
         self.refusal: str | None = None
-        self.on_change: Callable[[str | None], None] = lambda _refusal: None
-        """Called with each new `refusal`. The code that must refuse work sets it."""
 
     @property
     def floor_bytes(self) -> int:
@@ -64,10 +62,7 @@ class DiskWatch:
     async def check(self) -> None:
         """Check once. Raises StorageError if the disk cannot be checked; in that case nothing changes."""
         self.space = await self._probe()
-        refusal = None if self.space is None else self._refusal(self.space)
-        if (refusal is None) != (self.refusal is None):
-            self.on_change(refusal)
-        self.refusal = refusal
+        self.refusal = None if self.space is None else self._refusal(self.space)
 
     def _refusal(self, space: DiskSpace) -> str | None:
         needed = self.floor_bytes if self.refusal is None else round(self.floor_bytes * RETURN_SHARE)

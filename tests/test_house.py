@@ -61,7 +61,6 @@ SMALL: MappingProxyType[str, str] = MappingProxyType(
         "gateway.docs.account.packs": "one module per family of routes",
         "gateway.docs.pages.event_types": "tables of the registry, which a document of the repository must match",
         "gateway.node.background.sessions": "one module per kind of background work",
-        "gateway.node.background.deliveries": "the services of accounts and of monitors both use it",
         "limits.retries": "an independent limit, in a lower layer than its importer",
         "limits.shared_hints": "an independent limit, in a lower layer than its importer",
         "scheduler.backlog": "provides the operator's view without the services",

@@ -97,8 +97,10 @@ class DeliveryOperations:
         tx.on_commit(lambda: note(Posting(time.time(), time.process_time())))
         runs = [(one, _ended_run(one, next(self._numbers))) for one in chosen]
         run_rows.add_runs(tx, [run for _, run in runs])
+        deliveries = self._node.monitors.deliveries
+        assert deliveries is not None, "a node in a benchmark sends deliveries"
         for one, run in runs:
-            self._node.monitors.webhook_runtime.outbox.queue(
+            deliveries.outbox.queue(
                 tx,
                 run_id=run.id,
                 monitor_id=one.monitor_id,

@@ -29,6 +29,9 @@ CHECK_EVERY_S = 5.0
 CHECK_AT_ONCE = 1_000
 CLOSED_AT_ONCE = 500
 
+Follow = Callable[[Sequence[AppendedEvent]], None]
+"""Receives appended events. Must neither raise nor block."""
+
 _json: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder(list[AppendedEvent])
 
@@ -50,8 +53,7 @@ class Hub:
         self._waiting: dict[str, dict[Waiter, None]] = {}
         self._check_now = trio.Event()
         self._closing = False
-        self.follow: Callable[[Sequence[AppendedEvent]], None] | None = None
-        """Called with every appended event whose message arrives."""
+        self._followers: list[Follow] = []
         self.deadlines = Deadlines()
         """The deadlines of the hub's waiters."""
         self.appended: Counter[str] = Counter()
@@ -61,6 +63,10 @@ class Hub:
     def is_shared(self) -> bool:
         """Whether there are other nodes, which also publish."""
         return self._state is not None
+
+    def follow(self, follower: Follow) -> None:
+        """Call `follower` with all events whose message arrives from now on, of this and other nodes."""
+        self._followers.append(follower)
 
     def __len__(self) -> int:
         """Return how many readers wait or are about to wait."""
@@ -105,8 +111,8 @@ class Hub:
         await trio.lowlevel.checkpoint()
 
     def _observe(self, appended: Sequence[AppendedEvent]) -> None:
-        if self.follow is not None:
-            self.follow(appended)
+        for follower in self._followers:
+            follower(appended)
         for event in appended:
             of_account = self._waiting.get(event.account_id)
             if of_account:

@@ -5,7 +5,7 @@ See spec 4; decisions 2 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +40,7 @@ _OF_WINDOWS = _OF_CALLERS + WINDOW
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ApiSetting:
     """The parts that the entry point needs, each created by the composition root."""
 
     admission: Admission
@@ -61,14 +61,12 @@ class Parts:
 class Api:
     """Answers every request to the public address. It is a plain ASGI 3 app, so any server can run it."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ApiSetting, adjacent_pages: Sequence[AdjacentPages] = ()) -> None:
         self._parts = parts
+        self.adjacent_pages = adjacent_pages
         # Bound here because every request uses them.
         self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
         self._settle = parts.settle
-        self.adjacent_pages: tuple[
-            AdjacentPages, ...
-        ] = ()  # set by the composition root, since the dashboard calls this API
         self._clock, self._make_id, self._log = parts.runtime.clock, parts.runtime.make_id, parts.runtime.log
 
     websocket_paths = frozenset((SOCKET_PATH,))

@@ -19,7 +19,7 @@ from billing.keys.cache import Key
 from events.instants import iso
 from gateway.calls.charged import run_charged
 from gateway.calls.execute import BilledCalls
-from gateway.calls.parts import KeyParts
+from gateway.calls.parts import KeyPartReader
 from gateway.calls.request import CallResult
 from gateway.calls.shaping import error_of
 from gateway.http import envelope
@@ -102,7 +102,7 @@ class _Run:
 
     request: BatchRequest
     results: list[Record | None]
-    parts: KeyParts
+    parts: KeyPartReader
     """Reads rows, sharing identical calls in progress. It does not use the cache."""
     repeats: Mapping[int, Sequence[int]]
     """The positions of repeated rows, by the position of the first one."""

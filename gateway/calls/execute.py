@@ -21,7 +21,7 @@ from billing.charges.charges import Charges
 from billing.charges.refunds import NOTHING_USED, pages_held
 from gateway.calls.idempotency import Claims
 from gateway.calls.lookup import Lookup
-from gateway.calls.parts import KeyParts, SharedParts
+from gateway.calls.parts import KeyPartReader, PartReaders
 from gateway.calls.planning import Quote, above_max, quote
 from gateway.calls.pricing import used_by_error
 from gateway.calls.request import CallFailed, CallRequest, CallResult, binding
@@ -30,6 +30,7 @@ from gateway.calls.shaping import REQUEST, Shaped, shape_call
 from gateway.http import envelope
 from gateway.runtime import Runtime
 from limits.idempotency import StoredReply
+from storage.disk_watch import DiskWatch
 from storage.errors import StoreUnavailable
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import CacheTurn, SharedCache
@@ -75,16 +76,11 @@ def make_call(
     return planned.run(pages_max, deadline_at, wants_more=wants_more, stopping=stopping, parts=parts, on_leg=on_leg)
 
 
-async def _refuse(why: str, _request: CallRequest, planned: Planned, _arrived: float) -> CallResult:
-    await trio.lowlevel.checkpoint()
-    planned.dismiss()
-    raise StoreUnavailable(why)
-
-
 class BilledCalls:
     """Makes billed calls. `timeout_s` limits the time spent upstream.
 
-    While the node is stopping, walks end at their next page. `shared` is the state that several nodes share.
+    While the node is stopping, walks end at their next page. While `disk` has too little space, calls are refused.
+    `shared` is the cache that several nodes share.
     """
 
     def __init__(
@@ -98,8 +94,10 @@ class BilledCalls:
         runtime: Runtime,
         timeout_s: float,
         base_url: str,
+        disk: DiskWatch,
         shared: SharedCache | None = None,
     ) -> None:
+        self._disk = disk
         self.reservations = Reservations(charges, claims, base_url)
         self.balances = balances
         self.claims = claims
@@ -113,22 +111,19 @@ class BilledCalls:
         self.flights = Flights[CallResult](lambda result: result.whole)
         # Chosen once, so that a single node has no overhead for shared state.
         self._charged: _Miss = self._lead if shared is None else self._take_turn
-        self._miss: _Miss = self._charged
-        self.refusal: str | None = None
-        """Why no billed call may start now. None if calls are allowed."""
         self._lookup = Lookup(balances, claims, cache, shared)
         put = cache.put if shared is None else shared.put
-        self.parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())
+        self.parts = PartReaders(cache, put, self.flights, signer, WeakValueDictionary())
         self.would_hit = self._lookup.would_hit
 
     def change(self, *, timeout_s: float) -> None:
         """Change the timeout of calls that start from now on."""
         self.timeout_s = timeout_s
 
-    def refuse_new(self, why: str | None) -> None:
-        """Reject all billed calls from now on, as if the store were unavailable. None accepts them again."""
-        self._miss = self._charged if why is None else partial(_refuse, why)
-        self.refusal = why
+    @property
+    def refusal(self) -> str | None:
+        """Why no billed call may start now. None if calls are allowed."""
+        return self._disk.refusal
 
     def is_young(self, request: CallRequest, age_s_max: float) -> bool:
         """Return whether a cached response is at most this old. Always true if the cache drops it by that age."""
@@ -199,6 +194,13 @@ class BilledCalls:
         hit.upstream_s = self.clock() - arrived
         return hit
 
+    def _miss(self, request: CallRequest, planned: Planned, arrived: float) -> Awaitable[CallResult]:
+        """Make the call. Raises StoreUnavailable if the disk is full."""
+        if (why := self._disk.refusal) is not None:
+            planned.dismiss()
+            raise StoreUnavailable(why)
+        return self._charged(request, planned, arrived)
+
     async def _take_turn(self, request: CallRequest, planned: Planned, arrived: float) -> CallResult:
         """Make the call on behalf of all nodes, or settle as a cache hit with another call's response (decisions 8)."""
         assert self.shared is not None, "a single node leads immediately"
@@ -265,7 +267,7 @@ class BilledCalls:
             return result
         return await self._settle(request, charge, result)
 
-    def _parts_of(self, request: CallRequest) -> KeyParts | None:
+    def _parts_of(self, request: CallRequest) -> KeyPartReader | None:
         """Return the reader of a composite's parts; None for other endpoints."""
         if not request.listing.endpoint.archetype.has_legs:
             return None

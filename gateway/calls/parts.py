@@ -32,7 +32,7 @@ AT_ONCE_MAX: Final = 50
 """Maximum number of concurrent parts of one key (spec 8)."""
 
 
-class SharedParts(NamedTuple):
+class PartReaders(NamedTuple):
     """The cache and the calls in progress ("flights") that parts share with direct calls."""
 
     cache: Cache
@@ -41,18 +41,18 @@ class SharedParts(NamedTuple):
     signer: CursorSigner
     gates: WeakValueDictionary[str, trio.CapacityLimiter]
 
-    def of_key(self, key_id: str, *, refresh: bool) -> KeyParts:
+    def of_key(self, key_id: str, *, refresh: bool) -> KeyPartReader:
         """Return the reader of one request's parts. With `refresh`, the cache is written but not read."""
         gate = self.gates.get(key_id)
         if gate is None:
             gate = self.gates[key_id] = trio.CapacityLimiter(AT_ONCE_MAX)
-        return KeyParts(self, gate, refresh)
+        return KeyPartReader(self, gate, refresh)
 
 
-class KeyParts(NamedTuple):
+class KeyPartReader(NamedTuple):
     """A `PartReader` for one request."""
 
-    shared: SharedParts
+    shared: PartReaders
     gate: trio.CapacityLimiter
     refresh: bool
 

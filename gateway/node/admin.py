@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import trio
 from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 
 from gateway.admin.app import Admin, OwnOperations, Scrape, doorkeeper_of
 from gateway.admin.operations import Operations
 from gateway.dashboard.operator_pages import OperatorPages
 from gateway.node.node import NodeSetting
 from gateway.node.stores import Stores
-from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from storage.errors import StateUnavailable, StorageError
 from storage.state import State
@@ -82,20 +83,21 @@ def admin_of(
     state: State | None,
     supervision: Supervision,
     *,
-    metrics: Metrics,
+    collectors: Sequence[Collector],
     runtime: Runtime,
 ) -> Admin:
-    """Return the app of the admin address."""
+    """Return the app of the admin address, which serves the metrics of `collectors`."""
     readiness = NodeReadiness(stores, state, supervision, runtime.stopping)
     doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
     own = OwnOperations(operations, log=runtime.log)
     pages = OperatorPages(setting.secrets.admin_token, own.operate)
-    return Admin(doorkeeper, readiness=readiness.check, scrape=_scrape_of(metrics), operate=own.operate, pages=pages)
+    return Admin(doorkeeper, readiness=readiness.check, scrape=_scrape_of(collectors), operate=own.operate, pages=pages)
 
 
-def _scrape_of(metrics: Metrics) -> Scrape:
+def _scrape_of(collectors: Sequence[Collector]) -> Scrape:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(metrics)
+    for collector in collectors:
+        registry.register(collector)
     ProcessCollector(registry=registry)
     build = Info("sluice_build", "The version of the program and of Python.", registry=registry)
     build.info({"version": version("sluice"), "python": platform.python_version()})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from gateway.api.admission import Admission
 from gateway.api.overload import Overload
@@ -12,13 +14,14 @@ from gateway.calls.execute import BilledCalls
 from gateway.feed.service import Feed
 from gateway.node.background.monitors import Monitors
 from gateway.node.membership import Membership
-from gateway.node.node import Node
+from gateway.node.parts import Background, Serving
 from gateway.node.stores import Stores
 from gateway.observability.log_writer import LogStatistics
+from gateway.observability.logs import Log
 from gateway.server.unsent import Unsent
 from limits.breaker import BreakerStatistics
-from scheduler.sessions.service import SessionService
 from storage.state import State
+from storage.supervision import Supervision
 from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
 from upstreams.fetching.source import SourceStatistics
@@ -27,36 +30,40 @@ from upstreams.web.browser.rendering import Rendering
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 
 
-def calls_charged(node: Node) -> int:
-    """Return the number of calls that this node has charged since its start, for requests and for monitor runs."""
-    ended = node.monitors.runs.ended
-    return node.metrics.charged_total() + ended["ok"] + ended["partial"]
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeCollector(Collector):
+    """Collects the metrics of every part of a node except its requests."""
 
+    serving: Serving
+    background: Background
+    supervision: Supervision
+    log: Log
 
-def gather(node: Node, sessions: SessionService, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return the metrics of every part of the node, of its sessions, and of its browser if it has one."""
-    yield from _limits(node.admission)
-    yield from _overload(node.overload)
-    counts = node.calls.claims.counts
-    yield _labeled_counter("sluice_idempotency", "Requests with an idempotency key, by outcome.", "result", counts)
-    yield from _cache(node.calls)
-    yield from _store(node.stores)
-    yield from _size(node.stores)
-    help_text = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
-    yield _labeled_counter("sluice_payment_events", help_text, "outcome", node.stores.payments.counts)
-    yield from _membership(node.membership)
-    yield from _feed(node.feed)
-    yield from _monitors(node.monitors)
-    held = "Web sessions whose pages this node keeps open."
-    yield GaugeMetricFamily("sluice_web_sessions_open", held, sessions.held())
-    failed = "Failures of the node's background loops, by loop. A failed loop is restarted."
-    yield _labeled_counter("sluice_loop_failures", failed, "loop", node.supervision.failures())
-    yield from _log(node.runtime.log.statistics())
-    yield from _unsent(node.unsent)
-    if node.state is not None:
-        yield from _state(node.state)
-    yield from _turns(node.catalog, rendering)
-    yield from _sources(node.catalog)
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of all parts for one scrape."""
+        serving, background = self.serving, self.background
+        yield from _limits(serving.admission)
+        yield from _overload(serving.overload)
+        counts = serving.calls.claims.counts
+        yield _labeled_counter("sluice_idempotency", "Requests with an idempotency key, by outcome.", "result", counts)
+        yield from _cache(serving.calls)
+        yield from _store(serving.stores)
+        yield from _size(serving.stores)
+        help_text = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
+        yield _labeled_counter("sluice_payment_events", help_text, "outcome", serving.stores.payments.counts)
+        yield from _membership(serving.membership)
+        yield from _feed(serving.feed)
+        yield from _monitors(background.monitors)
+        held = "Web sessions whose pages this node keeps open."
+        yield GaugeMetricFamily("sluice_web_sessions_open", held, background.sessions.held())
+        failed = "Failures of the node's background loops, by loop. A failed loop is restarted."
+        yield _labeled_counter("sluice_loop_failures", failed, "loop", self.supervision.failures())
+        yield from _log(self.log.statistics())
+        yield from _unsent(serving.unsent)
+        if serving.state is not None:
+            yield from _state(serving.state)
+        yield from _turns(serving.catalog, serving.rendering)
+        yield from _sources(serving.catalog)
 
 
 def _labeled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:

@@ -65,6 +65,11 @@ class Node:
     description: Description
     supervision: Supervision
 
+    def calls_charged(self) -> int:
+        """Return the number of calls that this node has charged since its start, for requests and for monitor runs."""
+        ended = self.monitors.runs.ended
+        return self.metrics.charged_total() + ended["ok"] + ended["partial"]
+
     @property
     def draining(self) -> trio.Event:
         """Return the event that the servers set when the node begins to stop."""

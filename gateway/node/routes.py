@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from billing.ledger.free_usage import FreeUsage
 from gateway.admin.operations import Operations
-from gateway.api.admission import Admission
-from gateway.api.app import Api, Parts
+from gateway.api.app import Api, ApiSetting
 from gateway.api.changes import Changes
 from gateway.api.responses import Replies
 from gateway.api.routes.batches import BatchRoutes
@@ -33,88 +32,64 @@ from gateway.api.routes.webhooks.deliveries import DeliveryRoutes
 from gateway.calls.execute import BilledCalls
 from gateway.calls.pricing import cost_of
 from gateway.dashboard.site import Dashboard
-from gateway.feed.service import Feed
 from gateway.http.routing import Route
-from gateway.node.background.account_webhooks import AccountWebhookRuntime
-from gateway.node.background.jobs import Jobs
-from gateway.node.background.monitors import Monitors
-from gateway.node.background.payments import PaymentRuntime
-from gateway.node.stores import Stores
+from gateway.node.parts import Background, Serving
 from scheduler.jobs.crawl.spec import PLATFORM
 from scheduler.jobs.discover.run_drafts import PLATFORM as DISCOVER
-from scheduler.sessions.service import SessionService
 from upstreams.catalog import Catalog
-from upstreams.model.cursors import CursorSigner
 
 if TYPE_CHECKING:
     from gateway.dashboard.services import Services
 
 
-class RouteParts(NamedTuple):
-    """The parts of a node that routes use."""
-
-    stores: Stores
-    feed: Feed
-    monitors: Monitors
-    jobs: Jobs
-    sessions: SessionService
-    account_webhooks: AccountWebhookRuntime
-    payments: PaymentRuntime
-    catalog: Catalog
-    stopping: Callable[[], bool]
-
-
 def account_routes(
-    calls: BilledCalls, parts: RouteParts, *, admission: Admission, signer: CursorSigner, replies: Replies
+    serving: Serving, background: Background, *, replies: Replies, stopping: Callable[[], bool]
 ) -> list[Route]:
     """Return all routes that are not data endpoints.
 
-    The routes of the web are included only if the node reads pages.
+    The routes of the web are included only if the node reads pages. Long reads end once `stopping` returns True.
     """
-    feed, monitors, jobs, reads = parts.feed, parts.monitors, parts.jobs, parts.stores.reads
+    stores, feed, calls, signer = serving.stores, serving.feed, serving.calls, serving.signer
+    monitors, jobs, webhooks, reads = background.monitors, background.jobs, background.account_webhooks, stores.reads
     changes = Changes(calls.claims, replies)
-    web = _web_routes(calls, parts, signer=signer, replies=replies, changes=changes)
     discover = DiscoverRunRoutes(
-        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=parts.stopping, reads=reads
+        jobs.discover, signer=signer, replies=replies, changes=changes, stopping=stopping, reads=reads
     )
     schedules = ScheduleRoutes(jobs.schedules, signer=signer, replies=replies, changes=changes)
     return [
-        *Credits(parts.stores.ledger, signer=signer, replies=replies).routes,
-        *PackRoutes(
-            parts.stores.packs, parts.payments.checkout, signer=signer, replies=replies, changes=changes
-        ).routes,
-        *Events(feed.readers, feed.polls, admission=admission, signer=signer, replies=replies).routes,
+        *Credits(stores.ledger, signer=signer, replies=replies).routes,
+        *PackRoutes(stores.packs, background.payments.checkout, signer=signer, replies=replies, changes=changes).routes,
+        *Events(feed.readers, feed.polls, admission=serving.admission, signer=signer, replies=replies).routes,
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
         *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes, reads=reads).routes,
         *DeliveryRoutes(monitors.webhooks, signer=signer, replies=replies, changes=changes).routes,
         *WebhookRoutes(
-            parts.account_webhooks.service,
-            parts.account_webhooks.webhooks,
+            webhooks.service,
+            webhooks.webhooks,
             signer=signer,
             replies=replies,
             changes=changes,
         ).routes,
         *MonitorPastRoutes(monitors.service, monitors.projections, replies=replies, reads=reads).routes,
-        *BatchRoutes(calls, parts.catalog.sites, replies=replies).routes,
-        *web,
+        *BatchRoutes(calls, serving.catalog.sites, replies=replies).routes,
+        *_web_routes(serving, background, replies=replies, changes=changes),
         *CohortRoutes(jobs.cohorts, replies=replies, changes=changes).routes,
         *CohortQueryRoutes(
             jobs.cohort_queries,
             signer=signer,
             replies=replies,
             changes=changes,
-            stopping=parts.stopping,
+            stopping=stopping,
             reads=reads,
         ).routes,
-        *((*discover.routes, *schedules.routes) if DISCOVER in parts.catalog.sites else ()),
+        *((*discover.routes, *schedules.routes) if DISCOVER in serving.catalog.sites else ()),
     ]
 
 
-def _web_routes(
-    calls: BilledCalls, parts: RouteParts, *, signer: CursorSigner, replies: Replies, changes: Changes
-) -> list[Route]:
+def _web_routes(serving: Serving, background: Background, *, replies: Replies, changes: Changes) -> list[Route]:
     """Return the routes of the web that are not data endpoints. Empty if the node does not read pages."""
-    site, jobs, reads = parts.catalog.sites.get(PLATFORM), parts.jobs, parts.stores.reads
+    site, jobs, service = serving.catalog.sites.get(PLATFORM), background.jobs, background.monitors.service
+    signer, reads = serving.signer, serving.stores.reads
     if site is None:
         return []
     of_jobs = JobRoutes(
@@ -127,9 +102,9 @@ def _web_routes(
         changes=changes,
         reads=reads,
     )
-    monitors = WebMonitorRoutes(parts.monitors.service, signer=signer, replies=replies, changes=changes, reads=reads)
-    sessions = SessionRoutes(parts.sessions, signer=signer, replies=replies, changes=changes)
-    return [*of_jobs.routes, *sessions.routes, ParseRoute(calls, site, replies).route, *monitors.routes]
+    monitors = WebMonitorRoutes(service, signer=signer, replies=replies, changes=changes, reads=reads)
+    sessions = SessionRoutes(background.sessions, signer=signer, replies=replies, changes=changes)
+    return [*of_jobs.routes, *sessions.routes, ParseRoute(serving.calls, site, replies).route, *monitors.routes]
 
 
 def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
@@ -143,27 +118,21 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
     ]
 
 
-def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashboard: bool) -> Api:
-    """Return the API's entry point, with the pages next to it."""
-    api = Api(entry)
-    dashboard = (_dashboard_of(api, entry, parts, operations),) if has_dashboard else ()
-    api.adjacent_pages = (*dashboard, *parts.payments.pages)
-    return api
+def api_of(
+    entry: ApiSetting, serving: Serving, background: Background, operations: Operations, *, has_dashboard: bool
+) -> Api:
+    """Return the API's entry point, with the pages next to it. The dashboard calls an API without these pages."""
+    dashboard = (Dashboard(partial(_services, entry, serving, background, operations)),) if has_dashboard else ()
+    return Api(entry, (*dashboard, *background.payments.pages))
 
 
-def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
-    """Return the dashboard, which uses the services of `api`. The other pages of `entry` get links to it."""
-    entry.description.pages.has_dashboard = True
-    return Dashboard(partial(_services, api, entry, parts, operations))
-
-
-def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Services:
+def _services(entry: ApiSetting, serving: Serving, background: Background, operations: Operations) -> Services:
     """Return the services of the dashboard's pages, whose modules are not imported at the start."""
     from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - see the docstring, also for the imports below
     from gateway.dashboard.calling import calls_of  # noqa: PLC0415
     from gateway.dashboard.services import Services  # noqa: PLC0415
 
-    stores, monitors, description = parts.stores, parts.monitors, entry.description
+    stores, monitors, description = serving.stores, background.monitors, entry.description
     people = stores.people
     return Services(
         accounts=stores.accounts,
@@ -171,26 +140,26 @@ def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations)
         ledger=stores.ledger,
         usage=UsageReports(stores.store, now=stores.now),
         packs=stores.packs,
-        checkout=parts.payments.checkout,
+        checkout=background.payments.checkout,
         users=people.users,
         sessions=people.sessions,
         second_factor=people.second_factor,
         monitors=monitors.service,
-        jobs=parts.jobs.service,
-        discover=parts.jobs.discover,
-        schedules=parts.jobs.schedules,
-        cohorts=parts.jobs.cohorts,
-        cohort_queries=parts.jobs.cohort_queries,
+        jobs=background.jobs.service,
+        discover=background.jobs.discover,
+        schedules=background.jobs.schedules,
+        cohorts=background.jobs.cohorts,
+        cohort_queries=background.jobs.cohort_queries,
         webhooks=monitors.webhooks,
-        account_webhooks=parts.account_webhooks.service,
-        account_deliveries=parts.account_webhooks.webhooks,
+        account_webhooks=background.account_webhooks.service,
+        account_deliveries=background.account_webhooks.webhooks,
         projections=monitors.projections,
         reads=stores.reads,
-        events=parts.feed.readers.pages,
+        events=serving.feed.readers.pages,
         operations=operations,
         reference=description.reference,
         guides=description.guides,
-        call_api=calls_of(api),
+        call_api=calls_of(Api(entry)),
         proxies=entry.proxies,
         base_url=people.base_url,
         now=stores.now,

@@ -62,6 +62,10 @@ class OpenExchange(Protocol):
         ...
 
 
+ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
+"""Returns the session that all nodes share on the platform with this slug, opened with these credentials."""
+
+
 @asynccontextmanager
 async def open_exchange(
     *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
@@ -83,14 +87,15 @@ async def open_sites(
     open_exchange: OpenExchange = open_exchange,
     resolve: Resolve | None = None,
     rendering: Rendering | None = None,
+    share_session: ShareSession = lambda _slug, _credentials: None,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
-    `rendering` is used only for the web.
+    `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform.
     """
+    by_slug: dict[str, Site] = {}  # complete before the first call
     async with AsyncExitStack() as stack:
-        sites = []
         aside, workers = Aside(), ProcessPool()
         stack.callback(workers.close)
         find = None if config.upstreams.egress else resolve or SystemResolver(threads=_RESOLVING_MAX)
@@ -106,14 +111,23 @@ async def open_sites(
                     )
                 )
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
-                builder = _SiteBuilder(platform, settings, config, exchange, guarded, rng, aside, workers, rendering)
-                sites.append(builder.site(environ))
+                builder = _SiteBuilder(
+                    platform,
+                    settings,
+                    config,
+                    exchange=exchange,
+                    guarded=guarded,
+                    rng=rng,
+                    aside=aside,
+                    workers=workers,
+                    rendering=rendering,
+                    share_session=share_session,
+                    others=by_slug,
+                )
+                site = by_slug[platform.slug] = builder.site(environ)
                 if platform.open_web and rendering is not None:
-                    rendering.join(sites[-1], guarded)
-        by_slug = {site.platform.slug: site for site in sites}
-        for site in sites:
-            site.others = by_slug
-        yield sites
+                    rendering.join(site, guarded)
+        yield list(by_slug.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +143,8 @@ class _SiteBuilder:
     aside: Aside
     workers: ProcessPool
     rendering: Rendering | None
+    share_session: ShareSession
+    others: Mapping[str, Site]
 
     def site(self, environ: Mapping[str, str]) -> Site:
         """Return the platform with its sources."""
@@ -152,13 +168,16 @@ class _SiteBuilder:
             param = platform.host_of(name)
             sources[name] = self._source(name, address) if param is None else self._named(name, param, credentials)
         plain = {"contact": contact, "robots": "" if self.config.web.respect_robots else "ignored"}
+        known = {**credentials, **{name: value for name, value in plain.items() if value}}
         return Site(
             platform,
             sources,
-            credentials={**credentials, **{name: value for name, value in plain.items() if value}},
+            credentials=known,
             user_agent=f"sluice/{_VERSION} (+{contact})" if contact else f"sluice/{_VERSION}",
             aside=self.aside,
             workers=self.workers,
+            others=self.others,
+            shared_session=self.share_session(platform.slug, known) if platform.shares_session else None,
         )
 
     def _named(self, name: str, param: str, credentials: Mapping[str, str]) -> NamedSource:
@@ -263,10 +282,17 @@ def _credentials(settings: PlatformSettings, environ: Mapping[str, str]) -> dict
     return {what: value for what, name in settings.credentials.items() if name and (value := environ.get(name))}
 
 
-def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
-    """Return the session that all nodes share on a platform, encrypted and bound to the credentials that open it."""
-    digest = sha256(orjson.dumps(sorted(site.credentials.items()))).hexdigest()
-    bound_to = f"session of {site.platform.slug} by {digest}"
+def shared_session(
+    state: State | None, cipher: Cipher, slug: str, credentials: Mapping[str, str]
+) -> SharedSession | None:
+    """Return the session that all nodes share on a platform, encrypted and bound to the credentials that open it.
+
+    Returns None without `state`, because there are no other nodes.
+    """
+    if state is None:
+        return None
+    digest = sha256(orjson.dumps(sorted(credentials.items()))).hexdigest()
+    bound_to = f"session of {slug} by {digest}"
 
     def unseal(sealed: str) -> str | None:
         try:
@@ -274,23 +300,20 @@ def shared_session(state: State, cipher: Cipher, site: Site) -> SharedSession:
         except SealBroken:
             return None
 
-    return SharedSession(state, site.platform.slug, seal=partial(cipher.seal, bound_to=bound_to), unseal=unseal)
+    return SharedSession(state, slug, seal=partial(cipher.seal, bound_to=bound_to), unseal=unseal)
 
 
 @asynccontextmanager
 async def open_sharing(
-    state: State | None, cache: Cache, sites: Sequence[Site], cipher: Cipher, *, keep: Keep = unsupervised
+    state: State | None, cache: Cache, sites: Sequence[Site], *, keep: Keep = unsupervised
 ) -> AsyncIterator[SharedCache | None]:
-    """Share this node's cache over `state`, and its sites' circuits and sessions, while the block runs.
+    """Share this node's cache and its sites' circuits over `state` while the block runs.
 
     Yields None if the state is this node's own memory. The link is not the link for admissions; see `ROUND_TRIP_S`.
     """
     if state is None:
         yield None
         return
-    for site in sites:
-        if site.platform.shares_session:
-            site.sessions.shared = shared_session(state, cipher, site)
     async with open_shared_cache(cache, state, keep=keep) as shared, trio.open_nursery() as nursery:
         nursery.start_soon(keep, "circuit_hints", CircuitHints(state, breakers_of(sites)).listen)
         yield shared

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import trio
@@ -15,7 +14,7 @@ import trio
 from events.waking.notifier import Hub
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.api.admission import KEY_HEADERS, Admission
-from gateway.api.app import Parts
+from gateway.api.app import ApiSetting
 from gateway.api.cors import Cors
 from gateway.api.overload import Overload, load_of
 from gateway.api.responses import Replies
@@ -29,31 +28,33 @@ from gateway.http.compression import Compression
 from gateway.http.edge_answers import edge_answer_of
 from gateway.http.forwarded import TrustedProxies, read_networks
 from gateway.node.admin import admin_of
-from gateway.node.background.account_webhooks import AccountWebhookRuntime, open_account_webhooks
-from gateway.node.background.jobs import Jobs, open_jobs
-from gateway.node.background.monitors import Monitors, open_monitors
-from gateway.node.background.payments import PaymentRuntime, open_payments
+from gateway.node.background.account_webhooks import open_account_webhooks
+from gateway.node.background.deliveries import open_webhooks
+from gateway.node.background.jobs import open_jobs
+from gateway.node.background.monitors import open_monitors, recipes_of
+from gateway.node.background.payments import open_payments
 from gateway.node.background.sessions import open_sessions
 from gateway.node.circuits import Circuits
-from gateway.node.gauges import calls_charged, gather
+from gateway.node.gauges import NodeCollector
 from gateway.node.maintenance import maintenance_loops
-from gateway.node.membership import Membership, open_membership
+from gateway.node.membership import open_membership
 from gateway.node.node import Node, NodeSetting
+from gateway.node.parts import Background, Serving
 from gateway.node.reload import Reload, reloadable_parts
-from gateway.node.routes import RouteParts, account_routes, api_of, data_routes
-from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites
+from gateway.node.routes import account_routes, api_of, data_routes
+from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites, shared_session
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
 from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.unsent import Unsent
 from limits.gate import Gate
-from scheduler.sessions.service import SessionService
+from scheduler.clock.alarm import Alarm
+from scheduler.pressure import Pressure
 from storage.opening import is_shared
 from storage.state import State
 from storage.supervision import Keep, Supervision, Work
 from upstreams.cache.response_cache import Cache
-from upstreams.cache.shared_cache import SharedCache
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.model.cursors import CursorSigner
@@ -71,8 +72,12 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
     """
     supervision = setting.supervise(setting.log, setting.rng)
     runtime = _runtime(setting, supervision.keep)
-    async with _open_parts(setting, runtime) as parts, trio.open_nursery() as nursery:
-        node = _build(setting, parts, supervision, runtime)
+    async with (
+        _open_serving(setting, runtime) as serving,
+        _open_background(setting, serving, runtime) as background,
+        trio.open_nursery() as nursery,
+    ):
+        node = _node(setting, serving, background, supervision=supervision, runtime=runtime)
         if node.state is not None:
             node.state.on_connect(node.stores.doubt)
         for name, work in _loops(setting, node).items():
@@ -88,7 +93,7 @@ def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
     loops |= {
         "status_hours": node.description.status.keep_checking,
         "disk": partial(stores.disk.keep_checking, runtime.log.event),
-        "store_growth": partial(stores.growth.keep_measuring, runtime.log.event, partial(calls_charged, node)),
+        "store_growth": partial(stores.growth.keep_measuring, runtime.log.event, node.calls_charged),
     }
     if is_shared(setting.config.store.url):
         loops["membership_beat"] = node.membership.keep_beating
@@ -110,44 +115,14 @@ def _runtime(setting: NodeSetting, keep: Keep) -> Runtime:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """The parts of a node that stay open as long as it runs, in the order in which they are opened."""
-
-    state: State | None
-    gate: Gate
-    stores: Stores
-    membership: Membership
-    sites: list[Site]
-    rendering: Rendering | None
-    catalog: Catalog
-    cache: Cache
-    shared_cache: SharedCache | None
-    feed: Feed
-    monitors: Monitors
-    jobs: Jobs
-    sessions: SessionService
-    account_webhooks: AccountWebhookRuntime
-    payments: PaymentRuntime
-
-
 @asynccontextmanager
-async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_Parts]:
-    config, cache = setting.config, Cache(setting.config.cache.max_bytes, runtime.clock)
+async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[Serving]:
+    """Open the parts on the path of a request."""
+    config, keep, cache = setting.config, runtime.keep, Cache(setting.config.cache.max_bytes, runtime.clock)
     async with (
-        setting.open_state(config.state.url, keep=runtime.keep) as state,
-        open_gate(state, config.limits, setting.spans, keep=runtime.keep) as gate,
-        open_stores(
-            config,
-            setting.secrets,
-            now=runtime.now,
-            make_id=runtime.make_id,
-            open_store=setting.open_store,
-            shared=None if state is None else gate,
-            base_url=setting.base_url,
-            publish=(hub := Hub(state)).publish,
-            probe_disk=setting.probe_disk,
-        ) as stores,
+        setting.open_state(config.state.url, keep=keep) as state,
+        open_gate(state, config.limits, setting.spans, keep=keep) as gate,
+        _open_stores(setting, gate, hub := Hub(state), runtime=runtime) as stores,
         open_membership(
             stores,
             runtime=runtime,
@@ -155,33 +130,58 @@ async def _open_parts(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[_
             shares_state=state is not None,
             pace=setting.pace,
         ) as membership,
-        _open_sites(setting, runtime, rendering := _rendering(config, runtime)) as sites,
-        setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S, keep=runtime.keep) as cache_link,
-        open_sharing(cache_link, cache, sites, stores.cipher, keep=runtime.keep) as shared_cache,
+        setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S, keep=keep) as link,
+        _open_sites(setting, runtime, rendering := _rendering(config, runtime), stores=stores, link=link) as sites,
+        open_sharing(link, cache, sites, keep=keep) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
-        _open_monitors(setting, stores, catalog := Catalog(sites), runtime) as monitors,
-        open_account_webhooks(setting, stores, monitors, hub=hub, runtime=runtime) as account_webhooks,
-        open_jobs(config, stores, monitors, catalog, runtime=runtime, works=setting.keeps_time) as jobs,
-        open_sessions(config, stores, catalog.sites, rendering, runtime=runtime) as sessions,
-        open_payments(setting, stores, runtime) as payments,
     ):
-        yield _Parts(
+        signer, unsent = CursorSigner(setting.secrets.cursors), Unsent(owner_headers=KEY_HEADERS)
+        calls = BilledCalls(
+            stores.charges,
+            stores.balances,
+            Claims(stores.store, stores.charges, now=runtime.now),
+            cache=cache,
+            signer=signer,
+            runtime=runtime,
+            timeout_s=config.server.request_timeout_s,
+            base_url=setting.base_url,
+            disk=stores.disk,
+            shared=shared_cache,
+        )
+        load = load_of(stores.store, stores.keys, gate, calls, hub=hub, sites=sites, unsent=unsent)
+        yield Serving(
             state=state,
             gate=gate,
             stores=stores,
             membership=membership,
             sites=sites,
             rendering=rendering,
-            catalog=catalog,
+            catalog=Catalog(sites),
             cache=cache,
-            shared_cache=shared_cache,
             feed=feed,
-            monitors=monitors,
-            jobs=jobs,
-            sessions=sessions,
-            account_webhooks=account_webhooks,
-            payments=payments,
+            signer=signer,
+            admission=Admission(stores.keys, gate, stores.balances, key_prefix=config.keys.prefix),
+            calls=calls,
+            metrics=Metrics(),
+            unsent=unsent,
+            overload=Overload(load, runtime=runtime, base_url=setting.base_url),
         )
+
+
+def _open_stores(
+    setting: NodeSetting, gate: Gate, hub: Hub, *, runtime: Runtime
+) -> AbstractAsyncContextManager[Stores]:
+    return open_stores(
+        setting.config,
+        setting.secrets,
+        now=runtime.now,
+        make_id=runtime.make_id,
+        open_store=setting.open_store,
+        shared=gate if hub.is_shared else None,
+        base_url=setting.base_url,
+        publish=hub.publish,
+        probe_disk=setting.probe_disk,
+    )
 
 
 def _rendering(config: Config, runtime: Runtime) -> Rendering | None:
@@ -190,7 +190,7 @@ def _rendering(config: Config, runtime: Runtime) -> Rendering | None:
 
 
 def _open_sites(
-    setting: NodeSetting, runtime: Runtime, rendering: Rendering | None
+    setting: NodeSetting, runtime: Runtime, rendering: Rendering | None, *, stores: Stores, link: State | None
 ) -> AbstractAsyncContextManager[list[Site]]:
     return open_sites(
         setting.config,
@@ -200,15 +200,9 @@ def _open_sites(
         open_exchange=setting.open_exchange,
         resolve=setting.resolve,
         rendering=rendering,
+        share_session=partial(shared_session, link, stores.cipher),
         keep=runtime.keep,
     )
-
-
-def _open_monitors(
-    setting: NodeSetting, stores: Stores, catalog: Catalog, runtime: Runtime
-) -> AbstractAsyncContextManager[Monitors]:
-    ticks, resolve = setting.keeps_time, setting.resolve
-    return open_monitors(setting.config, stores, catalog, runtime=runtime, ticks=ticks, resolve=resolve)
 
 
 def _open_feed(
@@ -225,25 +219,101 @@ def _open_feed(
     return open_feed(feed_setting)
 
 
-def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtime: Runtime) -> Node:
-    stores, operations = parts.stores, parts.stores.operations
-    parts.monitors.clock.refusal = parts.jobs.workers.refusal = lambda: stores.disk.refusal
-    signer, metrics, unsent = CursorSigner(setting.secrets.cursors), Metrics(), Unsent(owner_headers=KEY_HEADERS)
-    admission = Admission(stores.keys, parts.gate, stores.balances, key_prefix=setting.config.keys.prefix)
-    calls = _calls(setting, parts, signer, runtime=runtime)
-    stores.disk.on_change = calls.refuse_new
-    server, routed = setting.config.server, _routed(parts, runtime)
+@asynccontextmanager
+async def _open_background(setting: NodeSetting, serving: Serving, runtime: Runtime) -> AsyncIterator[Background]:
+    """Open the services whose work goes on after the response to a request."""
+    config, stores, catalog, keeps_time = setting.config, serving.stores, serving.catalog, setting.keeps_time
+    recipes, alarm = recipes_of(config, catalog, runtime), Alarm()
+    pressure = Pressure(
+        refusal=lambda: stores.disk.refusal,
+        is_yielding=serving.overload.is_active,
+        answered=serving.metrics.answered_total,
+    )
+    async with (
+        open_webhooks(config, stores, runtime=runtime, resolve=setting.resolve, sends=keeps_time) as webhooks,
+        open_jobs(
+            config,
+            stores,
+            recipes,
+            webhooks,
+            catalog,
+            runtime=runtime,
+            pressure=pressure,
+            alarm=alarm,
+            works=keeps_time,
+        ) as jobs,
+        open_monitors(
+            config,
+            stores,
+            recipes,
+            webhooks,
+            runtime=runtime,
+            pressure=pressure,
+            alarm=alarm,
+            others=(jobs.slots,),
+            ticks=keeps_time,
+        ) as monitors,
+        open_account_webhooks(setting, stores, webhooks, hub=serving.feed.hub, runtime=runtime) as account_webhooks,
+        open_sessions(config, stores, catalog.sites, serving.rendering, runtime=runtime) as sessions,
+        open_payments(setting, stores, runtime) as payments,
+    ):
+        yield Background(
+            jobs=jobs,
+            monitors=monitors,
+            account_webhooks=account_webhooks,
+            sessions=sessions,
+            payments=payments,
+        )
+
+
+def _node(
+    setting: NodeSetting, serving: Serving, background: Background, *, supervision: Supervision, runtime: Runtime
+) -> Node:
+    """Return the node: its two apps over its parts."""
+    stores, operations, has_dashboard = serving.stores, serving.stores.operations, setting.config.dashboard.enabled
+    reload = _reload(setting, serving, runtime)
+    _add_operations(operations, serving, background, reload)
+    entry = _api_parts(setting, serving, background, runtime)
+    collectors = (serving.metrics, NodeCollector(serving, background, supervision, runtime.log))
+    return Node(
+        runtime=runtime,
+        api=api_of(entry, serving, background, operations, has_dashboard=has_dashboard),
+        admin=admin_of(setting, operations, stores, serving.state, supervision, collectors=collectors, runtime=runtime),
+        stores=stores,
+        state=serving.state,
+        membership=serving.membership,
+        catalog=serving.catalog,
+        admission=serving.admission,
+        calls=serving.calls,
+        operations=operations,
+        reload=reload,
+        feed=serving.feed,
+        edge_answer=edge_answer_of(runtime.make_id, setting.base_url),
+        monitors=background.monitors,
+        unsent=serving.unsent,
+        overload=serving.overload,
+        metrics=serving.metrics,
+        description=entry.description,
+        supervision=supervision,
+    )
+
+
+def _api_parts(setting: NodeSetting, serving: Serving, background: Background, runtime: Runtime) -> ApiSetting:
+    """Return the parts of the API, with its routing table."""
+    server, stores, calls, signer = setting.config.server, serving.stores, serving.calls, serving.signer
     proxies = TrustedProxies(read_networks(server.trusted_proxies))
-    named = None if server.base_url or not server.trusted_proxies else proxies
-    replies = Replies(stores.balances, setting.base_url, named)
-    description = Description(parts.catalog, replies, signer=signer, now=runtime.now)
-    own = account_routes(calls, routed, admission=admission, signer=signer, replies=replies)
-    entry = Parts(
-        admission=admission,
-        routes=description.table(data_routes(parts.catalog, calls, replies, stores.usage), own),
+    replies = Replies(
+        stores.balances, setting.base_url, None if server.base_url or not server.trusted_proxies else proxies
+    )
+    has_dashboard = setting.config.dashboard.enabled
+    description = Description(serving.catalog, replies, signer=signer, now=runtime.now, has_dashboard=has_dashboard)
+    own = account_routes(serving, background, replies=replies, stopping=runtime.stopping.is_set)
+    return ApiSetting(
+        admission=serving.admission,
+        routes=description.table(data_routes(serving.catalog, calls, replies, stores.usage), own),
         description=description,
         replies=replies,
-        metrics=metrics,
+        metrics=serving.metrics,
         usage=stores.usage,
         settle=stores.charges.settle_nowait,
         runtime=runtime,
@@ -251,69 +321,17 @@ def _build(setting: NodeSetting, parts: _Parts, supervision: Supervision, runtim
         compression=Compression(),
         cors=Cors(server.cors_origins) if server.cors_origins else None,
     )
-    _add_operations(operations, parts, reload := _reload(setting, parts, calls, runtime), metrics)
-    node = Node(
-        runtime=runtime,
-        api=api_of(entry, routed, operations, has_dashboard=setting.config.dashboard.enabled),
-        admin=admin_of(setting, operations, stores, parts.state, supervision, metrics=metrics, runtime=runtime),
-        stores=stores,
-        state=parts.state,
-        membership=parts.membership,
-        catalog=parts.catalog,
-        admission=admission,
-        calls=calls,
-        operations=operations,
-        reload=reload,
-        feed=parts.feed,
-        edge_answer=edge_answer_of(runtime.make_id, setting.base_url),
-        monitors=parts.monitors,
-        unsent=unsent,
-        overload=_overload(setting, parts, calls, unsent=unsent, runtime=runtime),
-        metrics=metrics,
-        description=description,
-        supervision=supervision,
+
+
+def _reload(setting: NodeSetting, serving: Serving, runtime: Runtime) -> Reload:
+    parts = reloadable_parts(
+        serving.gate, serving.cache, serving.calls, serving.sites, log=runtime.log, polls=serving.feed.polls
     )
-    metrics.gather = partial(gather, node, parts.sessions, parts.rendering)
-    parts.jobs.turns.answered = metrics.answered_total
-    return node
+    return Reload(setting.config, setting.read_config, parts)
 
 
-def _routed(parts: _Parts, runtime: Runtime) -> RouteParts:
-    monitors, webhooks, sessions, payments = parts.monitors, parts.account_webhooks, parts.sessions, parts.payments
-    stores, feed, jobs, catalog = parts.stores, parts.feed, parts.jobs, parts.catalog
-    return RouteParts(stores, feed, monitors, jobs, sessions, webhooks, payments, catalog, runtime.stopping.is_set)
-
-
-def _calls(setting: NodeSetting, parts: _Parts, signer: CursorSigner, *, runtime: Runtime) -> BilledCalls:
-    stores = parts.stores
-    return BilledCalls(
-        stores.charges,
-        stores.balances,
-        Claims(stores.store, stores.charges, now=runtime.now),
-        cache=parts.cache,
-        signer=signer,
-        runtime=runtime,
-        timeout_s=setting.config.server.request_timeout_s,
-        base_url=setting.base_url,
-        shared=parts.shared_cache,
-    )
-
-
-def _reload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, runtime: Runtime) -> Reload:
-    reloadable = reloadable_parts(parts.gate, parts.cache, calls, parts.sites, log=runtime.log, polls=parts.feed.polls)
-    return Reload(setting.config, setting.read_config, reloadable)
-
-
-def _overload(setting: NodeSetting, parts: _Parts, calls: BilledCalls, *, unsent: Unsent, runtime: Runtime) -> Overload:
-    stores, hub = parts.stores, parts.feed.hub
-    load = load_of(stores.store, stores.keys, parts.gate, calls, hub=hub, sites=parts.sites, unsent=unsent)
-    overload = Overload(load, runtime=runtime, base_url=setting.base_url)
-    parts.monitors.clock.is_yielding = parts.jobs.turns.is_yielding = overload.is_active
-    return overload
-
-
-def _add_operations(operations: Operations, parts: _Parts, reload: Reload, metrics: Metrics) -> None:
+def _add_operations(operations: Operations, serving: Serving, background: Background, reload: Reload) -> None:
     """Register the operations that only a running node can perform."""
     operations.add("reload", Operation(Nothing, reload.operation))
-    Circuits(parts.catalog, metrics.waits_for).add_to(operations)
-    parts.monitors.add_to(operations)
+    Circuits(serving.catalog, serving.metrics.waits_for).add_to(operations)
+    background.monitors.add_to(operations)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -22,7 +22,6 @@ WAIT_S_MAX: Final = _BUCKETS_S[-1]
 _bucket_of = partial(bisect_left, _BUCKETS_S)
 _SEEN_MAX = 256
 """Number of requests that are counted together. Counting them one by one costs 1 us more per billed call."""
-Gather = Callable[[], Iterator[Metric]]
 
 
 class LatencyHistogram:
@@ -78,7 +77,7 @@ class Waits(NamedTuple):
 
 
 class Metrics(Collector):
-    """The node's registry of counters. `gather` adds the metrics of the parts at each scrape."""
+    """The counters of a node's requests."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, str]] = []
@@ -88,7 +87,6 @@ class Metrics(Collector):
         self._waited: list[tuple[str, float]] = []
         self._upstream = defaultdict[str, LatencyHistogram](LatencyHistogram)
         self._phases = {"charge": LatencyHistogram(), "close": LatencyHistogram(), "own": LatencyHistogram()}
-        self.gather: Gather = lambda: iter(())
 
     def count(self, route: str, reply: Reply, overhead_s: float) -> None:
         """Count one request. `overhead_s` is the time that it did not spend upstream."""
@@ -131,7 +129,7 @@ class Metrics(Collector):
             histogram.add_up()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics for one scrape."""
+        """Yield the metrics of the requests for one scrape."""
         self._add_up()
         requests = CounterMetricFamily(
             "sluice_requests", "Requests answered, by route and status.", labels=["route", "code"]
@@ -145,7 +143,6 @@ class Metrics(Collector):
         yield _family("sluice_upstream_seconds", text, "platform", self._upstream)
         text = "Overhead of a charged request by phase: commits of charge and settlement, and the gateway's work."
         yield _family("sluice_overhead_phase_seconds", text, "phase", self._phases)
-        yield from self.gather()
 
 
 def _family(name: str, text: str, label: str, histograms: Mapping[str, LatencyHistogram]) -> HistogramMetricFamily:

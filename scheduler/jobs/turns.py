@@ -5,12 +5,14 @@ While requests arrive, steps start at intervals, so that they use only a small p
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import inf
 from typing import Final
 
 import trio
+
+from scheduler.pressure import NO_PRESSURE, Pressure
 
 EACH_MAX: Final = 4
 """The maximum number of concurrent steps of one account's jobs (decisions 17)."""
@@ -30,13 +32,10 @@ WINDOW_S: Final = 0.1
 class Turns:
     """Hands out turns, and delays them while the node is too busy with requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, pressure: Pressure = NO_PRESSURE) -> None:
+        self._pressure = pressure
         self._all = trio.CapacityLimiter(ALL_MAX)
         self._each: dict[str, trio.CapacityLimiter] = {}
-        self.is_yielding: Callable[[], bool] = lambda: False
-        """Returns whether steps must yield to requests. The gateway sets it."""
-        self.answered: Callable[[], int] = lambda: 0
-        """Returns the number of requests answered so far. The gateway sets it."""
         self._begins_at = self._looked_at = -inf
         self._seen, self._is_busy = 0, False
 
@@ -46,7 +45,7 @@ class Turns:
         own = self._each.setdefault(account_id, trio.CapacityLimiter(EACH_MAX))
         try:
             async with own, self._all:
-                while self.is_yielding():  # noqa: ASYNC110 - no event reports this change
+                while self._pressure.is_yielding():  # noqa: ASYNC110 - no event reports this change
                     await trio.sleep(YIELD_S)
                 await self._wait_interval()
                 yield
@@ -56,7 +55,7 @@ class Turns:
 
     async def _wait_interval(self) -> None:
         """Wait until the next step may start, if requests are arriving."""
-        now, answered = trio.current_time(), self.answered()
+        now, answered = trio.current_time(), self._pressure.answered()
         if now - self._looked_at >= WINDOW_S:
             self._is_busy = answered - self._seen >= BUSY_PER_S * (now - self._looked_at)
             self._looked_at, self._seen = now, answered

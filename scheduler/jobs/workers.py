@@ -17,6 +17,7 @@ from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobRecord
 from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from scheduler.log import OperatorLog
+from scheduler.pressure import NO_PRESSURE, Pressure
 from storage.errors import StorageError
 from storage.store import Store, Tx
 from storage.supervision import Keep
@@ -45,6 +46,7 @@ class WorkerSetting:
     now: Callable[[], float]
     is_alone: bool
     stopping: Callable[[], bool]
+    pressure: Pressure = NO_PRESSURE
 
 
 class Workers:
@@ -59,8 +61,7 @@ class Workers:
         self._is_alone = setting.is_alone
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
-        self.refusal: Callable[[], str | None] = lambda: None
-        """Returns why no job may start, or None. The node sets it, for example while the store is unavailable."""
+        self._refusal = setting.pressure.refusal
         self._woken = trio.Event()
         kind = LeasedKind(
             name="job",
@@ -87,7 +88,7 @@ class Workers:
         """Lease and start open jobs until the node stops."""
         while not self._stopping():
             self._woken = trio.Event()
-            if self.refusal() is None:
+            if self._refusal() is None:
                 await self._begin()
             with trio.move_on_after(CHECK_S):
                 await self._woken.wait()

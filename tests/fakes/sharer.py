@@ -17,7 +17,6 @@ from typing import Any
 import trio
 
 from billing.keys.cache import Key
-from billing.keys.sealing import Cipher
 from billing.ledger.verification import verify
 from billing.prices import credits_for
 from gateway.calls.execute import BilledCalls
@@ -163,7 +162,7 @@ async def open_sharer(
         open_stores(config, secrets, now=time, make_id=runtime.make_id) as stores,
         open_sites(config, [PLATFORM], environ={}, rng=Random(1), open_exchange=open_exchange) as sites,
         open_state(url, round_trip_s=ROUND_TRIP_S, keep=unsupervised) as state,
-        open_sharing(state, cache, sites, Cipher(bytes(32))) as shared,
+        open_sharing(state, cache, sites) as shared,
     ):
         calls = BilledCalls(
             stores.charges,
@@ -174,6 +173,7 @@ async def open_sharer(
             runtime=runtime,
             timeout_s=timeout_s,
             base_url="https://node.test",
+            disk=stores.disk,
             shared=shared,
         )
         account = await stores.accounts.create("test", credits=credits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +25,9 @@ from billing.ledger.transactions import Ledger
 from billing.ledger.verification import verify
 from events.log.log import EventLog
 from gateway.feed.billing_events import FeedOfBilling
+from scheduler.clock.alarm import Alarm
 from scheduler.clock.cadence import next_slot, read_cadence
-from scheduler.clock.instants import instant_of
+from scheduler.clock.instants import SlotSource, instant_of
 from scheduler.monitors.model import store
 from scheduler.monitors.model.records import Monitor, Run
 from scheduler.monitors.runs import run_rows
@@ -35,6 +36,7 @@ from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Slots
 from scheduler.monitors.runs.verdict import RunVerdict
+from scheduler.pressure import NO_PRESSURE, Pressure
 from scheduler.webhooks.deliveries.queue import Outbox
 from storage.opening import open_store
 from storage.store import Tx
@@ -103,6 +105,7 @@ class Desk:
         self.recipes = ScriptedRecipes()
         self.slots = Slots(self.feed, now=self.now, make_id=self.make_id)
         self.stopping = False
+        self.alarm = Alarm()
         self.outbox = Outbox(instant_of(self.now, is_alone=True), self.make_id, publish=lambda _due: None)
         self.runs = Runs((kept, self.charges, self.feed), self.recipes, payload, self.outbox, now=self.now)
 
@@ -233,8 +236,10 @@ class Desk:
         for account_id in accounts:
             assert (await self.money(account_id))[1] == 0
 
-    def clock(self) -> AbstractAsyncContextManager[Clock]:
-        """Run a ticking clock."""
+    def clock(
+        self, others: Sequence[SlotSource] = (), *, pressure: Pressure = NO_PRESSURE
+    ) -> AbstractAsyncContextManager[Clock]:
+        """Run a ticking clock, also for the slots of `others`."""
         return open_clock(
             ClockSetting(
                 store=self.store,
@@ -246,6 +251,9 @@ class Desk:
                 now=self.now,
                 is_alone=self.is_alone,
                 stopping=lambda: self.stopping,
+                pressure=pressure,
+                alarm=self.alarm,
+                others=others,
             )
         )
 

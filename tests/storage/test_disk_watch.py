@@ -21,13 +21,7 @@ class Disk:
         self.whole = whole
         self.error: Exception | None = None
         self.watch = DiskWatch(self.probe, floor)
-        self.watch.on_change = self.refusals.append
         self.events: list[tuple[str, str]] = []
-
-    @property
-    def refusals(self) -> list[str | None]:
-        self._refusals: list[str | None] = getattr(self, "_refusals", [])
-        return self._refusals
 
     async def probe(self) -> DiskSpace | None:
         await trio.lowlevel.checkpoint()
@@ -52,7 +46,6 @@ async def test_watch_refuses_below_the_floor_until_a_tenth_above() -> None:
     assert said == "999 bytes are free on the disk, 1000 are required (store.disk_floor_bytes)"
     assert await disk.at(FLOOR) == "1000 bytes are free on the disk, 1100 are required (store.disk_floor_bytes)"
     assert await disk.at(1_100) is None
-    assert disk.refusals == [said, None]
 
 
 async def test_floor_is_at_most_a_quarter_of_the_disk_and_0_disables_it() -> None:

@@ -66,9 +66,20 @@ class OpenApiRoute:
 
 
 class Description:
-    """Builds the routes, documents and pages that describe a node, all from one reference."""
+    """Builds the routes, documents and pages that describe a node, all from one reference.
 
-    def __init__(self, catalog: Catalog, replies: Replies, *, signer: CursorSigner, now: Callable[[], float]) -> None:
+    With `has_dashboard`, the pages link to the dashboard.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        replies: Replies,
+        *,
+        signer: CursorSigner,
+        now: Callable[[], float],
+        has_dashboard: bool,
+    ) -> None:
         reference = self.reference = Reference(catalog)
         guides = self.guides = Guides(reference, base_url=replies.base_url, signer=signer)
         documents = self.documents = OpenApi(reference, replies.base_url)
@@ -84,6 +95,7 @@ class Description:
             relinked=replies.relinked,
             status=status.data,
             past=status.past,
+            has_dashboard=has_dashboard,
         )
 
     def table(self, data: Iterable[Route], account: Iterable[Route]) -> Routes:

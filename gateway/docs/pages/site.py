@@ -58,14 +58,14 @@ class PublicPages:
         relinked: Relinked,
         status: StatusData,
         past: StatusData,
+        has_dashboard: bool,
     ) -> None:
         self._reference = reference
         self._guides = guides
         self._base_url = base_url
         self._relinked = relinked
         self._status, self._past = status, past
-        self.has_dashboard = False
-        """Whether pages link to the dashboard. Set before the first page is rendered."""
+        self._has_dashboard = has_dashboard
         self._texts: Texts | None = None
         self._html: HtmlPages | None = None
         self._missing: MadePage | None = None
@@ -143,7 +143,7 @@ class PublicPages:
     def _load_html(self, texts: Texts) -> HtmlPages:
         from gateway.docs.pages.app import HtmlPages  # noqa: PLC0415 - Quart and the rest take 0.3 s
 
-        return HtmlPages(texts, has_dashboard=self.has_dashboard)
+        return HtmlPages(texts, has_dashboard=self._has_dashboard)
 
     def _every_schema(self) -> dict[str, Callable[[], Any]]:
         """Return a function for each schema by path: schemas of archetypes and of route responses."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from events.waking.notifier import Hub
 from gateway.feed.tokens import seal_cursor
-from gateway.node.background.monitors import Monitors
+from gateway.node.background.deliveries import WebhookRuntime
 from gateway.node.node import NodeSetting
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
@@ -30,7 +30,7 @@ class AccountWebhookRuntime:
 
 @asynccontextmanager
 async def open_account_webhooks(
-    setting: NodeSetting, stores: Stores, monitors: Monitors, *, hub: Hub, runtime: Runtime
+    setting: NodeSetting, stores: Stores, sending: WebhookRuntime, *, hub: Hub, runtime: Runtime
 ) -> AsyncIterator[AccountWebhookRuntime]:
     """Open webhooks whose batches are queued while the block runs.
 
@@ -38,7 +38,7 @@ async def open_account_webhooks(
 
     The deliveries use the same queue as the deliveries of monitors.
     """
-    sending, store, cipher = monitors.webhook_runtime, stores.store, stores.cipher
+    store, cipher = stores.store, stores.cipher
     seal = seal_cursor(CursorSigner(setting.secrets.cursors))
     batches = EventBatches(sending.outbox, seal, runtime.make_id, runtime.now)
     feeder = Feeder(store, batches, log=runtime.log, stopping=runtime.stopping.is_set)
@@ -46,7 +46,7 @@ async def open_account_webhooks(
         store=store,
         cipher=cipher,
         batches=batches,
-        resolve=monitors.resolve,
+        resolve=sending.resolve,
         now=runtime.now,
         make_id=runtime.make_id,
         wake=feeder.wake,
@@ -56,5 +56,6 @@ async def open_account_webhooks(
     webhooks = Webhooks(store, cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner)
     async with AsyncExitStack() as stack:
         if setting.keeps_time:
-            hub.follow = (await stack.enter_async_context(open_feeder(feeder, keep=runtime.keep))).follow
+            await stack.enter_async_context(open_feeder(feeder, keep=runtime.keep))
+            hub.follow(feeder.follow)
         yield AccountWebhookRuntime(AccountWebhooks(service_setting), webhooks)

@@ -14,35 +14,47 @@ from scheduler.webhooks.deliveries.queue import Outbox
 from scheduler.webhooks.deliveries.sender import open_sender
 from scheduler.webhooks.deliveries.service import Deliveries, DeliverySetting, open_deliveries
 from storage.opening import is_shared
-from upstreams.guard.resolver import Resolve
+from upstreams.guard.resolver import Resolve, SystemResolver
+
+_RESOLVING_MAX = 16
+"""Maximum number of threads that resolve the hosts of webhooks during registration."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookRuntime:
-    """The queue of deliveries, its clock, and the function that announces a new delivery."""
+    """The queue of deliveries, its clock, the function that announces a new delivery, and the resolver of targets."""
 
     outbox: Outbox
     instant: Instant
     wake: Callable[[], None]
+    resolve: Resolve
+    """Resolves the hosts of webhooks when they are registered."""
     deliveries: Deliveries | None = None
     """None if this process sends no deliveries."""
 
 
-def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
+def _idle_webhooks(config: Config, runtime: Runtime, resolve: Resolve) -> WebhookRuntime:
     """Return a runtime that only queues deliveries and sends nothing."""
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
         """nothing to wake: a running node will find the delivery in the queue"""
 
-    return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave)
+    return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave, resolve)
 
 
 @asynccontextmanager
 async def open_webhooks(
-    config: Config, stores: Stores, *, runtime: Runtime, resolve: Resolve | None
+    config: Config, stores: Stores, *, runtime: Runtime, resolve: Resolve | None, sends: bool
 ) -> AsyncIterator[WebhookRuntime]:
-    """Open a runtime that sends the queued deliveries while the block runs."""
+    """Open a runtime that sends the queued deliveries while the block runs.
+
+    Without `sends`, the deliveries wait for another node. `resolve` replaces the system's resolver.
+    """
+    registering = resolve or SystemResolver(threads=_RESOLVING_MAX)
+    if not sends:
+        yield _idle_webhooks(config, runtime, registering)
+        return
     webhooks, keep = config.webhooks, runtime.keep
     if webhooks.allow_insecure_targets:
         runtime.log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")
@@ -67,4 +79,4 @@ async def open_webhooks(
             backoff_s=webhooks.backoff_s,
         )
         async with open_deliveries(setting) as deliveries:
-            yield WebhookRuntime(deliveries.outbox, deliveries.instant, deliveries.wake, deliveries)
+            yield WebhookRuntime(deliveries.outbox, deliveries.instant, deliveries.wake, registering, deliveries)

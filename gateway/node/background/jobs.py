@@ -7,10 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 
+from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
-from gateway.node.background.monitors import Monitors
+from gateway.node.background.deliveries import WebhookRuntime
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
+from scheduler.clock.alarm import Alarm
 from scheduler.jobs.cohorts import query_rows
 from scheduler.jobs.cohorts.platforms import post_routes
 from scheduler.jobs.cohorts.queries import CohortQueries
@@ -32,6 +34,7 @@ from scheduler.jobs.service import JobService
 from scheduler.jobs.turns import Turns
 from scheduler.jobs.workers import Workers, WorkerSetting, open_workers
 from scheduler.monitors.webhooks import WebhookOwner, Webhooks
+from scheduler.pressure import Pressure
 from scheduler.recipes import Recipes
 from storage.opening import is_shared
 from upstreams.catalog import Catalog
@@ -51,30 +54,32 @@ class Jobs:
     cohort_queries: CohortQueries
     discover: DiscoverService
     schedules: ScheduleService
+    slots: ScheduleSlots
     workers: Workers
-    turns: Turns
 
 
 @asynccontextmanager
 async def open_jobs(
     config: Config,
     stores: Stores,
-    monitors: Monitors,
+    recipes: CatalogRecipes,
+    webhooks: WebhookRuntime,
     catalog: Catalog,
     *,
     runtime: Runtime,
+    pressure: Pressure,
+    alarm: Alarm,
     works: bool,
 ) -> AsyncIterator[Jobs]:
     """Open the job services and run ready jobs. Without `works`, the jobs wait for another node.
 
-    The jobs use the recipes of monitors, and the scheduler of monitors also opens the slots of schedules.
+    The jobs use the recipes of monitors. The clock of monitors, which `alarm` wakes, also opens the slots of schedules.
 
     Raises:
         StorageError: the store is unavailable.
     """
-    recipes, turns = monitors.recipes, Turns()
-    insecure, outbox = config.webhooks.allow_insecure_targets, monitors.webhook_runtime.outbox
-    hooks = JobWebhooks(stores.cipher, outbox, monitors.resolve, stores.people.base_url, allow_insecure=insecure)
+    insecure, base_url = config.webhooks.allow_insecure_targets, stores.people.base_url
+    hooks = JobWebhooks(stores.cipher, webhooks.outbox, webhooks.resolve, base_url, allow_insecure=insecure)
     web = catalog.sites.get(PLATFORM)
     pages = PageSteps(recipes, ProcessPool() if web is None else web.workers, hooks.ended)
     steps = DiscoverSteps(stores.store, recipes, stores.feed)
@@ -84,8 +89,8 @@ async def open_jobs(
         DISCOVER: steps,
         query_rows.KIND: CohortShards(cohort_setting),
     }
-    runs = JobRuns(stores.store, stores.charges, kinds, turns, now=runtime.now)
-    async with open_workers(_worker_setting(config, stores, runs, runtime), works=works) as workers:
+    runs = JobRuns(stores.store, stores.charges, kinds, Turns(pressure), now=runtime.now)
+    async with open_workers(_worker_setting(config, stores, runs, pressure, runtime=runtime), works=works) as workers:
         make = partial(
             JobService, stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake
         )
@@ -93,24 +98,25 @@ async def open_jobs(
         runs_of, searches = make(kinds=(DISCOVER,)), cache(partial(searches_of, catalog.all(), recipes))
         now, make_id = runtime.now, runtime.make_id
         slots = ScheduleSlots(runs_of, stores.feed, searches, now=now, make_id=make_id, wake=workers.wake)
-        monitors.clock.others = (slots,)
         yield Jobs(
             recipes=recipes,
             service=make(kinds=KINDS, ended=hooks.ended),
             hooks=hooks,
-            webhooks=_webhooks(stores, monitors, runtime),
+            webhooks=_webhooks(stores, webhooks, runtime),
             discover=DiscoverService(
                 stores.store, stores.charges, runs_of, steps, searches, now=now, wake=workers.wake
             ),
-            schedules=ScheduleService(stores.store, searches, now=now, make_id=make_id, wake=monitors.clock.wake),
+            schedules=ScheduleService(stores.store, searches, now=now, make_id=make_id, wake=alarm.ring),
             cohorts=cohorts,
             cohort_queries=CohortQueries(cohort_setting, cohorts, make(kinds=query_rows.KINDS)),
+            slots=slots,
             workers=workers,
-            turns=turns,
         )
 
 
-def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runtime) -> WorkerSetting:
+def _worker_setting(
+    config: Config, stores: Stores, runs: JobRuns, pressure: Pressure, *, runtime: Runtime
+) -> WorkerSetting:
     return WorkerSetting(
         store=stores.store,
         runs=runs,
@@ -120,12 +126,13 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
         now=runtime.now,
         is_alone=not is_shared(config.store.url),
         stopping=runtime.stopping.is_set,
+        pressure=pressure,
     )
 
 
-def _webhooks(stores: Stores, monitors: Monitors, runtime: Runtime) -> Webhooks:
+def _webhooks(stores: Stores, sending: WebhookRuntime, runtime: Runtime) -> Webhooks:
     """Return the webhook deliveries of jobs, which use the common queue of deliveries."""
-    sending, owner = monitors.webhook_runtime, WebhookOwner(check_job, "job")
+    owner = WebhookOwner(check_job, "job")
     return Webhooks(
         stores.store, stores.cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import floor
@@ -17,10 +17,12 @@ from gateway.admin.operations import Operation, OperationRefused, Operations, Te
 from gateway.api.monitor_records import run_record
 from gateway.calls.recipes import CatalogRecipes
 from gateway.config.settings import Config
-from gateway.node.background.deliveries import WebhookRuntime, idle_webhooks, open_webhooks
+from gateway.node.background.deliveries import WebhookRuntime
 from gateway.node.stores import Stores
 from gateway.runtime import Runtime
 from scheduler.backlog import Watch
+from scheduler.clock.alarm import Alarm
+from scheduler.clock.instants import SlotSource
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.changes import MonitorSetting as ServiceSetting
 from scheduler.monitors.history.projections import Projections
@@ -32,17 +34,16 @@ from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Slots
 from scheduler.monitors.service import MonitorService
 from scheduler.monitors.webhooks import Webhooks
+from scheduler.pressure import Pressure
 from scheduler.webhooks.deliveries.service import Deliveries
 from storage.opening import is_shared
 from storage.store import Store, Tx
 from upstreams.catalog import Catalog
-from upstreams.guard.resolver import Resolve, SystemResolver
+from upstreams.guard.resolver import Resolve
 
 RUN_WITHIN_S = 20.0
 """Seconds until an operator who requested a run gets a response. Must be less than a supervisor waits for a worker."""
 _CHECK_S = 0.05
-_RESOLVING_MAX = 16
-"""Maximum number of threads that resolve the hosts of webhooks during registration."""
 
 
 class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -67,8 +68,6 @@ class Monitors:
     service: MonitorService
     projections: Projections
     webhooks: Webhooks
-    webhook_runtime: WebhookRuntime
-    resolve: Resolve
 
     def add_to(self, operations: Operations) -> None:
         """Register the operator's operations."""
@@ -92,73 +91,56 @@ class Monitors:
 async def open_monitors(
     config: Config,
     stores: Stores,
-    catalog: Catalog,
+    recipes: CatalogRecipes,
+    webhooks: WebhookRuntime,
     *,
     runtime: Runtime,
+    pressure: Pressure,
+    alarm: Alarm,
+    others: Sequence[SlotSource],
     ticks: bool,
-    resolve: Resolve | None = None,
 ) -> AsyncIterator[Monitors]:
-    """Open monitors, run them on schedule, and send their deliveries.
+    """Open monitors, and run them and the slots of `others` on schedule. Their deliveries use `webhooks`.
 
-    Without `ticks`, only an operator starts runs, and the queued deliveries wait for a node.
+    Without `ticks`, only an operator starts runs.
 
     Raises:
         StorageError: the store is unavailable.
     """
-    now, make_id = runtime.now, runtime.make_id
-    recipes = _recipes(config, catalog, runtime)
-    slots = Slots(stores.feed, now=now, make_id=make_id)
-    sent_by = resolve
-    resolve = resolve or SystemResolver(threads=_RESOLVING_MAX)
-    async with AsyncExitStack() as stack:
-        webhook_runtime = idle_webhooks(config, runtime)
-        if ticks:
-            sending = open_webhooks(config, stores, runtime=runtime, resolve=sent_by)
-            webhook_runtime = await stack.enter_async_context(sending)
-        runs = Runs((stores.store, stores.charges, stores.feed), recipes, make_payload, webhook_runtime.outbox, now=now)
-        setting = _clock_setting(config, stores, slots, runs, runtime=runtime, ticks=ticks)
-        clock = await stack.enter_async_context(open_clock(setting))
-        instant = webhook_runtime.instant
-        yield Monitors(
-            store=stores.store,
-            recipes=recipes,
-            slots=slots,
-            clock=clock,
-            runs=runs,
-            deliveries=webhook_runtime.deliveries,
-            backlog=Watch(stores.store, now=now, instant=instant),
-            service=_service(config, stores, recipes, slots, runtime=runtime, wake=clock.wake, resolve=resolve),
-            projections=Projections(stores.store, stores.reads),
-            webhooks=Webhooks(stores.store, stores.cipher, now=now, instant=instant, wake=webhook_runtime.wake),
-            webhook_runtime=webhook_runtime,
-            resolve=resolve,
-        )
-
-
-def _clock_setting(
-    config: Config,
-    stores: Stores,
-    slots: Slots,
-    runs: Runs,
-    *,
-    runtime: Runtime,
-    ticks: bool,
-) -> ClockSetting:
-    return ClockSetting(
+    now, instant = runtime.now, webhooks.instant
+    slots = Slots(stores.feed, now=now, make_id=runtime.make_id)
+    runs = Runs((stores.store, stores.charges, stores.feed), recipes, make_payload, webhooks.outbox, now=now)
+    setting = ClockSetting(
         store=stores.store,
         slots=slots,
         runs=runs,
         node=stores.charges.node,
         log=runtime.log,
         keep=runtime.keep,
-        now=runtime.now,
+        now=now,
         is_alone=not is_shared(config.store.url),
         stopping=runtime.stopping.is_set,
         ticks=ticks,
+        pressure=pressure,
+        alarm=alarm,
+        others=others,
     )
+    async with open_clock(setting) as clock:
+        yield Monitors(
+            store=stores.store,
+            recipes=recipes,
+            slots=slots,
+            clock=clock,
+            runs=runs,
+            deliveries=webhooks.deliveries,
+            backlog=Watch(stores.store, now=now, instant=instant),
+            service=_service(config, stores, recipes, slots, runtime=runtime, alarm=alarm, resolve=webhooks.resolve),
+            projections=Projections(stores.store, stores.reads),
+            webhooks=Webhooks(stores.store, stores.cipher, now=now, instant=instant, wake=webhooks.wake),
+        )
 
 
-def _recipes(config: Config, catalog: Catalog, runtime: Runtime) -> CatalogRecipes:
+def recipes_of(config: Config, catalog: Catalog, runtime: Runtime) -> CatalogRecipes:
     """Return recipes that use at most half of each platform's connections."""
     platforms = config.upstreams.platforms
     return CatalogRecipes(
@@ -177,10 +159,10 @@ def _service(
     slots: Slots,
     *,
     runtime: Runtime,
-    wake: Callable[[], None],
+    alarm: Alarm,
     resolve: Resolve,
 ) -> MonitorService:
-    """Return the owners' service for their monitors. `wake` is called when a run may be needed earlier than planned."""
+    """Return the owners' service for their monitors. `alarm` rings when a run may be needed earlier than planned."""
     return MonitorService(
         ServiceSetting(
             stores.store,
@@ -190,7 +172,7 @@ def _service(
             resolve,
             now=runtime.now,
             make_id=runtime.make_id,
-            wake=wake,
+            wake=alarm.ring,
             allow_insecure=config.webhooks.allow_insecure_targets,
         )
     )

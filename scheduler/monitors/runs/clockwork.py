@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
 import trio
 
+from scheduler.clock.alarm import Alarm
 from scheduler.clock.catch_up import Ready
 from scheduler.clock.instants import SlotSource, instant_of
 from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
@@ -25,6 +26,7 @@ from scheduler.monitors.runs.clock_skew import reset_late
 from scheduler.monitors.runs.run_rows import RunLease
 from scheduler.monitors.runs.runs import Runs
 from scheduler.monitors.runs.slots import Opened, Slots
+from scheduler.pressure import NO_PRESSURE, Pressure
 from storage.errors import StorageError, StoreUnavailable
 from storage.store import Store, Tx
 from storage.supervision import Keep
@@ -72,6 +74,11 @@ class ClockSetting:
     is_alone: bool
     stopping: Callable[[], bool]
     ticks: bool = True
+    pressure: Pressure = NO_PRESSURE
+    alarm: Alarm = field(default_factory=Alarm)
+    """Rings when a monitor or schedule was created or changed, or a slot was opened."""
+    others: Sequence[SlotSource] = ()
+    """Additional slot sources."""
 
 
 class _Poll(NamedTuple):
@@ -99,13 +106,11 @@ class Clock:
         self._is_alone = setting.is_alone
         self._leases_at = instant_of(setting.now, is_alone=setting.is_alone)
         self._stopping = setting.stopping
-        self.is_yielding: Callable[[], bool] = lambda: False
-        """Returns whether runs must yield to requests. The gateway sets it."""
-        self.refusal: Callable[[], str | None] = lambda: None
-        """Returns why no run may start, or None. The node sets it, for example while the store is unavailable."""
+        self._pressure = setting.pressure
+        self._alarm = setting.alarm
+        self.wake = setting.alarm.ring
+        self._others = setting.others
         self._look_every_s = CHECK_ALONE_S if setting.is_alone else CHECK_S
-        self.others: Sequence[SlotSource] = ()
-        """Additional slot sources. The node sets them."""
         kind = LeasedKind(
             name="run",
             lease_of=_lease_of,
@@ -116,7 +121,6 @@ class Clock:
         )
         self._leased = LeasedWorkers(kind, nursery, setting.log)
         self.keep_renewing = self._leased.keep_renewing
-        self._woken = trio.Event()
         self._is_behind = False
         self._due_at: float | None = 0.0
         self._looked_at = trio.current_time()
@@ -125,11 +129,6 @@ class Clock:
         """How many attempts this node has started."""
         self.skipped_total = 0
         """How many slots this node has skipped."""
-
-    def wake(self) -> None:
-        """Poll now, because a monitor was created or changed or a slot was opened."""
-        self._due_at = 0.0
-        self._woken.set()
 
     def in_flight(self) -> int:
         """Return the number of runs in progress."""
@@ -144,7 +143,7 @@ class Clock:
             MonitorUnknown: the monitor does not exist.
             StorageError: the store is unavailable, or no run may start.
         """
-        if (why := self.refusal()) is not None:
+        if (why := self._pressure.refusal()) is not None:
             raise StoreUnavailable(why)
         run, leases = await self._store.write(partial(self._open_one, monitor_id=monitor_id, slot=slot))
         self._start(leases)
@@ -153,11 +152,12 @@ class Clock:
     async def keep_ticking(self) -> None:
         """Open and start scheduled work until the node stops."""
         while not self._stopping():
-            self._woken = trio.Event()
-            if self._must_poll() and self.refusal() is None:
+            if self._alarm.reset():
+                self._due_at = 0.0
+            if self._must_poll() and self._pressure.refusal() is None:
                 await self._turn()
             with trio.move_on_after(self._pause_s()):
-                await self._woken.wait()
+                await self._alarm.wait()
 
     async def keep_resetting(self) -> None:
         """Reset what a fast clock of this node or another one has scheduled too far ahead.
@@ -167,7 +167,7 @@ class Clock:
         while True:
             try:
                 resets = await reset_late(self._store, self._latest)
-                for source in self.others:
+                for source in self._others:
                     resets += await self._store.write(partial(source.reset_late, instant=self._latest))
                 if resets:
                     self._log.event("warning", "slots_brought_back", count=resets)
@@ -196,7 +196,6 @@ class Clock:
 
     async def _turn(self) -> None:
         """Open slots and start runs until none are left or no more may start now."""
-        self._due_at = None  # `wake` sets it again if it is called from now on
         crowds: dict[float, int] = {}
         try:
             for _ in range(ROUNDS_MAX):
@@ -215,14 +214,13 @@ class Clock:
             self._due_at = self._now() + TICK_S
             return
         self._looked_at = trio.current_time()
-        if self._due_at is None:
-            coming = [look.due_at, self._now() + TICK_S if self._is_behind else None]
-            self._due_at = min((at for at in coming if at is not None), default=None)
+        coming = [look.due_at, self._now() + TICK_S if self._is_behind else None]
+        self._due_at = min((at for at in coming if at is not None), default=None)
 
     def _poll(self, tx: Tx) -> _Poll:
         now, leases_at = self._now(), self._leases_at(tx)
         ready = run_rows.ready_runs(tx, now, leases_at=leases_at, limit=READY_MAX)
-        others = [(source, source.due_at(tx)) for source in self.others]
+        others = [(source, source.due_at(tx)) for source in self._others]
         coming = (store.next_slot_at(tx), run_rows.next_start_at(tx, now), *(at for _, at in others))
         due = [source for source, at in others if at is not None and at <= now]
         return _Poll(store.crowds(tx, now), ready, min((at for at in coming if at is not None), default=None), due)
@@ -232,7 +230,7 @@ class Clock:
 
         Return False if another node leased some of them first, so that there may be more to start.
         """
-        at_once = YIELDING_MAX if self.is_yielding() else IN_FLIGHT_MAX
+        at_once = YIELDING_MAX if self._pressure.is_yielding() else IN_FLIGHT_MAX
         others = [one for one in ready if one.run_id not in self._leased]
         chosen = self._leased.choose(others, at_once=at_once, each_max=EACH_MAX)
         self._is_behind = len(chosen) < len(others)

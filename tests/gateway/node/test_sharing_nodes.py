@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import trio
+from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.config.secrets import load_secret
 from gateway.config.settings import Config, PlatformSettings, StateSettings, StoreSettings, UpstreamSettings
@@ -61,9 +62,9 @@ class Running:
         response_headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return response_headers, orjson.loads(sent[1]["body"])
 
-    def metric(self, name: str) -> float:
+    async def metric(self, name: str) -> float:
         """Return a metric's value from a scrape."""
-        metrics = self.node.api._parts.metrics.gather()
+        metrics = text_string_to_metric_families((await self.node.admin._scrape()).decode())
         return next(sample.value for metric in metrics for sample in metric.samples if sample.name == name)
 
 
@@ -116,8 +117,12 @@ async def test_nodes_with_shared_state_use_each_others_cache(tmp_path: Path, emp
             )
             assert (body["cached"], body["credits_used"]) == (True, 0)
             assert float(headers["x-sluice-overhead-ms"]) < 200, "waiting for another node is not overhead"
-            assert two.metric("sluice_cache_shared_found_total") == two.metric("sluice_cache_shared_waits_total") == 1
-            assert one.metric("sluice_cache_shared_alone_total") == 0
+            assert (
+                await two.metric("sluice_cache_shared_found_total")
+                == await two.metric("sluice_cache_shared_waits_total")
+                == 1
+            )
+            assert await one.metric("sluice_cache_shared_alone_total") == 0
 
             second_thing = "/v1/sim/thing?id=2"
             assert (await one.get(second_thing))[0]["x-cache"] == "MISS"
@@ -135,4 +140,8 @@ async def test_single_node_shares_and_counts_nothing(tmp_path: Path) -> None:
     async with open_running(tmp_path, "memory:", ScriptedExchange(thing())) as alone:
         assert alone.node.calls.shared is None
         assert (await alone.get(THING))[0]["x-cache"] == "MISS"
-        assert [alone.metric(f"sluice_cache_shared_{what}_total") for what in ("found", "waits", "alone")] == [0, 0, 0]
+        assert [await alone.metric(f"sluice_cache_shared_{what}_total") for what in ("found", "waits", "alone")] == [
+            0,
+            0,
+            0,
+        ]

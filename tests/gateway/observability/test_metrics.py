@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client.core import GaugeMetricFamily
 
 from gateway.http.request import Reply
 from gateway.observability.metrics import LatencyHistogram, Metrics
@@ -138,10 +137,3 @@ def test_batched_counting_loses_and_duplicates_no_request(requests: int) -> None
         found = samples(metrics)
         assert sum(value for name, value in found.items() if name.startswith("sluice_requests_total")) == requests
         assert found["sluice_overhead_seconds_count"] == requests
-
-
-def test_part_statistics_are_collected_at_each_scrape() -> None:
-    metrics = Metrics()
-    values = iter([1.0, 2.0])
-    metrics.gather = lambda: iter((GaugeMetricFamily("sluice_part", "A part.", next(values)),))
-    assert [samples(metrics)["sluice_part"] for _ in range(2)] == [1.0, 2.0]

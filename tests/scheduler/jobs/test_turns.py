@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
+from scheduler.pressure import Pressure
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:
@@ -34,14 +35,13 @@ async def test_steps_start_immediately_without_requests(autojump_clock: MockCloc
 async def test_steps_start_at_intervals_only_during_requests(
     autojump_clock: MockClock,
 ) -> None:
-    turns, per_s = Turns(), 1.2 * BUSY_PER_S
-    turns.answered = lambda: int(trio.current_time() * per_s)
+    per_s = 1.2 * BUSY_PER_S
+    turns = Turns(Pressure(answered=lambda: int(trio.current_time() * per_s)))
     await begin_steps(turns, 1)
     await trio.sleep(WINDOW_S)
     begun = await begin_steps(turns, 20)
     assert [round(later - before, 6) for before, later in pairwise(begun)] == [PACE_S] * 19
     per_s = 0.8 * BUSY_PER_S
-    turns.answered = lambda: int(trio.current_time() * per_s)
     await begin_steps(turns, 1)
     await trio.sleep(WINDOW_S)
     before = trio.current_time()

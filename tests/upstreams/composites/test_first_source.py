@@ -46,8 +46,8 @@ async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: Mock
         return ANSWERS[call.origin.host]
 
     platforms = tuple(map(load_platform, ("github", "hackernews", "stackexchange")))
-    own = Site(over(platforms), {}, credentials={}, user_agent="sluice/1")
-    own.others = {one.slug: site(one, ScriptedExchange(script=script)) for one in platforms}
+    others = {one.slug: site(one, ScriptedExchange(script=script)) for one in platforms}
+    own = Site(over(platforms), {}, credentials={}, user_agent="sluice/1", others=others)
     (endpoint,) = own.platform.endpoints
     values: dict[str, Any] = endpoint.with_defaults({"query": "trio"})
     planned = plan(own, endpoint, Args(values))

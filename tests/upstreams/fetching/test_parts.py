@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -31,10 +33,16 @@ def _user(args: Args) -> Steps:
     return Single({"id": answer.body, "key": args.credentials.get("key")})
 
 
-def site(slug: str, endpoint: Endpoint, exchange: ScriptedExchange, **credentials: str) -> Site:
+def site(
+    slug: str,
+    endpoint: Endpoint,
+    exchange: ScriptedExchange,
+    others: Mapping[str, Site] | None = None,
+    **credentials: str,
+) -> Site:
     platform = Platform(slug, slug.title(), {slug: f"https://{slug}.test/v1"}, (endpoint,), docs_url="https://x.test")
     sources = {slug: source_over(exchange, name=slug, base_url=f"https://{slug}.test/v1", rules=Rules(retries=0))}
-    return Site(platform, sources, credentials=credentials, user_agent="sluice/1")
+    return Site(platform, sources, credentials=credentials, user_agent="sluice/1", others=others)
 
 
 def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] = (), **credentials: str) -> Plan:
@@ -44,9 +52,10 @@ def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] 
         (answer,) = yield (part,)
         return Single({"id": "1", "part": answer})
 
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), key="0wn")
-    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE), needs=needs), exchange, **credentials)
-    own.others = {"own": own, "other": there}
+    user = Endpoint("user", "One.", POST, _user, (HANDLE, SIZE), needs=needs)
+    others = {"other": site("other", user, exchange, **credentials)}
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), others, key="0wn")
+    others["own"] = own
     return plan(own, own.platform.endpoints[0], Args({}, credentials=own.credentials))
 
 
@@ -100,10 +109,9 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
         return Single({"id": "1", "came": [bool(one) for one in answers]})
 
     among = several("among", "Slugs.", ("nowhere", "beyond", "other"))
-    own = site("own", Endpoint("all", "All.", DOSSIER, read, (among,)), ScriptedExchange(http_answer({})))
-    own.others = {
-        "other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(7)))
-    }
+    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(7)))
+    all_parts = Endpoint("all", "All.", DOSSIER, read, (among,))
+    own = site("own", all_parts, ScriptedExchange(http_answer({})), {"other": there})
     args = Args({"among": slugs})
     if refused:
         with pytest.raises(InvalidArgument, match="the platform is not served by this node") as refusal:
@@ -179,8 +187,8 @@ async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) 
     exchange = ScriptedExchange(
         script=lambda call: Slow(5.0, http_answer(1)) if "ada" in call.target else http_answer(2)
     )
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})))
-    own.others = {"other": site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), exchange)}
+    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), exchange)
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), {"other": there})
     planned = plan(own, own.platform.endpoints[0], Args({}))
     await planned.run(1, trio.current_time() + LONG_S, on_leg=on_leg)
     assert heard == [(0.0, True), (5.0, True)]
@@ -209,9 +217,8 @@ async def test_walk_receives_the_number_of_pages_left(
         assert (walked.items, walked.limit) == (walked.pages * 10, 30)
         return wanted
 
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})))
     there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(1)))
-    own.others = {"other": there}
+    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), {"other": there})
     planned = plan(own, own.platform.endpoints[0], Args({}))
     await planned.run(pages_max, trio.current_time() + LONG_S, wants_more=wants_more, stopping=lambda: stopping)
     assert got == left

@@ -63,17 +63,14 @@ class FewCommands:
 
 
 def nodes(state: FewCommands, members: Members, count: int = 3, password: str = "p") -> list[Site]:
-    sites = []
-    for _ in range(count):
-        site = site_over(members, credentials={"user": "ada", "password": password})
-        site.sessions.shared = shared(state, password)
-        sites.append(site)
-    return sites
+    credentials = {"user": "ada", "password": password}
+    return [site_over(members, credentials=credentials, shared=shared(state, password)) for _ in range(count)]
 
 
 def shared(state: FewCommands, password: str = "p", secret: bytes = bytes(32)) -> SharedSession:
-    site = site_over(Members(), credentials={"user": "ada", "password": password})
-    return shared_session(cast("State", state), Cipher(secret), site)
+    session = shared_session(cast("State", state), Cipher(secret), "odd", {"user": "ada", "password": password})
+    assert session is not None
+    return session
 
 
 async def test_many_nodes_sign_in_once(autojump_clock: MockClock) -> None:

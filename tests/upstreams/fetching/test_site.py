@@ -26,7 +26,7 @@ from tests.fakes.scripted_exchange import (
     source_over,
 )
 from upstreams.content import TEXT
-from upstreams.fetching.sessions import RENEWED_APART_S
+from upstreams.fetching.sessions import RENEWED_APART_S, SharedSession
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
@@ -55,6 +55,7 @@ def site_over(
     credentials: Mapping[str, str] | None = None,
     headers: tuple[tuple[str, str], ...] = (),
     opening: Callable[[Credentials], SessionSteps] | None = None,
+    shared: SharedSession | None = None,
 ) -> Site:
     """Return a site with one source per exchange: `main`, then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
@@ -71,7 +72,8 @@ def site_over(
         headers=lambda _credentials: headers,
         open_session=opening or sign_in,
     )
-    return Site(platform, sources, credentials=credentials or {"user": "ada"}, user_agent="sluice/1")
+    held = credentials or {"user": "ada"}
+    return Site(platform, sources, credentials=held, user_agent="sluice/1", shared_session=shared)
 
 
 class Members(ScriptedExchange):

@@ -26,7 +26,6 @@ from scheduler.jobs.job_runs import JobRuns
 from scheduler.jobs.records import JobRecord
 from scheduler.jobs.service import JobOwner, JobService
 from scheduler.jobs.turns import Turns
-from scheduler.monitors.runs.clockwork import Clock
 from scheduler.recipes import Gathered, GatheringFailed, Recipe
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.working import WorkingDesk
@@ -138,18 +137,14 @@ class DiscoverDesk(WorkingDesk):
 
         self.slots = ScheduleSlots(jobs, desk.feed, lambda: known, now=desk.now, make_id=desk.make_id, wake=self.wake)
         self.schedules = ScheduleService(
-            desk.store, lambda: known, now=desk.now, make_id=desk.make_id, wake=lambda: self.clock and self.clock.wake()
+            desk.store, lambda: known, now=desk.now, make_id=desk.make_id, wake=desk.alarm.ring
         )
-        self.clock: Clock | None = None
 
     @asynccontextmanager
     async def keep_time(self) -> AsyncIterator[None]:
         """Open slots as they arrive, and run their runs."""
-        async with self.open(), self.desk.clock() as clock:
-            self.clock, clock.others = clock, (self.slots,)
-            clock.wake()
+        async with self.open(), self.desk.clock((self.slots,)):
             yield
-            self.clock = None
 
     async def schedule(self, owner: JobOwner, cadence: object = "hourly", **run: Any) -> DiscoverSchedule:
         """Create a schedule."""

@@ -13,6 +13,7 @@ from scheduler.monitors.runs.clockwork import APART_S, EACH_MAX, IN_FLIGHT_MAX, 
 from scheduler.monitors.runs.run_rows import LEASE_S
 from scheduler.monitors.runs.runs import UNEXPECTED
 from scheduler.monitors.runs.slots import RECORDS_AT_ONCE, STILL_RUNS
+from scheduler.pressure import Pressure
 from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.scripted_recipes import gathered
@@ -186,11 +187,11 @@ async def test_overloaded_node_delays_runs_without_skipping_them(
     desk = started(quick)
     monitors = [await desk.monitor(await desk.account()) for _ in range(20)]
     desk.recipes.takes_s = 10.0
-    async with desk.clock() as clock:
-        clock.is_yielding = lambda: True
+    is_yielding = True
+    async with desk.clock(pressure=Pressure(is_yielding=lambda: is_yielding)):
         await trio.sleep(HOUR + 5)
         assert desk.recipes.most_under_way == YIELDING_MAX
-        clock.is_yielding = lambda: False
+        is_yielding = False
         await trio.sleep(20)
     assert desk.recipes.most_under_way > YIELDING_MAX
     for monitor in monitors:
@@ -200,14 +201,14 @@ async def test_overloaded_node_delays_runs_without_skipping_them(
 async def test_refused_runs_are_missed_like_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
-    async with desk.clock() as clock:
-        clock.refusal = lambda: "the disk is full"
+    refusal: str | None = "the disk is full"
+    async with desk.clock(pressure=Pressure(refusal=lambda: refusal)) as clock:
         with pytest.raises(StoreUnavailable, match="the disk is full"):
             await clock.run_slot(monitor.id)
         await trio.sleep(2.5 * HOUR)
         assert await statuses(desk, monitor.id) == []
         assert clock.begun_total == 0
-        clock.refusal = lambda: None
+        refusal = None
         await trio.sleep(60)
     assert await statuses(desk, monitor.id) == [(1.0, "skipped"), (2.0, "ok")]
 
