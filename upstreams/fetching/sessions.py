@@ -1,4 +1,7 @@
-"""The signed-in session of a platform, shared by all calls. It is renewed before it expires, or when it is refused."""
+"""The signed-in session of a platform, shared by all calls.
+
+The session is renewed before it expires, and when the upstream refuses it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,10 @@ from upstreams.model.steps import Answer, Call, Session
 
 MARGIN_S: Final = 30.0
 RENEWED_APART_S: Final = 30.0
-"""A session that is refused this soon after the previous refusal is not renewed, because the cause must be another one.
-"""
+"""A session that is refused this soon after the previous refusal is not renewed, because expiry cannot be the cause."""
 
 SIGNING_IN_MS: Final = 30_000
-"""If a node takes longer to sign in, it is considered dead."""
+"""A node that takes longer to sign in is considered dead."""
 LOOK_AGAIN_S: Final = 0.1
 
 MakeCall = Callable[[Call, float], Awaitable[Answer]]
@@ -47,7 +49,7 @@ class SharedSession:
         self._lock = self._key + b":signing_in"
 
     async def find(self, deadline_at: float, refused: Session | None) -> Session | None:
-        """Return another node's session, unless it is the `refused` one; None if this node must sign in.
+        """Return another node's session if it is not the `refused` one; None if this node must sign in.
 
         Raises:
             UpstreamFailed: Another node did not finish signing in by `deadline_at`.
@@ -66,7 +68,7 @@ class SharedSession:
             await trio.sleep(LOOK_AGAIN_S)
 
     async def publish(self, session: Session | None) -> None:
-        """Share the session with the other nodes; None if signing in failed."""
+        """Share the session with the other nodes. Pass None if signing in failed."""
         try:
             if session is not None:
                 sealed = self._seal(orjson.dumps(session.headers).decode())
@@ -95,15 +97,11 @@ class Signed(NamedTuple):
 
 
 class Sessions:
-    """Signs in to a platform, one task at a time, with calls made by `call`.
+    """Signs in to a platform, one task at a time, using `call` for the requests."""
 
-    `shared` is the store of the session if all nodes share it.
-    """
-
-    def __init__(
-        self, platform: Platform, credentials: Credentials, call: MakeCall, shared: SharedSession | None = None
-    ) -> None:
-        self._shared = shared
+    def __init__(self, platform: Platform, credentials: Credentials, call: MakeCall) -> None:
+        self.shared: SharedSession | None = None
+        """The store of the session if all nodes share it. Must be set before the first call."""
         self._platform = platform
         self._credentials = credentials
         self._call = call
@@ -140,15 +138,15 @@ class Sessions:
         return is_renewed
 
     async def _open(self, deadline_at: float) -> Session:
-        if self._shared is None:
+        if self.shared is None:
             return await self._sign_in(deadline_at)
-        session = await self._shared.find(deadline_at, self._refused)
+        session = await self.shared.find(deadline_at, self._refused)
         if session is None:
             try:
                 session = await self._sign_in(deadline_at)
             finally:
                 with trio.CancelScope(deadline=trio.current_time() + 1.0, shield=True):
-                    await self._shared.publish(session)
+                    await self.shared.publish(session)
         return session
 
     async def _sign_in(self, deadline_at: float) -> Session:
