@@ -26,7 +26,8 @@ from gateway.http import envelope
 from limits.errors import LimitError
 from limits.idempotency import Claim
 from upstreams.composites.batches import Batch, BatchLeg, Row, ceiling, part_of, plan_each, plan_legs, repeats_of
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import ALONE, plan
 from upstreams.fetching.site import Site
 from upstreams.model import archetypes
 from upstreams.model.archetypes import Record
@@ -179,7 +180,7 @@ class Batches:
                 async with run.parts.gate:
                     began.fetched = await fetch(planned, end_at)
             else:
-                began.fetched = await run.parts.read(planned, args, end_at)
+                began.fetched = await run.parts.read(planned, args, end_at, ALONE)
         except (UpstreamError, LimitError) as exc:
             began.failure = exc
         finally:

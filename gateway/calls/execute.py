@@ -35,29 +35,19 @@ from storage.errors import StoreUnavailable
 from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
-from upstreams.catalog import Listing
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.planned import OnLeg, PartReader, Planned, WantsMore
-from upstreams.fetching.walk import begin
+from upstreams.fetching.plan import Conduct, OnLeg, PartReader, Plan, WantsMore, prepare
+from upstreams.fetching.walk import run_plan
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.params import Args, State
 from upstreams.model.steps import Fetched
 
-_Miss = Callable[[CallRequest, Planned, float], Awaitable[CallResult]]
-
-
-def plan_call(listing: Listing, args: Args, *, keeps: bool = False) -> Planned:
-    """Run an endpoint's read until it needs its first call. With `keeps`, keep the bodies that its calls return.
-
-    Raises:
-        InvalidArgument, InvalidCursor: no call could succeed; nothing was charged.
-    """
-    return begin(listing.site, listing.endpoint, args, keeps=keeps)
+_Miss = Callable[[CallRequest, Plan, float], Awaitable[CallResult]]
 
 
 def make_call(
-    planned: Planned,
+    planned: Plan,
     credits_held: int,
     cost_credits: int,
     deadline_at: float,
@@ -73,7 +63,7 @@ def make_call(
         UpstreamError, LimitError: there was no usable response.
     """
     pages_max = pages_held(credits_held, cost_credits, planned.reach.pages_max)
-    return planned.run(pages_max, deadline_at, wants_more=wants_more, stopping=stopping, parts=parts, on_leg=on_leg)
+    return run_plan(planned, Conduct(pages_max, wants_more, stopping, parts, on_leg), deadline_at)
 
 
 class BilledCalls:
@@ -176,8 +166,8 @@ class BilledCalls:
             raise UpstreamFailed(slug, f"no response within {self.timeout_s:g} s", passing=True) from exc
         return result
 
-    def _plan(self, request: CallRequest) -> Planned:
-        planned = plan_call(request.listing, self._args(request))
+    def _plan(self, request: CallRequest) -> Plan:
+        planned = prepare(request.listing.site, request.listing.endpoint, self._args(request))
         if planned.refusal is not None:
             raise planned.refusal
         return planned
@@ -194,14 +184,14 @@ class BilledCalls:
         hit.upstream_s = self.clock() - arrived
         return hit
 
-    def _miss(self, request: CallRequest, planned: Planned, arrived: float) -> Awaitable[CallResult]:
+    def _miss(self, request: CallRequest, planned: Plan, arrived: float) -> Awaitable[CallResult]:
         """Make the call. Raises StoreUnavailable if the disk is full."""
         if (why := self._disk.refusal) is not None:
             planned.dismiss()
             raise StoreUnavailable(why)
         return self._charged(request, planned, arrived)
 
-    async def _take_turn(self, request: CallRequest, planned: Planned, arrived: float) -> CallResult:
+    async def _take_turn(self, request: CallRequest, planned: Plan, arrived: float) -> CallResult:
         """Make the call on behalf of all nodes, or settle as a cache hit with another call's response (decisions 8)."""
         assert self.shared is not None, "a single node leads immediately"
         if request.refresh:
@@ -219,7 +209,7 @@ class BilledCalls:
             return hit
 
     async def _lead(
-        self, request: CallRequest, planned: Planned, arrived: float, turn: CacheTurn | None = None
+        self, request: CallRequest, planned: Plan, arrived: float, turn: CacheTurn | None = None
     ) -> CallResult:
         """Reserve, call, shape, store the response, and settle the charge."""
         if request.listing.endpoint.by_workers:

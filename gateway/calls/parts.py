@@ -22,7 +22,7 @@ from upstreams.cache.single_flight import Flights
 from upstreams.catalog import Listing
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.fetch import fetch
-from upstreams.fetching.planned import Plan
+from upstreams.fetching.plan import Conduct, Plan
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.params import Args
@@ -56,23 +56,23 @@ class KeyPartReader(NamedTuple):
     gate: trio.CapacityLimiter
     refresh: bool
 
-    async def read(self, planned: Plan, args: Args, deadline_at: float) -> Fetched:
+    async def read(self, plan: Plan, args: Args, deadline_at: float, conduct: Conduct) -> Fetched:
         """Return the response of a part: cached, from a call in progress, or from its own call."""
-        if planned.endpoint.archetype.has_legs:  # a composite, whose parts call this method again
-            return await fetch(planned, deadline_at)
+        if plan.endpoint.archetype.has_legs:  # a composite, whose parts call this method again
+            return await fetch(plan, deadline_at, conduct)
         cache, flights = self.shared.cache, self.shared.flights
-        key = self._key(planned, args)
+        key = self._key(plan, args)
         stored = None if self.refresh else cache.get(key)
         if stored is not None:
-            return self._from(planned, args, stored)
+            return self._from(plan, args, stored)
         flight, result = (key, self.refresh), None
-        if flight in flights and (found := await self._follow(flight, planned, deadline_at)) is not None:
-            return self._from(planned, args, found.fragment)
+        if flight in flights and (found := await self._follow(flight, plan, deadline_at)) is not None:
+            return self._from(plan, args, found.fragment)
         flights.begin(flight)
         try:
             async with self.gate:
-                fetched = await fetch(planned, deadline_at)
-            result = await self._keep(planned, args, key, fetched, deadline_at)
+                fetched = await fetch(plan, deadline_at, conduct)
+            result = await self._keep(plan, args, key, fetched, deadline_at)
         finally:
             flights.end(flight, result)
         return fetched

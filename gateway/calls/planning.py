@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gateway.calls.request import CallRequest
 from gateway.http.errors import Refused
-from upstreams.fetching.planned import Reach
+from upstreams.fetching.plan import Reach
 from upstreams.model.params import Value
 
 QUOTES_MAX = 500

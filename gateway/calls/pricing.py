@@ -9,7 +9,7 @@ from billing.prices import credits_for
 from upstreams.model.errors import PageTooCostly
 
 if TYPE_CHECKING:  # not at run time, because commands that list prices must not import the clients
-    from upstreams.fetching.planned import Planned
+    from upstreams.fetching.plan import Plan
     from upstreams.model.endpoint import Endpoint
 
 
@@ -26,7 +26,7 @@ def cost_of(endpoint: Endpoint) -> int:
     return credits_for(endpoint.tier) if endpoint.price is None else 1
 
 
-def used_by_error(exc: Exception, endpoint: Endpoint, planned: Planned, credits_held: int) -> int:
+def used_by_error(exc: Exception, endpoint: Endpoint, planned: Plan, credits_held: int) -> int:
     """Return the credits that a failed read used: the price of one page if the page was too costly."""
     page_credits = cost_of(endpoint) if endpoint.price is None else planned.reach.pages_needed
     return used_by_failure(credits_held, page_credits, is_costly=isinstance(exc, PageTooCostly))

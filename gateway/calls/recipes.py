@@ -12,7 +12,7 @@ import orjson
 import trio
 
 from billing.charges.refunds import NOTHING_USED, used_by_pages
-from gateway.calls.execute import make_call, plan_call
+from gateway.calls.execute import make_call
 from gateway.calls.planning import quote
 from gateway.calls.pricing import cost_of, used_by_error
 from gateway.calls.shaping import RUN, Shaped, error_of, explained, leg_record, shape_call, share_out
@@ -24,8 +24,7 @@ from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid, 
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import Body, joined_bodies
-from upstreams.fetching.planned import Planned
-from upstreams.fetching.walk import as_collecting, begin
+from upstreams.fetching.plan import Plan, as_collecting, prepare
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args, State, Value
@@ -73,7 +72,7 @@ class CatalogRecipes:
             is_walked = listing.endpoint.collect is None
             listing = _walked(listing)
         try:
-            planned = plan_call(listing, self._args(listing, values))
+            planned = prepare(listing.site, listing.endpoint, self._args(listing, values))
         except InvalidArgument as exc:
             raise _invalid(exc.param, exc.problem, reason=exc.reason) from exc
         planned.dismiss()
@@ -108,7 +107,9 @@ class CatalogRecipes:
         assert listing is not None, "a recipe was read from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
-        planned = plan_call(listing, self._args(listing, recipe.values, cursor, account_id), keeps=as_sent)
+        planned = prepare(
+            listing.site, listing.endpoint, self._args(listing, recipe.values, cursor, account_id), keeps=as_sent
+        )
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
@@ -134,7 +135,7 @@ class CatalogRecipes:
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
-                planned = begin(listing.site, endpoint, args)
+                planned = prepare(listing.site, endpoint, args)
                 fetched = await make_call(planned, cost, cost, began + timeout_s, stopping=self._stopping)
             except (UpstreamError, LimitError) as exc:
                 raise self._failed(listing, exc, began) from exc
@@ -150,7 +151,7 @@ class CatalogRecipes:
         return GatheringFailed(str(failure), [leg], used)
 
     async def _gather(
-        self, listing: Listing, planned: Planned, credits_held: int, deadline_at: float, account_id: str
+        self, listing: Listing, planned: Plan, credits_held: int, deadline_at: float, account_id: str
     ) -> Gathered:
         fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)
         gather = partial(_gathered, listing, planned, fetched, credits_held)
@@ -179,7 +180,7 @@ class CatalogRecipes:
         return Args(values, cursor, listing.site.credentials, self._now(), account_id)
 
 
-def _gathered(listing: Listing, planned: Planned, fetched: Fetched, credits_held: int) -> Gathered:
+def _gathered(listing: Listing, planned: Plan, fetched: Fetched, credits_held: int) -> Gathered:
     """Return the fetched response as a run stores it."""
     cost = _cost(listing)
     shaped, used = shape_call(listing, fetched, credits_held, cost, seal=_sealed, terms=RUN)
@@ -217,7 +218,7 @@ def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str
     return kept, (warning,)
 
 
-def _legs(listing: Listing, planned: Planned, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:
+def _legs(listing: Listing, planned: Plan, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:
     """Return the legs of a composite, or the single leg of any other response.
 
     The leg of a walk includes its extent.
@@ -236,7 +237,7 @@ def _name(listing: Listing) -> str:
     return f"{listing.site.platform.slug}/{listing.endpoint.resource}"
 
 
-def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
+def _extent(planned: Plan, fetched: Fetched) -> dict[str, Any]:
     """Return how many pages and rows a walk read. All `pages` are billed. A list that ends early has fewer rows."""
     assert isinstance(fetched.result, Page), "a walk's answer is one page"
     return {

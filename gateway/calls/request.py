@@ -13,7 +13,7 @@ from billing.keys.cache import Key
 from gateway.calls.idempotency import fingerprint
 from limits.idempotency import Claim, StoredReply
 from upstreams.catalog import Listing
-from upstreams.fetching.planned import OnLeg, WantsMore
+from upstreams.fetching.plan import OnLeg, WantsMore
 from upstreams.model.params import Value
 
 FINGERPRINTS_MAX = 200

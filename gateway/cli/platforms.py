@@ -123,7 +123,8 @@ async def _smoke(listing: Listing) -> dict[str, Any]:
     import trio
 
     from limits.errors import LimitError
-    from upstreams.fetching.fetch import fetch, plan
+    from upstreams.fetching.fetch import fetch
+    from upstreams.fetching.plan import plan
     from upstreams.model.errors import UpstreamError
     from upstreams.model.params import Args
     from upstreams.model.steps import Page

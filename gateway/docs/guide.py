@@ -15,7 +15,7 @@ from gateway.docs.errors import error_records
 from gateway.docs.operations import FORM_FIELD, SOURCE, ApiOperation, Reference
 from gateway.docs.samples import sample_of, sample_of_answer
 from upstreams.catalog import Listing
-from upstreams.fetching.fetch import plan, sources_of
+from upstreams.fetching.plan import plan, sources_of
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.params import Args, Param

@@ -17,7 +17,7 @@ from scheduler.monitors.runs.runs import NO_CREDITS
 from scheduler.monitors.runs.slots import STILL_RUNS
 from tests.fakes.shelf import read
 from tests.processes.commands import PROJECT
-from upstreams.fetching.walk import as_collecting
+from upstreams.fetching.plan import as_collecting
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.endpoint import Collect, Endpoint
 from upstreams.model.params import limit

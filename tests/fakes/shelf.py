@@ -10,10 +10,10 @@ import trio
 
 from limits.breaker import BreakerRules
 from tests.fakes.scripted_exchange import LONG_S, Scripted, ScriptedExchange, Slow, http_answer, source_over
-from upstreams.fetching.planned import Walked, WantsMore
+from upstreams.fetching.plan import Conduct, Plan, Walked, WantsMore, plan_walk
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
-from upstreams.fetching.walk import Walk, plan_walk, walk
+from upstreams.fetching.walk import run_plan
 from upstreams.model.archetypes import POST_LIST
 from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
 from upstreams.model.errors import InvalidArgument
@@ -126,7 +126,7 @@ def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> S
     return Site(platform, sources, credentials={}, user_agent="sluice/1")
 
 
-def begun(site: Site, limit: int, cursor: State | None = None) -> Walk:
+def begun(site: Site, limit: int, cursor: State | None = None) -> Plan:
     """Return a walk of the site's endpoint that has made no call yet."""
     return plan_walk(site, site.platform.endpoints[0], Args({"limit": limit}, cursor))
 
@@ -163,4 +163,4 @@ async def walked(
     wants_more: WantsMore = on,
 ) -> Fetched:
     """Run a whole walk."""
-    return await walk(begun(site, limit, cursor), pages_max, deadline_at, wants_more)
+    return await run_plan(begun(site, limit, cursor), Conduct(pages_max, wants_more), deadline_at)

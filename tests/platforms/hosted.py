@@ -12,8 +12,9 @@ from limits.breaker import Breaker, BreakerRules
 from tests.fakes.scripted_exchange import Script, ScriptedExchange
 from tests.platforms.drive import endpoint
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
 from upstreams.fetching.hosts import NamedSource
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
 from upstreams.guard.pinned import PinnedExchange

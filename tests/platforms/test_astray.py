@@ -25,7 +25,8 @@ from gateway.http.errors import Refused, refusal_of
 from gateway.http.params import declared_by
 from gateway.http.request import query_of
 from tests.fakes.scripted_exchange import LONG_S, source_over
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.endpoint import Endpoint, Platform

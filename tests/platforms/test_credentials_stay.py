@@ -18,7 +18,8 @@ from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import LONG_S
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import UpstreamError

@@ -2,140 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import ClassVar
 
 import trio
 
 from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.concurrent import Got, run_concurrently
-from upstreams.fetching.parts import answer_part, check_parts
-from upstreams.fetching.planned import Conduct, OnLeg, PartReader, Plan, WantsMore, never
-from upstreams.fetching.site import Site
-from upstreams.model.endpoint import Endpoint, Read
+from upstreams.fetching.parts import in_composite_terms, missing_part, resolve_part
+from upstreams.fetching.plan import (
+    ALONE,
+    Conduct,
+    Plan,
+    fallback_entry,
+    fallback_plan,
+    fallbacks_of,
+    plan,
+    replan,
+    source_of,
+)
 from upstreams.model.errors import (
     UNREADABLE,
     InvalidArgument,
-    InvalidCursor,
     NotFound,
+    PartUnavailable,
     UpstreamError,
     UpstreamFailed,
     UpstreamThrottled,
     failure_to_report,
     unreadable,
 )
-from upstreams.model.params import Args, State
-from upstreams.model.paths import count_detours, has_dot_segment, leads_straight
-from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Part, Round, Single, Task, Wanted
+from upstreams.model.params import State
+from upstreams.model.paths import has_dot_segment
+from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
-_PROCESSING_SHARE = 0.1
-"""The share of a composite's time that is reserved for processing after all parts are read."""
-_TIMEOUT = "timeout"
-"""The parameter that limits a read's time in milliseconds, for endpoints that have this parameter."""
-_FALLBACK = "rung"
-"""The key in a cursor's state for the source name of the fallback that issued the cursor."""
-_KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
-"""Failures that a read may raise before its first call, based on what the node has cached. All other errors are about
-the values."""
 Sent = Got | tuple[Got, ...] | int
 """The answer or answers that the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
-class PlainRead(Plan):
-    """A read of a single page, as a `Planned`."""
-
-    __slots__ = ()
-    limit: ClassVar[None] = None
-
-    def run(
-        self,
-        pages_max: int,
-        deadline_at: float,
-        *,
-        wants_more: WantsMore | None = None,
-        stopping: Callable[[], bool] = never,
-        parts: PartReader | None = None,
-        on_leg: OnLeg | None = None,
-    ) -> Awaitable[Fetched]:
-        """See `fetch`. The time limit in the request is applied; all other arguments are for composites."""
-        if _TIMEOUT in self.args.values:
-            deadline_at = min(deadline_at, trio.current_time() + self.args.number(_TIMEOUT) / 1_000)
-        if self.endpoint.archetype.has_legs:
-            self.conduct = Conduct(pages_max, wants_more, stopping, parts, on_leg)
-            deadline_at -= (deadline_at - trio.current_time()) * _PROCESSING_SHARE
-        return fetch(self, deadline_at)
-
-
-def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> PlainRead:
-    """Run a read up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
-
-    If the read fails before any call, the failure is stored in the plan's `refusal`.
-
-    Raises:
-        InvalidArgument: No call could use this value. The request is free, because nothing was charged yet.
-        InvalidCursor: The cursor belongs to a fallback that the endpoint no longer has.
-    """
-    source = args.cursor.get(_FALLBACK) if args.cursor else None
-    rung_index = 0 if source is None else _fallback_at(site, endpoint, source)
-    planned = _plan(site, endpoint, args, rung_index)
-    if keeps:
-        planned.kept = KeptBodies()
-    return planned
-
-
-def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
-    for rung_index, fallback in site.fallbacks[endpoint.resource]:
-        if fallback.source == source and fallback.read is not None:
-            return rung_index
-    raise InvalidCursor("belongs to a source that is no longer used")
-
-
-def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainRead:
-    own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
-    read = own or endpoint.read
-    args = endpoint.resolve(args)
-    steps = read(args)
-    try:
-        first = next(steps)
-        if site.has_hosts:
-            first = site.named(first, args)
-        if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
-            raise InvalidArgument(culprit, "must not lead to a path other than this endpoint's")
-        if isinstance(first, tuple):
-            check_parts(site, endpoint, args, first, planning=plan)
-    except _KNOWN_FAILURES as refusal:
-        steps.close()
-        return PlainRead(site, endpoint, args, rung_index, steps, (), refusal=refusal)
-    return PlainRead(site, endpoint, args, rung_index, steps, first)
-
-
-def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value leads to another path: with its example value, the path has fewer such segments.
-
-    Return None if no parameter is responsible, because some paths end with a slash.
-    """
-    worst = count_detours(wanted)
-    if args.cursor and count_detours(next(read(replace(args, cursor=None)))) < worst:
-        return "cursor"
-    values = dict(args.values)
-    for param in endpoint.params:
-        if isinstance(values.get(param.name), str):
-            values[param.name] = param.example_value
-            with suppress(InvalidArgument):
-                if count_detours(next(read(endpoint.resolve(replace(args, values=values))))) < worst:
-                    return param.name
-    return None
-
-
-def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
+def fetch(planned: Plan, deadline_at: float, conduct: Conduct = ALONE) -> Awaitable[Fetched]:
     """Run a read to its end, or raise `UpstreamFailed` at `deadline_at` on Trio's clock.
 
     If a source fails, throttles or must not be called now, the endpoint's next fallback is tried. Each source gets an
@@ -147,30 +58,30 @@ def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal of the upstream.
         CircuitOpen, Throttled: The source must not be called now.
     """
-    below = _fallbacks_of(planned)
-    return _fetch_with_fallbacks(planned, below, deadline_at) if below else _run(planned, deadline_at)
+    below = fallbacks_of(planned)
+    return _fetch_with_fallbacks(planned, below, deadline_at, conduct) if below else _run(planned, deadline_at, conduct)
 
 
-async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: float) -> Fetched:
+async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: float, conduct: Conduct) -> Fetched:
     started = trio.current_time()
     refusals: list[UpstreamError | LimitError] = []
-    plans = chain((planned,), (_fallback(planned, rung_index) for rung_index in below))
-    for left, plan in zip(range(len(below), -1, -1), plans, strict=True):
-        if plan is None:
+    plans = chain((planned,), (fallback_plan(planned, rung_index) for rung_index in below))
+    for left, one in zip(range(len(below), -1, -1), plans, strict=True):
+        if one is None:
             continue
         now = trio.current_time()
         try:
-            fetched = await _run(plan, now + (deadline_at - now) / (left + 1), waits=not left)
+            fetched = await _run(one, now + (deadline_at - now) / (left + 1), conduct, waits=not left)
             fetched.took_s = trio.current_time() - started
             return fetched
         except (UpstreamFailed, UpstreamThrottled, LimitError) as refusal:
             refusals.append(refusal)
         except NotFound as absence:
-            if not (plan.rung_index and absence.by_status):
+            if not (one.rung_index and absence.by_status):
                 raise
     if isinstance(refusals[0], Throttled):
         with suppress(Throttled):  # the source is not available before the deadline
-            fetched = await _run(_replan(planned, planned.rung_index), deadline_at)
+            fetched = await _run(replan(planned, planned.rung_index), deadline_at, conduct)
             fetched.took_s = trio.current_time() - started
             return fetched
     try:
@@ -179,35 +90,7 @@ async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: fl
         refusals.clear()  # otherwise the frames of each failure, and their bodies, stay until garbage collection
 
 
-def sources_of(planned: Plan) -> list[str]:
-    """Return the sources of an endpoint in the order of calls, without sources that lack credentials."""
-    below = [planned.endpoint.fallbacks[rung_index - 1].source for rung_index in _fallbacks_of(planned)]
-    return [source_of(planned.first, planned.site), *below]
-
-
-def _fallbacks_of(planned: Plan) -> list[int]:
-    """Return the fallbacks that may follow the plan's own source; only mirrors if the request has a cursor."""
-    offered = planned.site.fallbacks.get(planned.endpoint.resource)
-    if not offered or planned.rung_index:
-        return []
-    begins = planned.args.cursor is None
-    return [rung_index for rung_index, fallback in offered if begins or fallback.read is None]
-
-
-def _fallback(planned: Plan, rung_index: int) -> Plan | None:
-    """Return the plan of a fallback, or None if the fallback cannot serve these values."""
-    with suppress(InvalidArgument):
-        return _replan(planned, rung_index)
-    return None
-
-
-def _replan(planned: Plan, rung_index: int) -> Plan:
-    again = _plan(planned.site, planned.endpoint, planned.args, rung_index)
-    again.kept = None if planned.kept is None else KeptBodies()
-    return again
-
-
-async def _run(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched:
+async def _run(plan: Plan, deadline_at: float, conduct: Conduct, *, waits: bool = True) -> Fetched:
     """Run the read of one plan to its end. Each yielded value is answered, and calls in a tuple run concurrently."""
     if plan.refusal is not None:
         raise plan.refusal
@@ -215,15 +98,15 @@ async def _run(plan: Plan, deadline_at: float, *, waits: bool = True) -> Fetched
     while True:
         if isinstance(wanted, tuple):
             started = trio.current_time()
-            answer_one = partial(_answer_one, plan, deadline_at, waits)
+            answer_one = partial(_answer_one, plan, deadline_at, conduct, waits)
             several = await run_concurrently(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Sent = several
         elif isinstance(wanted, Round):
-            answers = await plan.conduct.pages_left(wanted, deadline_at)
+            answers = await conduct.pages_left(wanted, deadline_at)
         else:
-            answers = answer = await _answer_one(plan, deadline_at, waits, wanted)
+            answers = answer = await _answer_one(plan, deadline_at, conduct, waits, wanted)
             took_s += answer.took_s
             body_bytes += answer.body_bytes
         if body_bytes <= LONG_BYTES:
@@ -263,7 +146,7 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
             fetched.pages_used = plan.reach.pages_needed if result.credits_used is None else result.credits_used
     else:
         if isinstance(result, Page) and result.next is not None:
-            result = replace(result, next={**result.next, **_fallback_entry(plan.endpoint, rung_index)})
+            result = replace(result, next={**result.next, **fallback_entry(plan.endpoint, rung_index)})
         source = plan.endpoint.fallbacks[rung_index - 1].source
         fetched = Fetched(result, took_s, source, rung_index, body_bytes=body_bytes)
     if isinstance(result, Page):
@@ -274,27 +157,21 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
     return fetched
 
 
-def source_of(wanted: Wanted, site: Site) -> str:
-    """Return the name of the source that the first of these calls uses."""
-    first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
-    return site.source_name(first.source if isinstance(first, Call) else "")
-
-
-def _fallback_entry(endpoint: Endpoint, rung_index: int) -> State:
-    """Return the state to add to a cursor, so that the cursor leads back to the fallback that issued it."""
-    fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
-    return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
-
-
 def state_of(planned: Plan, fetched: Fetched) -> State:
     """Return the cursor state that leads to the same page again, from the same source."""
-    return {**(planned.args.cursor or {}), **_fallback_entry(planned.endpoint, fetched.rung_index)}
+    return {**(planned.args.cursor or {}), **fallback_entry(planned.endpoint, fetched.rung_index)}
 
 
-def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | Part | Task) -> Awaitable[Got]:  # noqa: FBT001 - used with `partial`
+def _answer_one(
+    planned: Plan,
+    deadline_at: float,
+    conduct: Conduct,
+    waits: bool,  # noqa: FBT001 - used with `partial`
+    wanted: Call | Part | Task,
+) -> Awaitable[Got]:
     site = planned.site
     if isinstance(wanted, Part):
-        return answer_part(planned, wanted, deadline_at, planning=plan, fetch=fetch)
+        return _answer_part(planned, wanted, deadline_at, conduct)
     if isinstance(wanted, Task):
         return site.run_task(wanted, deadline_at, account_id=planned.args.account_id)
     if planned.rung_index:
@@ -306,3 +183,29 @@ def _answer_one(planned: Plan, deadline_at: float, waits: bool, wanted: Call | P
     else:
         answering = site.call(wanted, deadline_at, waits=waits, account_id=planned.args.account_id)
     return answering if planned.kept is None else planned.kept.keep(wanted.path, answering)
+
+
+async def _answer_part(composite: Plan, part: Part, deadline_at: float, conduct: Conduct) -> Fetched | Missing:
+    """Return the answer of another endpoint, including its fallbacks, within its time limit.
+
+    If an optional part fails, the answer is a `Missing`.
+    """
+    started, site = trio.current_time(), composite.site
+    end_at = min(deadline_at, started + part.within_s) if part.within_s else deadline_at
+    slug = source = part.platform or site.platform.slug
+    answer: Fetched | Missing
+    try:
+        there, endpoint, args = resolve_part(part, site, composite.args)
+        planned = plan(there, endpoint, args)
+        source = there.source_name(getattr(planned.first, "source", ""))
+        read_part = partial(fetch, planned) if conduct.parts is None else partial(conduct.parts.read, planned, args)
+        answer = await read_part(end_at, conduct.of_parts)
+    except (UpstreamError, LimitError) as failure:
+        if not part.optional:
+            if isinstance(failure, InvalidArgument | PartUnavailable):
+                raise in_composite_terms(composite.endpoint, composite.args, failure) from failure
+            raise
+        answer = missing_part(failure, source, started, end_at)
+    if conduct.on_leg is not None:
+        await conduct.on_leg(Leg(f"{slug}/{part.resource}", answer), part)
+    return answer

@@ -97,11 +97,15 @@ class Signed(NamedTuple):
 
 
 class Sessions:
-    """Signs in to a platform, one task at a time, using `call` for the requests."""
+    """Signs in to a platform, one task at a time, using `call` for the requests.
 
-    def __init__(self, platform: Platform, credentials: Credentials, call: MakeCall) -> None:
-        self.shared: SharedSession | None = None
-        """The store of the session if all nodes share it. Must be set before the first call."""
+    `shared` is the store of the session if all nodes share it.
+    """
+
+    def __init__(
+        self, platform: Platform, credentials: Credentials, call: MakeCall, shared: SharedSession | None = None
+    ) -> None:
+        self._shared = shared
         self._platform = platform
         self._credentials = credentials
         self._call = call
@@ -138,15 +142,15 @@ class Sessions:
         return is_renewed
 
     async def _open(self, deadline_at: float) -> Session:
-        if self.shared is None:
+        if self._shared is None:
             return await self._sign_in(deadline_at)
-        session = await self.shared.find(deadline_at, self._refused)
+        session = await self._shared.find(deadline_at, self._refused)
         if session is None:
             try:
                 session = await self._sign_in(deadline_at)
             finally:
                 with trio.CancelScope(deadline=trio.current_time() + 1.0, shield=True):
-                    await self.shared.publish(session)
+                    await self._shared.publish(session)
         return session
 
     async def _sign_in(self, deadline_at: float) -> Session:

@@ -14,7 +14,7 @@ import trio
 from limits.errors import LimitError
 from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
-from upstreams.fetching.sessions import Sessions
+from upstreams.fetching.sessions import Sessions, SharedSession
 from upstreams.fetching.source import Source
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
@@ -46,7 +46,13 @@ class Site:
         user_agent: str,
         aside: Aside | None = None,
         workers: ProcessPool | None = None,
+        others: Mapping[str, Site] | None = None,
+        shared_session: SharedSession | None = None,
     ) -> None:
+        """`others` are the platforms of this node by slug, for parts of composites.
+
+        `shared_session` is the store of the session if all nodes share it.
+        """
         self.platform = platform
         self.aside = aside or Aside()
         self.workers = workers or ProcessPool()
@@ -54,14 +60,13 @@ class Site:
         self.credentials = credentials
         self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
         """The usable fallbacks of each endpoint by its resource, each with its position, starting at 1."""
-        self.others: Mapping[str, Site] = {}
-        """The other platforms of this node by slug, for parts of composites; set once, at startup."""
+        self.others = {} if others is None else others
         self._first_name = next(iter(sources), platform.slug)
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
         """Whether callers name the hosts of one of the platform's sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
-        self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
+        self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True), shared_session)
 
     def configured_sources(self) -> Mapping[str, Source | NamedSource]:
         """Return the sources that can be called with the configured credentials, by name."""

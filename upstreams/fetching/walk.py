@@ -7,105 +7,45 @@ used.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+
+import trio
 
 from limits.errors import LimitError
-from upstreams.fetching.fetch import fetch, plan, state_of
-from upstreams.fetching.planned import OnLeg, PartReader, Plan, Planned, Reach, Walked, WantsMore, never
-from upstreams.fetching.site import Site
+from upstreams.fetching.fetch import fetch, state_of
+from upstreams.fetching.plan import SKIP, Conduct, Plan, Walked, WalkTerms, plan
 from upstreams.model.archetypes import Record
-from upstreams.model.endpoint import Collect, Endpoint
 from upstreams.model.errors import UpstreamError
-from upstreams.model.params import Args, State
+from upstreams.model.params import State
 from upstreams.model.steps import Fetched, Page
 from upstreams.transport.http import BODY_BYTES_MAX
 
-_UNSIZED = Collect(per_page=10_000, spare_pages=19)
-"""The walk settings for a list whose endpoint has no `limit`. Page sizes are unknown, and one page may have all items.
-"""
-
-_SKIP = "skip"
-"""The key in a cursor's state for the number of items of its page that were already returned."""
+_PROCESSING_SHARE = 0.1
+"""The share of a composite's time that is reserved for processing after all parts are read."""
+_TIMEOUT = "timeout"
+"""The parameter that limits a read's time in milliseconds, for endpoints that have this parameter."""
 
 
-class Walk(NamedTuple):
-    """A walk over pages, as a `Planned`."""
+def run_plan(planned: Plan, conduct: Conduct, deadline_at: float) -> Awaitable[Fetched]:
+    """Run a plan: read up to `conduct.pages_max` pages by `deadline_at` on Trio's clock.
 
-    first: Plan
-    limit: int
-    skip: int
-    reach: Reach
-
-    def run(
-        self,
-        pages_max: int,
-        deadline_at: float,
-        *,
-        wants_more: WantsMore | None = None,
-        stopping: Callable[[], bool] = never,
-        parts: PartReader | None = None,  # noqa: ARG002 - the pages of a list have no parts
-        on_leg: OnLeg | None = None,  # noqa: ARG002 - as above
-    ) -> Awaitable[Fetched]:
-        """See `walk`."""
-        return walk(self, pages_max, deadline_at, wants_more, stopping=stopping)
-
-    @property
-    def refusal(self) -> UpstreamError | LimitError | None:
-        """The error that the first page would raise without any call."""
-        return self.first.refusal
-
-    def dismiss(self) -> None:
-        """Close the walk without sending anything."""
-        self.first.dismiss()
-
-
-def begin(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Planned:
-    """Run an endpoint's read up to its first call; `keeps` as in `plan`.
+    `Fetched.pages_used` is the number of pages to bill.
 
     Raises:
-        InvalidArgument, InvalidCursor: No call could serve the values. The request is free.
+        UpstreamError, LimitError: The read has no usable result.
     """
-    return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args, keeps=keeps)
+    if planned.walk is not None:
+        return _walk(planned, planned.walk, conduct, deadline_at)
+    if _TIMEOUT in planned.args.values:
+        deadline_at = min(deadline_at, trio.current_time() + planned.args.number(_TIMEOUT) / 1_000)
+    if planned.endpoint.archetype.has_legs:
+        deadline_at -= (deadline_at - trio.current_time()) * _PROCESSING_SHARE
+    return fetch(planned, deadline_at, conduct)
 
 
-def as_collecting(endpoint: Endpoint) -> Endpoint:
-    """Turn a list endpoint into one that collects items, using the largest pages that the endpoint offers."""
-    if endpoint.collect is not None:
-        return endpoint
-    largest = next((param.maximum for param in endpoint.params if param.name == "limit"), None)
-    return replace(endpoint, collect=_UNSIZED if largest is None else Collect(largest))
-
-
-def plan_walk(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Walk:
-    """Run the first page's read up to its first call; `keeps` as in `plan`.
-
-    Raises:
-        InvalidArgument, InvalidCursor: No call could serve the values. The request is free.
-    """
-    collect = endpoint.collect
-    assert collect is not None, "only a collect-until-N endpoint is walked"
-    limit, per_page = args.number("limit"), min(args.number("limit"), collect.per_page)
-    skip = args.position(_SKIP, 0)
-    state = {name: value for name, value in (args.cursor or {}).items() if name != _SKIP}
-    # A cursor with an empty state is not a fresh start: it leads back to the first page of the source that issued it.
-    cursor = None if args.cursor is None else state
-    sized = replace(args, values={**args.values, "limit": per_page}, cursor=cursor)
-    planned = plan(site, endpoint, sized, keeps=keeps)
-    pages_needed = -(-(min(skip, per_page - 1) + limit) // per_page)
-    return Walk(planned, limit, skip, Reach(pages_needed, pages_needed + collect.spare_pages))
-
-
-async def walk(
-    begun: Walk,
-    pages_max: int,
-    deadline_at: float,
-    wants_more: WantsMore | None = None,
-    *,
-    stopping: Callable[[], bool] = never,
-) -> Fetched:
-    """Collect up to `limit` items from up to `pages_max` pages; `wants_more` and `stopping` can end the walk earlier.
+async def _walk(planned: Plan, terms: WalkTerms, conduct: Conduct, deadline_at: float) -> Fetched:
+    """Collect up to `terms.limit` items from up to `conduct.pages_max` pages; `conduct` can end the walk earlier.
 
     A page that fails also ends the walk. The result then has the items collected so far and a note about the failure,
     and its cursor leads to the failed page.
@@ -113,7 +53,7 @@ async def walk(
     Raises:
         UpstreamError, LimitError: As for `fetch`, if nothing was collected yet.
     """
-    collected, planned = _Collected(begun.limit, begun.skip), begun.first
+    collected, wants_more, pages_max = _Collected(terms.limit, terms.skip), conduct.wants_more, conduct.pages_max
     while True:
         try:
             fetched = await fetch(planned, deadline_at)
@@ -123,26 +63,26 @@ async def walk(
             why = f"page {collected.pages + 1} could not be read ({failure})"
             return collected.answer(planned.args.cursor, why, failure=failure)
         following = collected.take(fetched, state_of(planned, fetched))
-        is_wanted = wants_more is None or await wants_more(Walked(collected.pages, len(collected.records), begun.limit))
-        may_go_on = is_wanted and not stopping()
-        if following is None or len(collected.records) >= begun.limit:
+        is_wanted = wants_more is None or await wants_more(Walked(collected.pages, len(collected.records), terms.limit))
+        may_go_on = is_wanted and not conduct.stopping()
+        if following is None or len(collected.records) >= terms.limit:
             return collected.answer(following)
         if not may_go_on:
             return collected.answer(following, "the walk was stopped early", whole=False)
         if collected.body_bytes > BODY_BYTES_MAX:
             return collected.answer(following, "the pages are too long for one response")
         if collected.pages >= pages_max:
-            return _ended_by_limit(collected, following, begun, pages_max)
+            return _ended_by_limit(collected, following, terms, pages_max)
         args, keeps = replace(planned.args, cursor=following), planned.kept is not None
         planned = plan(planned.site, planned.endpoint, args, keeps=keeps)
 
 
-def _ended_by_limit(collected: _Collected, following: State, begun: Walk, pages_max: int) -> Fetched:
+def _ended_by_limit(collected: _Collected, following: State, terms: WalkTerms, pages_max: int) -> Fetched:
     """Return the result of a walk that read all pages it was allowed to read.
 
     The available credits may limit their number.
     """
-    if pages_max >= begun.reach.pages_max:
+    if pages_max >= terms.reach.pages_max:
         return collected.answer(following)
     return collected.answer(following, f"the credits covered only {pages_max} pages", whole=False)
 
@@ -174,7 +114,7 @@ class _Collected:
         self.pages += 1
         self._pages_used += len(self.records) > before
         self._fetched.append(fetched)
-        return page.next if place == len(page.records) else {**state, _SKIP: place}
+        return page.next if place == len(page.records) else {**state, SKIP: place}
 
     def _take(self, record: Record) -> bool:
         """Add a record unless it was already collected. Lists shift while they are read, which repeats records.

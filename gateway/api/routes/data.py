@@ -24,7 +24,7 @@ from gateway.http.request import Caller, Reply, Request, names, query_of
 from gateway.http.routing import Route
 from gateway.http.sse import EventStream
 from upstreams.catalog import Listing
-from upstreams.fetching.planned import Walked
+from upstreams.fetching.plan import Walked
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import Record
 from upstreams.model.params import Value

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.calls.planning import Quote, above_max, quote
 from gateway.calls.request import CallRequest
-from upstreams.fetching.planned import ONE_PAGE, Reach
+from upstreams.fetching.plan import ONE_PAGE, Reach
 
 
 class Allowing:

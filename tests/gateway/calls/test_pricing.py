@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.calls.pricing import price_of
-from upstreams.fetching.walk import plan_walk
+from upstreams.fetching.plan import plan_walk
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Collect, Endpoint
 from upstreams.model.params import Args, collected

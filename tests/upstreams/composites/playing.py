@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from upstreams.composites import load_all
-from upstreams.fetching.planned import Conduct
+from upstreams.fetching.plan import Conduct
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.params import Args, State

@@ -9,9 +9,9 @@ from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import LONG_S, SILENCE, Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.search import over
-from upstreams.fetching.fetch import plan
-from upstreams.fetching.planned import Conduct
+from upstreams.fetching.plan import Conduct, plan
 from upstreams.fetching.site import Site
+from upstreams.fetching.walk import run_plan
 from upstreams.model.endpoint import Platform
 from upstreams.model.params import Args
 from upstreams.model.steps import Leg, Part
@@ -51,7 +51,6 @@ async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: Mock
     (endpoint,) = own.platform.endpoints
     values: dict[str, Any] = endpoint.with_defaults({"query": "trio"})
     planned = plan(own, endpoint, Args(values))
-    planned.conduct = Conduct(on_leg=on_leg)
     began = trio.current_time()
-    await planned.run(1, began + LONG_S, on_leg=on_leg)
+    await run_plan(planned, Conduct(1, on_leg=on_leg), began + LONG_S)
     assert heard == [("hackernews/search", 0.2), ("stackexchange/search", 0.7), ("github/search", 10.0)]

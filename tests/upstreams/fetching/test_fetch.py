@@ -25,8 +25,8 @@ from tests.fakes.scripted_exchange import (
     http_answer,
     source_over,
 )
-from upstreams.fetching.fetch import fetch, plan
-from upstreams.fetching.planned import Plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import Plan, plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER

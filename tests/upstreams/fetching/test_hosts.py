@@ -18,8 +18,9 @@ from tests.fakes.scripted_exchange import FAILING, OK, Scripted, ScriptedExchang
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
 from upstreams.content import FEED, TEXT
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
 from upstreams.fetching.hosts import OTHER_FOR_S, NamedSource
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
 from upstreams.guard.pinned import PinnedExchange

@@ -32,8 +32,8 @@ from tests.fakes.scripted_exchange import (
     outcomes,
     source_over,
 )
-from upstreams.fetching.fetch import fetch, plan, state_of
-from upstreams.fetching.planned import Plan
+from upstreams.fetching.fetch import fetch, state_of
+from upstreams.fetching.plan import Plan, plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER

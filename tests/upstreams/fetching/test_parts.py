@@ -10,10 +10,11 @@ from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.params import several
-from upstreams.fetching.fetch import fetch, plan
-from upstreams.fetching.planned import Plan, Walked
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import Conduct, Plan, Walked, plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
+from upstreams.fetching.walk import run_plan
 from upstreams.model.archetypes import DOSSIER, POST
 from upstreams.model.calls import Get
 from upstreams.model.endpoint import Endpoint, Platform
@@ -163,7 +164,7 @@ async def test_part_that_exceeds_its_own_time_limit_is_late(autojump_clock: Mock
 async def test_tenth_of_the_time_is_reserved_for_the_composite(autojump_clock: MockClock) -> None:
     part = Part("user", {"handle": "ada"}, optional=True, platform="other")
     planned = composite(part, ScriptedExchange(SILENCE))
-    fetched = await planned.run(1, trio.current_time() + 20)
+    fetched = await run_plan(planned, Conduct(1), trio.current_time() + 20)
     assert trio.current_time() == pytest.approx(18.0)
     assert isinstance(fetched.result, Single)
     assert fetched.result.record["part"].late
@@ -190,7 +191,7 @@ async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) 
     there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), exchange)
     own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), {"other": there})
     planned = plan(own, own.platform.endpoints[0], Args({}))
-    await planned.run(1, trio.current_time() + LONG_S, on_leg=on_leg)
+    await run_plan(planned, Conduct(1, on_leg=on_leg), trio.current_time() + LONG_S)
     assert heard == [(0.0, True), (5.0, True)]
 
 
@@ -220,5 +221,5 @@ async def test_walk_receives_the_number_of_pages_left(
     there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(1)))
     own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), {"other": there})
     planned = plan(own, own.platform.endpoints[0], Args({}))
-    await planned.run(pages_max, trio.current_time() + LONG_S, wants_more=wants_more, stopping=lambda: stopping)
+    await run_plan(planned, Conduct(pages_max, wants_more, lambda: stopping), trio.current_time() + LONG_S)
     assert got == left

@@ -26,8 +26,8 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.fetching.planned import Walked
-from upstreams.fetching.walk import walk
+from upstreams.fetching.plan import Conduct, Walked
+from upstreams.fetching.walk import run_plan
 from upstreams.model.endpoint import Fallback
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Call
@@ -59,7 +59,7 @@ async def test_walk_out_of_pages_has_no_warning(autojump_clock: MockClock) -> No
     """All reserved pages were read. Pages may be short, and `has_more` says that the list goes further."""
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
-    fetched = await walk(ready, ready.reach.pages_max, LONG_S, on)
+    fetched = await run_plan(ready, Conduct(ready.reach.pages_max, on), LONG_S)
     assert (places(fetched), cursor_of(fetched)) == ([0, 1, 2, 3], {"p": 4})
     assert (fetched.whole, fetched.shortfall, fetched.pages_used) == (True, "", 4)
 
@@ -67,7 +67,7 @@ async def test_walk_out_of_pages_has_no_warning(autojump_clock: MockClock) -> No
 async def test_walk_limited_by_credits_reports_it(autojump_clock: MockClock) -> None:
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
-    fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
+    fetched = await run_plan(ready, Conduct(ready.reach.pages_needed, on), LONG_S)
     shortfall = "2 of 8 items were collected: there were only credits for 2 pages"
     assert (places(fetched), cursor_of(fetched), fetched.whole) == ([0, 1], {"p": 2}, False)
     assert (fetched.shortfall, fetched.failure) == (shortfall, None)

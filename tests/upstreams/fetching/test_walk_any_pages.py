@@ -25,8 +25,8 @@ from tests.fakes.shelf import (
     site_over,
     walked,
 )
-from upstreams.fetching.planned import Walked
-from upstreams.fetching.walk import walk
+from upstreams.fetching.plan import Conduct, Walked
+from upstreams.fetching.walk import run_plan
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.params import State
 from upstreams.model.steps import Fetched
@@ -166,7 +166,7 @@ def test_full_pages_fit_in_the_reserved_pages(limit: int, per_page: int, skip: i
         site = site_over(shelf, per_page=per_page)
         ready = begun(site, limit, {"skip": skip} if skip else None)
         assert ready.reach.pages_max == ready.reach.pages_needed + SPARE_PAGES
-        fetched = await walk(ready, ready.reach.pages_needed, LONG_S, on)
+        fetched = await run_plan(ready, Conduct(ready.reach.pages_needed, on), LONG_S)
         assert len(shelf.asked) == ready.reach.pages_needed, "and not more than needed"
         return fetched
 

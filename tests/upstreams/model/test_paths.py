@@ -11,7 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, http_answer, source_over
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import plan
 from upstreams.fetching.redirects import follow
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import AUTHOR, POST_LIST

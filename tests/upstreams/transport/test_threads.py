@@ -16,7 +16,8 @@ import trio
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import ScriptedExchange, http_answer, source_over
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import DOSSIER

@@ -19,7 +19,8 @@ from scheduler.jobs.crawl.links import CrawlBounds, LinkRules
 from tests.fakes.scripted_exchange import ScriptedExchange
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.guard.pinned import REMEMBERED_S
 from upstreams.model.errors import InvalidArgument, UpstreamError, UpstreamFailed

@@ -16,7 +16,8 @@ from gateway.node.sites import make_rendering, open_sites
 from tests.fakes.chromium import Chromium
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
-from upstreams.fetching.fetch import fetch, plan
+from upstreams.fetching.fetch import fetch
+from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.guard.table import why_not_public
 from upstreams.model.errors import NotFound, UpstreamError

@@ -9,17 +9,17 @@ from trio.testing import MockClock
 
 from tests.fakes.scripted_exchange import LONG_S
 from tests.fakes.shelf import PER_PAGE, SPARE_PAGES, distinct, on, page_of, site_over
-from upstreams.fetching.planned import ONE_PAGE, Planned, Walked
+from upstreams.fetching.plan import ONE_PAGE, Conduct, Plan, Walked, prepare
 from upstreams.fetching.site import Site
-from upstreams.fetching.walk import begin
+from upstreams.fetching.walk import run_plan
 from upstreams.model.errors import NotFound
 from upstreams.model.params import Args
 from upstreams.model.steps import Call, Steps
 
 
-def begun(site: Site, *, limit: int, walks: bool) -> Planned:
+def begun(site: Site, *, limit: int, walks: bool) -> Plan:
     (endpoint,) = site.platform.endpoints
-    return begin(site, endpoint if walks else replace(endpoint, collect=None), Args({"limit": limit}))
+    return prepare(site, endpoint if walks else replace(endpoint, collect=None), Args({"limit": limit}))
 
 
 def test_plain_read_takes_one_page_and_walk_as_many_as_needed() -> None:
@@ -37,7 +37,7 @@ async def test_reads_and_walks_report_billed_pages(
 ) -> None:
     shelf = distinct(4, 4, 4)
     planned = begun(site_over(shelf), limit=2 * PER_PAGE, walks=walks)
-    fetched = await planned.run(planned.reach.pages_max, LONG_S)
+    fetched = await run_plan(planned, Conduct(planned.reach.pages_max), LONG_S)
     assert (fetched.pages_used, len(shelf.asked)) == (pages, pages)
     assert len(page_of(fetched).records) == pages * 4
 
@@ -59,10 +59,10 @@ async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockC
     site = site_over(shelf := distinct(4))
     (endpoint,) = site.platform.endpoints
     endpoint = replace(endpoint, read=forbidden, collect=endpoint.collect if walks else None)
-    planned = begin(site, endpoint, Args({"limit": PER_PAGE}))
+    planned = prepare(site, endpoint, Args({"limit": PER_PAGE}))
     assert isinstance(planned.refusal, NotFound)
     with pytest.raises(NotFound, match="forbidden"):
-        await planned.run(planned.reach.pages_max, LONG_S)
+        await run_plan(planned, Conduct(planned.reach.pages_max), LONG_S)
     assert shelf.asked == []
 
 
@@ -75,7 +75,7 @@ async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> N
         return await on(walked)
 
     planned = begun(site_over(shelf), limit=3 * PER_PAGE, walks=True)
-    fetched = await planned.run(9, LONG_S, wants_more=wants_more, stopping=lambda: len(shelf.asked) == 2)
+    fetched = await run_plan(planned, Conduct(9, wants_more, lambda: len(shelf.asked) == 2), LONG_S)
     assert len(page_of(fetched).records) == 2 * PER_PAGE
     assert (len(told), fetched.whole, fetched.pages_used) == (2, False, 2)
     assert "the walk was stopped early" in fetched.shortfall
