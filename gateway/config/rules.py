@@ -1,4 +1,4 @@
-"""Rules for settings that types cannot express: URLs and combinations. Messages never contain the password of a URL."""
+"""Rules that types cannot express, about URLs and combinations of settings. Messages never contain a URL's password."""
 
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -40,7 +40,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:
-    """Check that several workers have a store and a state that processes can share."""
+    """Check that the store and the shared state can be used by several processes."""
     workers = f"server.workers = {config.server.workers}"
     if config.store.url.startswith(SQLITE):
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
@@ -49,7 +49,7 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_packs(config: Config) -> Iterator[Problem]:
-    """Check that pack names are unique, and that Stripe has both secrets and an encrypted connection."""
+    """Check that pack names are unique, and that Stripe has both of its secrets and an encrypted connection."""
     names = [pack.name for pack in config.packs]
     for place, name in enumerate(names):
         if name and name in names[:place]:
@@ -72,7 +72,7 @@ def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:
 
 
 def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:
-    """Check that certificate and key are set together, and that the engine supports TLS."""
+    """Check that the certificate and its key are both set, and that the engine supports TLS."""
     files = {"server.tls_cert": server.tls_cert, "server.tls_key": server.tls_key}
     for key_path, file in files.items():
         if file and server.engine != "hypercorn":
@@ -106,7 +106,7 @@ def _http_url_flaw(url: str) -> str:
 
 def _store_flaw(url: str) -> str:
     if is_shared(url):
-        # A libpq URL may have several hosts, no host, and options.
+        # A PostgreSQL URL may have several hosts, no host, and options.
         rest = url.partition("://")[2]
         return "" if _is_plain(url) and rest.partition("/")[2].partition("?")[0] else _STORE_WANTED
     file = url.removeprefix(SQLITE)

@@ -1,4 +1,4 @@
-"""The types of settings. The description of each type completes the sentence "must be ..."."""
+"""The types of settings. Each type's description completes the sentence "must be ..."."""
 
 from typing import Annotated, Literal
 

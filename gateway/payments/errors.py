@@ -2,12 +2,12 @@
 
 
 class PaymentsError(Exception):
-    """Base class of payment errors."""
+    """Base class for errors of payments."""
 
 
 class CheckoutFailed(PaymentsError):
-    """Stripe did not create a Checkout session. The text is for the operator's log."""
+    """Stripe did not create a Checkout session. The text is meant for the operator's log."""
 
 
 class EventUnreadable(PaymentsError):
-    """A signed Stripe event does not have the expected form. The text names the problem."""
+    """A signed Stripe event does not have the expected form. The text says what is wrong."""

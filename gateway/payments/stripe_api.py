@@ -1,4 +1,4 @@
-"""The part of Stripe's API that is used: creating Checkout sessions."""
+"""The one part of Stripe's API that is used: creating Checkout sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS_MAX: Final = 300
 
 
 class CheckoutSession(msgspec.Struct, frozen=True):
-    """A Stripe page to pay one purchase, valid until `expires_at` (Unix seconds)."""
+    """A page at Stripe on which to pay for one purchase, until `expires_at` (Unix seconds)."""
 
     id: str
     url: str
@@ -28,7 +28,7 @@ class CheckoutSession(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckoutDraft:
-    """The data of a new Checkout session."""
+    """The data for a new Checkout session."""
 
     purchase_id: str
     name: str
@@ -38,7 +38,7 @@ class CheckoutDraft:
     cancel_url: str
 
     def form(self) -> dict[str, str]:
-        """Return the form fields for Stripe. Every event of the session contains the purchase's id."""
+        """Return the form fields for Stripe. They make every event about the session contain the purchase's id."""
         price = "line_items[0][price_data]"
         return {
             "mode": "payment",
@@ -63,10 +63,12 @@ class StripeApi:
         self._exchange = exchange
 
     async def begin(self, draft: CheckoutDraft) -> CheckoutSession:
-        """Create a session. The purchase's id is the idempotency key, so repeated calls return the same session.
+        """Create a Checkout session.
+
+        The purchase's id is the idempotency key, so repeated calls return the same session.
 
         Raises:
-            CheckoutFailed: Stripe rejected the request, or did not return a usable response within `WITHIN_S`.
+            CheckoutFailed: Stripe rejected the request, or returned no usable response within `WITHIN_S`.
         """
         origin, target = origin_of(self._url)
         headers = (
@@ -85,7 +87,7 @@ class StripeApi:
             session = msgspec.json.decode(answer.body, type=CheckoutSession)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise CheckoutFailed(f"Stripe's response is not a Checkout session: {exc}") from exc
-        if not session.url.startswith("https://"):  # because browsers are redirected to this URL
+        if not session.url.startswith("https://"):  # Browsers are redirected to this URL.
             raise CheckoutFailed("Stripe's response has no https payment URL")
         return session
 
@@ -99,7 +101,7 @@ class _Errors(msgspec.Struct, frozen=True):
 
 
 def _words(body: bytes) -> str:
-    """Return the message of an error. If the message contains the key, Stripe has already shortened the key."""
+    """Return Stripe's error message. If it quotes the secret key, Stripe has already masked most of the key."""
     try:
         return msgspec.json.decode(body, type=_Errors).error.message[:_WORDS_MAX]
     except (msgspec.DecodeError, UnicodeDecodeError):
