@@ -56,4 +56,4 @@ class Mailer:
                     server.login(unquote(parts.username), self.password)
                 server.send_message(message)
         except (OSError, smtplib.SMTPException) as exc:
-            raise MailFailed(f"the mail server rejected the message: {exc}") from exc
+            raise MailFailed(f"the message could not be sent: {exc}") from exc
