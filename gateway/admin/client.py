@@ -38,7 +38,7 @@ class AdminSilent(Exception):
 
 
 class AdminUnproved(Exception):
-    """The listener did not prove that it knows the token, so no request was sent. The text says why."""
+    """The listener did not prove that it knows the token, so the operation was not sent. The text says why."""
 
 
 class AdminSlow(AdminUnproved):
@@ -86,11 +86,11 @@ async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:
 
 
 async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> AdminAnswer:
-    """Run an operation on a node after it has proved that it knows the token.
+    """Run an operation on a node after the node has proved that it knows the token.
 
     Raises:
         AdminUnreached: no request was sent.
-        AdminUnproved: no request was sent, because the listener is not the node.
+        AdminUnproved: the listener is not the node, so the operation was not sent.
         AdminSilent: there was no valid response; the operation may have run.
     """
     async with _connected(admin_url) as line:

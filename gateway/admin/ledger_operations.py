@@ -47,7 +47,8 @@ class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Arguments of `ledger.export`.
 
-    Both days are numbered from 1970-01-01. `after` is `next` of the previous page, and empty for the first page.
+    Days are counted from 1970-01-01, which is day 0. `after` is `next` of the previous page, and empty for the first
+    page.
     """
 
     first_day: Day

@@ -1,6 +1,6 @@
 """The operator's operations on accounts, credits, keys and the ledger, by name and with validated arguments.
 
-They run inside a node, which serves them at its admin address, or in a command that has opened the store itself.
+A node serves these operations at its admin address. A command runs them itself if it has opened the store.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
 
 
 def _of_environment(environ: Mapping[str, str]) -> str | None:
-    """Return SLUICE_SECRET without surrounding whitespace, such as the line end of a file that it was copied from."""
+    """Return SLUICE_SECRET without surrounding whitespace, such as a line end; None if the variable is not set."""
     master = environ.get("SLUICE_SECRET")
     return None if master is None else master.strip()
 

@@ -289,9 +289,9 @@ class Config(Struct, frozen=True):
 
 
 def with_egress(config: Config, egress: str) -> Config:
-    """Return the config with the sandbox as egress.
+    """Return the config with this egress, which is the sandbox.
 
-    Without an operator contact, it gets an example contact, because some platforms require one.
+    If no operator contact is configured, an example contact is filled in, because some platforms require one.
     """
     upstreams = config.upstreams
     contact = upstreams.operator_contact or "https://example.org"

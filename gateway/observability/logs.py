@@ -78,7 +78,7 @@ class Log:
         return True
 
     def event(self, level: str, event: str, **fields: Any) -> None:
-        """Write one line immediately. It has `at`, `level`, `event`, and the given fields."""
+        """Write one line immediately, with `at`, `level`, `event` and the given fields."""
         if LEVELS[level] >= self.level:
             self._stream.write(self._line(level, event, fields))
             self._stream.flush()
@@ -123,7 +123,7 @@ class Log:
 def open_log(
     level: str, *, access: AccessLines = True, also: Mapping[str, int] = MappingProxyType({}), descriptor: int = STDERR
 ) -> Iterator[Log]:
-    """Open this process's log on stderr. It also gets library logs, and messages that Python writes to stderr.
+    """Open this process's log on stderr. Library logs, and text that Python writes to stderr, become lines of this log.
 
     At the end, wait briefly until the remaining lines are written. If stderr does not accept them, discard all later
     output, because it could keep the process from ending.

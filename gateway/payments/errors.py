@@ -1,8 +1,8 @@
-"""The errors of payments."""
+"""Payment errors."""
 
 
 class PaymentsError(Exception):
-    """Base class for errors of payments."""
+    """Base class for payment errors."""
 
 
 class CheckoutFailed(PaymentsError):
