@@ -56,7 +56,7 @@ class AdminAccess:
         Raises:
             ChallengeRefused: the body is not a challenge, or the addresses of the connection are unknown.
         """
-        ends = _ends(scope)
+        ends = _connection_ends(scope)
         try:
             nonce = msgspec.json.decode(body, type=Challenge).nonce
         except msgspec.DecodeError as exc:
@@ -64,7 +64,7 @@ class AdminAccess:
         if ends is None or not proof.is_nonce(nonce):
             raise ChallengeRefused(f"a nonce has {proof.NONCE_CHARACTERS} hexadecimal digits")
         handshake = proof.AdminHandshake(nonce, secrets.token_hex(proof.NONCE_CHARACTERS // 2), *ends)
-        self._keep(handshake)
+        self._store(handshake)
         return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
 
     def judge(self, scope: HTTPScope) -> IsProved | None:
@@ -81,7 +81,7 @@ class AdminAccess:
         issued = self._issued.pop(nonce, None)
         if issued is None or issued.until < trio.current_time():
             return None
-        if _ends(scope) != (issued.handshake.client, issued.handshake.node):
+        if _connection_ends(scope) != (issued.handshake.client, issued.handshake.node):
             return None
         return partial(self._is_proved, scope, issued.handshake, sent)
 
@@ -89,7 +89,7 @@ class AdminAccess:
         expected = proof.request_proof(self._token, handshake, method=scope["method"], path=scope["path"], body=body)
         return proof.is_same(sent, expected)
 
-    def _keep(self, handshake: proof.AdminHandshake) -> None:
+    def _store(self, handshake: proof.AdminHandshake) -> None:
         """Store a challenge. Above the limit, the oldest one is dropped.
 
         During a flood of challenges, a client may lose its own and must then retry.
@@ -99,7 +99,7 @@ class AdminAccess:
         self._issued[handshake.node_nonce] = _Issued(handshake, trio.current_time() + CHALLENGE_S)
 
 
-def _ends(scope: HTTPScope) -> tuple[proof.End, proof.End] | None:
+def _connection_ends(scope: HTTPScope) -> tuple[proof.End, proof.End] | None:
     client, server = scope.get("client"), scope.get("server")
     if client is None or server is None or server[1] is None:
         return None

@@ -81,7 +81,7 @@ async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:
         AdminUnreached: no request was sent.
         AdminSilent: there was no valid response.
     """
-    async with _connected(admin_url) as line:
+    async with _connect(admin_url) as line:
         return await line.ask(question, is_last=True)
 
 
@@ -93,7 +93,7 @@ async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Adm
         AdminUnproved: the listener is not the node, so the operation was not sent.
         AdminSilent: there was no valid response; the operation may have run.
     """
-    async with _connected(admin_url) as line:
+    async with _connect(admin_url) as line:
         handshake = await _prove_node(line, token)
         proved = proof.request_proof(token, handshake, method=question.method, path=question.path, body=question.body)
         authorization = proof.SCHEME + f"{handshake.node_nonce}:{proved}".encode()
@@ -147,7 +147,7 @@ async def _rows(ask: Ask, question: AdminQuestion) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
-async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
+async def _prove_node(line: _Connection, token: str) -> proof.AdminHandshake:
     """Exchange proofs with a node, and return the handshake.
 
     Raises:
@@ -171,7 +171,7 @@ async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
     return handshake
 
 
-class _Line:
+class _Connection:
     """An open connection to an admin address."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -234,11 +234,11 @@ class _Line:
 
 
 @asynccontextmanager
-async def _connected(admin_url: str) -> AsyncIterator[_Line]:
+async def _connect(admin_url: str) -> AsyncIterator[_Connection]:
     try:
         parts = urlsplit(admin_url)
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
-        line = _Line(stream)
+        line = _Connection(stream)
     except (OSError, ValueError) as exc:  # the address comes from a file, which may contain any text
         raise AdminUnreached(str(exc)) from exc
     async with stream:

@@ -51,14 +51,14 @@ async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:
     Each call of `cancel_jobs` cancels some of the account's jobs, and refunds their reserved credits.
     """
     await _repeat(store, cancel_jobs, account_id)
-    is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
+    had_no_open_charges = (await store.read(partial(read_account, account_id=account_id))).held == 0
     for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
         with suppress(MonitorUnknown):  # another node has already removed the Monitor
             await forget_monitor(store, account_id, monitor_id)
     for remove in REMOVES:
         await _repeat(store, remove, account_id)
     await clear(store, account_id)
-    return is_still and await store.write(partial(end_deletion, account_id=account_id))
+    return had_no_open_charges and await store.write(partial(end_deletion, account_id=account_id))
 
 
 async def _repeat(store: Store, remove: RemoveSome, account_id: str) -> None:

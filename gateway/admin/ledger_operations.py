@@ -88,8 +88,8 @@ class LedgerOperations:
         return {"rows": self._proved_rows.get(args.proof or "")}
 
     async def _archive(self, _args: Nothing) -> dict[str, Any]:
-        run = self._named().run(self._now(), until=trio.current_time() + STEP_S)
-        archived: Archived = await _refusing(run)
+        run = self._configured_archiver().run(self._now(), until=trio.current_time() + STEP_S)
+        archived: Archived = await _result_or_refused(run)
         return archived._asdict()
 
     async def _verify(self, args: ArchiveDay) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class LedgerOperations:
         `next` is the verified day, or None if there was none left. The first call, without `after`, also verifies the
         chain of all files.
         """
-        folder, found = self._named().folder, list[Violation]()
+        folder, found = self._configured_archiver().folder, list[Violation]()
         if args.after is None:
             found += await self._store.read(partial(verify_chain, folder=folder))
         day = await self._store.read(partial(next_day, after=-1 if args.after is None else args.after))
@@ -115,7 +115,7 @@ class LedgerOperations:
             after=args.after,
             limit=ROWS_A_PAGE,
         )
-        rows, following = await _refusing(self._store.read(page))
+        rows, following = await _result_or_refused(self._store.read(page))
         return {"rows": [msgspec.to_builtins(row) for row in rows], "next": following}
 
     @contextmanager
@@ -127,19 +127,19 @@ class LedgerOperations:
         finally:
             self._proved_rows.pop(name, None)
 
-    def _named(self) -> Archiver:
+    def _configured_archiver(self) -> Archiver:
         if self._archiver is None:
             raise OperationRefused("no archive is configured; set ledger.archive to its folder")
         return self._archiver
 
 
-async def _refusing(done: Awaitable[Any]) -> Any:
+async def _result_or_refused(done: Awaitable[Any]) -> Any:
     """Return the awaited result. Raises OperationRefused for errors that an operator can fix."""
     try:
         return await done
     except (ArchiveBroken, ArchiveTaken, ExportMoved, OSError, ValueError) as exc:
-        raise OperationRefused(_words_of(exc)) from exc
+        raise OperationRefused(_message_of(exc)) from exc
 
 
-def _words_of(exc: Exception) -> str:
+def _message_of(exc: Exception) -> str:
     return f"{exc.filename} is not usable: {exc.strerror}" if isinstance(exc, OSError) and exc.filename else str(exc)

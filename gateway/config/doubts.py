@@ -40,11 +40,11 @@ def _folders_of(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def _doubts_of_folder(path: str, folder: Path) -> Iterator[str]:
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not there.is_dir():
-        yield f"{path}: {there} is not a folder"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"{path}: {there} is not writable"
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    if not existing.is_dir():
+        yield f"{path}: {existing} is not a folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield f"{path}: {existing} is not writable"
 
 
 def _doubts_of_credentials(

@@ -56,8 +56,8 @@ def _broken_by_packs(config: Config) -> Iterator[Problem]:
             yield Problem(f"packs[{place}].name", f"must differ from the name of packs[{names.index(name)}], {name}")
     stripe = config.billing.stripe
     if bool(stripe.secret_key_env) != bool(stripe.webhook_secret_env):
-        missing, there = ("webhook_secret", "secret_key") if stripe.secret_key_env else ("secret_key", "webhook_secret")
-        yield Problem(f"billing.stripe.{missing}_env", f"must be set together with billing.stripe.{there}_env")
+        missing, other = ("webhook_secret", "secret_key") if stripe.secret_key_env else ("secret_key", "webhook_secret")
+        yield Problem(f"billing.stripe.{missing}_env", f"must be set together with billing.stripe.{other}_env")
     parts = urlsplit(stripe.api_url)
     if not stripe.api_url or (parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1")):
         yield Problem("billing.stripe.api_url", "must start with https://, except on this machine for tests")

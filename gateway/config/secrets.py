@@ -44,7 +44,7 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
     Raises:
         SecretUnusable: the secret is too short, or its file cannot be created, read or trusted.
     """
-    master, file = _of_environment(environ), data_dir / "secret"
+    master, file = _from_environment(environ), data_dir / "secret"
     if master is None:
         place, master = str(file), _read_or_make(file)
     else:
@@ -59,13 +59,13 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
     Raises:
         SecretUnusable: the secret is too weak for a node to accept.
     """
-    master, file = _of_environment(environ), data_dir / "secret"
+    master, file = _from_environment(environ), data_dir / "secret"
     if master is not None:
-        return _judge(master, "SLUICE_SECRET")
-    return _judge(_read_or_make(file), str(file)) if os.access(file, os.R_OK) else None
+        return _weakness_of(master, "SLUICE_SECRET")
+    return _weakness_of(_read_or_make(file), str(file)) if os.access(file, os.R_OK) else None
 
 
-def _of_environment(environ: Mapping[str, str]) -> str | None:
+def _from_environment(environ: Mapping[str, str]) -> str | None:
     """Return SLUICE_SECRET without surrounding whitespace, such as a line end; None if the variable is not set."""
     master = environ.get("SLUICE_SECRET")
     return None if master is None else master.strip()
@@ -76,7 +76,7 @@ def _refuse_short(master: str, place: str) -> None:
         raise SecretUnusable(f"{place}: the secret has fewer than {MASTER_CHARACTERS_MIN} characters")
 
 
-def _judge(master: str, place: str) -> str | None:
+def _weakness_of(master: str, place: str) -> str | None:
     """Return a warning about a weak secret that a node accepts; None if the secret is strong.
 
     Raises:

@@ -23,7 +23,7 @@ _PLACEHOLDERS: Final = re.compile(
 )
 """Placeholder words from manuals and templates, and the characters that separate them."""
 
-_DRAWN: Final = re.compile(r"[A-Za-z0-9+/_-]{40,}={0,2}")
+_RANDOM_SHAPE: Final = re.compile(r"[A-Za-z0-9+/_-]{40,}={0,2}")
 _DISTINCT_MIN: Final = 22
 Strength = Literal["guessable", "doubtful", "good"]
 
@@ -47,7 +47,7 @@ def looks_random(secret: str) -> bool:
     In random text, most neighboring characters differ in kind (upper case, lower case, digit, other), unlike in words.
     Random text also has many distinct characters, unlike repetitive text.
     """
-    if _DRAWN.fullmatch(secret) is None or len(set(secret)) < _DISTINCT_MIN:
+    if _RANDOM_SHAPE.fullmatch(secret) is None or len(set(secret)) < _DISTINCT_MIN:
         return False
     kinds = ["A" if c.isupper() else "a" if c.islower() else "1" if c.isdigit() else "-" for c in secret]
     changes = sum(one != other for one, other in pairwise(kinds))

@@ -52,10 +52,10 @@ class LatencyHistogram:
         """Return the lowest bucket bound that covers this share of the durations; None if no bound does."""
         buckets, _ = self.cumulative()
         total = buckets[-1][1]
-        held = (
+        bounds = (
             bound for bound, (_, count) in zip(_BUCKETS_S, buckets, strict=False) if total and count >= part * total
         )
-        return next(held, None)
+        return next(bounds, None)
 
     def cumulative(self) -> tuple[list[tuple[str, float]], float]:
         """Return the cumulative buckets and the sum of all durations, in Prometheus form."""

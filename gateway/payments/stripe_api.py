@@ -15,7 +15,7 @@ from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 WITHIN_S: Final = 15.0
 CONNECTIONS: Final = 4
-_WORDS_MAX: Final = 300
+_MESSAGE_MAX: Final = 300
 
 
 class CheckoutSession(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class StripeApi:
         except (httpx.TransportError, httpx.DecodingError) as exc:
             raise CheckoutFailed(f"Stripe cannot be reached: {type(exc).__name__}: {exc}") from exc
         if answer.status != 200:
-            raise CheckoutFailed(f"Stripe responded with {answer.status}: {_words(answer.body)}")
+            raise CheckoutFailed(f"Stripe responded with {answer.status}: {_error_message(answer.body)}")
         try:
             session = msgspec.json.decode(answer.body, type=CheckoutSession)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -100,9 +100,9 @@ class _Errors(msgspec.Struct, frozen=True):
     error: _Error = _Error()
 
 
-def _words(body: bytes) -> str:
+def _error_message(body: bytes) -> str:
     """Return Stripe's error message. If it quotes the secret key, Stripe has already masked most of the key."""
     try:
-        return msgspec.json.decode(body, type=_Errors).error.message[:_WORDS_MAX]
+        return msgspec.json.decode(body, type=_Errors).error.message[:_MESSAGE_MAX]
     except (msgspec.DecodeError, UnicodeDecodeError):
         return "not JSON"

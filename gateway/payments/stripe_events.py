@@ -12,7 +12,7 @@ from billing.packs.records import Dispute, Payment
 from gateway.payments.errors import EventUnreadable
 
 _PAID: Final = ("paid", "no_payment_required")
-_STANDINGS: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
+_OUTCOMES: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
 """The outcomes of closed disputes, by Stripe's status.
 
 A dispute with any other status is open, unless it is an inquiry, for which Stripe withholds no money.
@@ -102,8 +102,8 @@ def _disputed(sent: msgspec.Raw) -> PaymentEvent | None:
     dispute = msgspec.json.decode(sent, type=_Disputed)
     if dispute.payment_intent is None or dispute.status.startswith(_INQUIRY):
         return None
-    standing: Dispute = _STANDINGS.get(dispute.status, "open")
-    return PaymentChange(dispute.payment_intent, Payment(disputed_cents=dispute.amount, dispute=standing))
+    outcome: Dispute = _OUTCOMES.get(dispute.status, "open")
+    return PaymentChange(dispute.payment_intent, Payment(disputed_cents=dispute.amount, dispute=outcome))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], PaymentEvent | None]]] = {
