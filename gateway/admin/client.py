@@ -239,7 +239,7 @@ async def _connect(admin_url: str) -> AsyncIterator[_Connection]:
         parts = urlsplit(admin_url)
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
         line = _Connection(stream)
-    except (OSError, ValueError) as exc:  # the address comes from a file, which may contain any text
+    except (OSError, ValueError) as exc:  # the address is read from a file, so it may contain any text
         raise AdminUnreached(str(exc)) from exc
     async with stream:
         yield line

@@ -126,7 +126,7 @@ class Metrics(Collector):
         self._requests.update(self._seen)
         self._seen.clear()
         for route, upstream_s in self._waited:
-            self._upstream[route.split("/", 3)[2]].observe(upstream_s)  # the platform of /v1/{platform}/{resource}
+            self._upstream[route.split("/", 3)[2]].observe(upstream_s)  # a route is /v1/{platform}/{resource}
         self._waited.clear()
         for histogram in (self._overhead, *self._upstream.values(), *self._phases.values()):
             histogram.add_up()
