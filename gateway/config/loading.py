@@ -45,7 +45,7 @@ def _read_bytes(file: Path, *, is_named: bool) -> bytes:
         return read_small(file, bytes_max=_BYTES_MAX)
     except (OSError, ValueError) as exc:
         reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
-        hint = "" if is_named else "; set the file with --config or SLUICE_CONFIG"
+        hint = "" if is_named else "; name the file with --config or SLUICE_CONFIG"
         raise ConfigError(str(file), (Problem("", f"cannot be read: {reason}{hint}"),)) from exc
 
 

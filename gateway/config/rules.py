@@ -77,7 +77,7 @@ def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:
     for key_path, file in files.items():
         if file and server.engine != "hypercorn":
             wanted = 'needs server.engine = "hypercorn"'
-            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" only supports HTTP/1.1 without TLS')
+            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" supports only HTTP/1.1 without TLS')
     if server.tls_cert and not server.tls_key:
         yield Problem(
             "server.tls_key", "must be set together with server.tls_cert: the PEM file of the certificate's key"
