@@ -24,14 +24,14 @@ T = TypeVar("T")
 
 
 class ReadTurn:
-    """One account's turn. A second release has no effect."""
+    """One account's turn to read. A second release has no effect."""
 
     def __init__(self, turns: trio.Semaphore, left: Callable[[], None]) -> None:
         self._turns: trio.Semaphore | None = turns
         self._on_release = left
 
     def release(self) -> None:
-        """Return the turn."""
+        """Release the turn."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.release()
@@ -64,7 +64,7 @@ class LongReads:
 
     @asynccontextmanager
     async def turn(self, account_id: str) -> AsyncIterator[None]:
-        """Hold one of the account's turns while the block runs. Raises the same errors as `take`."""
+        """Use one of the account's turns while the block runs. Raises the same errors as `take`."""
         turn = await self.take(account_id)
         try:
             yield

@@ -2,7 +2,7 @@
 
 Above the maximum, the oldest replies are removed first. Their claims remain and are refused as `ReplayUnavailable`, so
 that a client never pays twice. Claims whose outcome cost nothing are limited too: the oldest are removed completely, so
-a repeated request runs again and is charged for the first time. Paid claims always stay for their day.
+a repeated request runs again and is charged for the first time. Claims that were paid for are always kept for a day.
 
 Requests do not check how much their account stores. A node adds up what it has stored for each account, and checks the
 account when the sum reaches a fraction of its share.
@@ -80,7 +80,7 @@ class Shares:
             self._put[account_id] = put
             if len(self._put) <= ACCOUNTS_MAX:
                 return
-            account_id = next(iter(self._put))  # checked early, so that its count can be dropped
+            account_id = next(iter(self._put))  # the oldest is checked early, so that its count can be dropped
         self._put.pop(account_id, None)
         self._due[account_id] = None
         self._is_due.set()

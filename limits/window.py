@@ -80,8 +80,8 @@ class _Times:
 class Window:
     """One exact window per key, in memory.
 
-    If a caller admits a request and then gets no lease for it, it takes the admission back without an `await` in
-    between, so that a request that was refused for lack of a lease does not count in the window.
+    A caller that admits a request but gets no lease for it must take the admission back, without an `await` in between.
+    Then the refused request does not count in the window.
     """
 
     def __init__(self, limit: int, period_s: float = 60.0) -> None:
@@ -149,7 +149,7 @@ class Window:
         self._sweep_some(len(self._unswept), now)
 
     def _begin_sweep(self) -> None:
-        self._unswept = [*reversed(self._times)]  # oldest last, because keys are taken from the end
+        self._unswept = [*reversed(self._times)]  # oldest last, because the sweep takes keys from the end
         self._pieces_made = 0
 
     def _sweep_some(self, count: int, now: float) -> None:
