@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class AppendedEvent(NamedTuple):
-    """The part of an event that decides whether it matches a waiting reader."""
+    """The part of an event that decides which waiting readers it matches."""
 
     account_id: str
     pos: int

@@ -6,7 +6,7 @@ import trio
 
 
 class Sleeper:
-    """Lets one task sleep until another wakes it. `found` is the value delivered to it."""
+    """Lets one task sleep until another task wakes it. `found` is the value that the other task delivered."""
 
     __slots__ = ("_task", "found")
 

@@ -43,9 +43,9 @@ DROP_OF_ACCOUNT: Final = "DELETE FROM consumers WHERE account_id = ?"
 class Consumer:
     """A key's named position in the log.
 
-    `committed` moves only when the client acknowledges; `served` is the end of the furthest page since then. No event
-    after `committed` up to `quiet_pos` matches the filters. `counted` matching events are between `committed` and
-    `counted_pos`.
+    `committed` moves only when the client acknowledges; `served` is the end of the furthest page that was served since
+    then. No event after `committed` up to `quiet_pos` matches the filters. `counted` matching events are between
+    `committed` and `counted_pos`.
     """
 
     key_id: str
@@ -83,7 +83,7 @@ class Swap:
 
 
 def consumer_id(key_id: str, name: str) -> str:
-    """Return the key of the row. Neither part contains a slash."""
+    """Join a key's id and a consumer's name into the key of the row. Neither part contains a slash."""
     return f"{key_id}/{name}"
 
 

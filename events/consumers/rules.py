@@ -35,7 +35,7 @@ def opened(
 
 
 def is_lapsed(consumer: Consumer, head: LogHead, now: float) -> bool:
-    """Return whether the consumer was idle for too long, or unread events were removed.
+    """Return whether the consumer has lapsed: it was idle for too long, or unread events were removed.
 
     `seen_at` may be out of date by `SEEN_S`, which is added so that no consumer lapses early.
     """
@@ -56,7 +56,9 @@ def dropped_since(consumer: Consumer, head: LogHead) -> int:
 
 
 def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, now: float) -> Consumer:
-    """Return the row after serving a page that begins after `begin_pos`. Unchanged if a write is not worthwhile.
+    """Return the row after serving a page that begins after `begin_pos`.
+
+    The row is unchanged if a write is not worthwhile.
 
     A stream's page does not cover the events before it, which may have been sent without being acknowledged.
     """
@@ -91,12 +93,15 @@ def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int,
 
 
 def seen(consumer: Consumer, now: float) -> Consumer:
-    """Return the row after an acknowledgement that moves nothing. Unchanged if the consumer was seen recently."""
+    """Return the row after an acknowledgement that moves nothing.
+
+    The row is unchanged if the consumer was seen recently.
+    """
     return replace(consumer, seen_at=now) if now - consumer.seen_at > SEEN_S else consumer
 
 
 def with_counts(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
-    """Return the row after its events were counted. Unchanged if counting took little work."""
+    """Return the row after its events were counted. The row is unchanged if counting took little work."""
     return _counted(consumer, last_pos, unread) if last_pos - consumer.counted_pos > COUNTED_LAG else consumer
 
 

@@ -1,6 +1,6 @@
 """The steps of a named consumer, computed in a reader's transaction.
 
-A step is an outcome and the row change it needs.
+A step is the outcome of a call and the change of the row that the outcome needs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """The consumer's position after an acknowledgement. If an old position was acknowledged, it has not moved."""
+    """The consumer's position after an acknowledgement. An old acknowledgement has not moved it."""
 
     consumer: str
     committed: Position

@@ -2,7 +2,7 @@
 
 One small write moves a log's first position, which immediately hides everything before it. The rows are deleted later
 in chunks with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at the same time. If a
-sweep dies, the next one continues its work.
+sweep is interrupted, the next one continues.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged
 
 
 class DueRemoval(NamedTuple):
-    """A log with rows to remove: those after `purged_pos` that are before `keep_from`, its next first position."""
+    """A log with rows to remove.
+
+    The rows are after `purged_pos` and before `keep_from`, which becomes the log's first position.
+    """
 
     account_id: str
     first_pos: int

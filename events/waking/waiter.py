@@ -120,7 +120,7 @@ class Waiter(Sleeper):
         self._begin_read = begin_read
 
     async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> WaitEnd:
-        """Wait for an event after `arm`, until Trio's clock shows `until`, or until `gone` returns.
+        """Wait until an event arrives after `arm`, Trio's clock reaches `until`, or `gone` returns.
 
         With `gone`, the task waits only in `gone`, under a cancel scope that all other reasons to end the wait cancel,
         so a parked poll needs no second task. Without `gone`, a call of `disconnect` reports that the client is gone,
@@ -153,7 +153,7 @@ class Waiter(Sleeper):
     def observe(self, event: AppendedEvent) -> None:
         """End the wait if the reader may read this event and has not read it yet, or if its key was revoked.
 
-        A suspension of the account also ends it.
+        A suspension of the account also ends the wait.
         """
         if event.type in _BLOCKED_BY and event.subject_id in (self._key_id, self.account_id):
             self._blocked = _BLOCKED_BY[event.type]
@@ -175,7 +175,7 @@ class Waiter(Sleeper):
         """Wake the task so that it reads the store again, or start that read for the task."""
         if self._state is WaiterState.PARKED and self._begin_read is not None:
             self._state = WaiterState.FETCHING
-            self.is_behind = False  # as in `arm`, because this read will find the event
+            self.is_behind = False  # as in `arm`: the read that begins here will find the event
             self.read_since = trio.current_time()
             self._begin_read(self)
         else:
