@@ -180,7 +180,7 @@ class Governor:
                 waiter.woken.set()
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
-        """Wake and return the longest-waiting call that waits for one of `holds`, if all its holds are over."""
+        """Wake and return the longest-waiting call that waits for one of `holds`, if all holds on it are over."""
         now = trio.current_time()
         names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
         if not names:  # usual for a call that a new hold refuses; returning here avoids a scan of the whole queue

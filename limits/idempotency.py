@@ -36,7 +36,7 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """The id of the claim's row: the account and the key in a fixed length."""
+        """The id of the claim's row: a text of fixed length, derived from the account and the key."""
         return sha256(f"{self.account_id}\0{self.key}".encode()).hexdigest()
 
 

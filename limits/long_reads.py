@@ -19,7 +19,7 @@ from limits.fair_thread import FairThread
 EACH_MAX: Final = 4
 """The maximum number of long answers that one account has in progress."""
 WAIT_S: Final = 10.0
-"""How many seconds a further answer waits for its turn."""
+"""The maximum number of seconds that a further answer waits for its turn."""
 T = TypeVar("T")
 
 

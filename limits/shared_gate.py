@@ -265,7 +265,7 @@ def _new_generation() -> tuple[bytes, bytes, bytes]:
 
 
 def _balance_of(text: bytes) -> BalanceUpdate | None:
-    """Parse a balance from the text that the script `publish_balance` keeps."""
+    """Parse a balance from the text that the script `publish_balance` stores."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")

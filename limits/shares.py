@@ -64,7 +64,7 @@ FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 200)
 
 
 class Shares:
-    """The accounts that this node may have filled beyond their share, and the work of trimming them."""
+    """Finds the accounts that this node may have filled beyond their share, and trims them."""
 
     def __init__(self, share: StoredShare | None = None) -> None:
         """`share` applies to each account; None means the default."""
@@ -74,7 +74,7 @@ class Shares:
         self._is_due = trio.Event()
 
     def put(self, account_id: str, kept: StoredReply) -> None:
-        """Add an outcome that was stored for the account."""
+        """Count an outcome that was stored for the account."""
         put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
         if put * CHECKS_PER_SHARE < self._share.bytes:
             self._put[account_id] = put

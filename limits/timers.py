@@ -22,7 +22,7 @@ _NEVER: Final = 1e12
 
 
 class Expiring(Protocol):
-    """The owner of a deadline. `expire` wakes its waiter."""
+    """A wait with a deadline. `expire` wakes its task."""
 
     def expire(self) -> None:
         """Handle the expiry. Called at most once, and not after the deadline was cleared."""

@@ -6,13 +6,15 @@ listen --> AWAKE --(wait)--> PARKED --(wake: MOVED; expire: TIME_UP; close: CLOS
              '--(wait, with `gone`)--> HEARING --(wake: MOVED; `until`: TIME_UP; close: CLOSING)--> AWAKE
                                           '--(`gone` returns, disconnect: GONE)--> AWAKE
 
-While AWAKE, its task reads the store (`gateway/feed/polling.py`, `following.py`). The task answers with the events that
-it found, or with the current state when its time is up, or waits again. A call without an arrow is recorded and ends
-the next wait immediately: `wake` until `arm`, `close` and `disconnect` permanently. Events between a read and its wait
-are therefore never missed.
+While AWAKE, the reader's task reads the store (`gateway/feed/polling.py`, `following.py`). The task answers with the
+events that it found, or with the current state when its time is up, or waits again.
 
-Only a disconnect interrupts the fetching of a page; later events may be missing from that page. If the reader's key is
-revoked, each of its waits ends as with `close`, but with REVOKED; if its account is suspended, with SUSPENDED.
+If a method is called in a state without an arrow for it, the call is recorded and ends the next wait immediately. A
+recorded `wake` lasts until `arm`; `close` and `disconnect` last forever. So no event between a read and the wait after
+it is missed. While a page is FETCHING, only a disconnect ends the wait, and the page may lack events that arrive later.
+
+If the reader's key is revoked, each of its waits ends as with `close`, but with REVOKED. If the reader's account is
+suspended, each wait ends with SUSPENDED.
 """
 
 from __future__ import annotations
