@@ -154,7 +154,7 @@ class Breaker:
 
     @property
     def retry_after_s(self) -> int:
-        """Whole seconds until a call would be allowed; 0 if one would be allowed now."""
+        """Whole seconds after which a call is worth trying; 0 if one would be allowed now."""
         if self._open_until is None:
             return 0
         if math.isinf(self._open_until):
@@ -248,7 +248,7 @@ class Breaker:
         return not self._needs_several or self._is_shared([one.address for one in failures])
 
     def _is_shared(self, causes: Sequence[Hashable]) -> bool:
-        """Return whether enough failures have another cause than the most frequent one: half of `failures`, at least 1."""
+        """Return whether half of `failures`, at least one, have a cause other than the most frequent one."""
         known = Counter(cause for cause in causes if cause)
         most = max(known.values(), default=0)
         return len(causes) - most >= max(1, self._rules.failures // 2)

@@ -94,7 +94,7 @@ class FairTurns:
     async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
         """Use a slot while the block runs.
 
-        The arguments are the same as for `take`. The caller limits the time of waiting.
+        The arguments are the same as for `take`. The caller sets a deadline for the wait.
         """
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:

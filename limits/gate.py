@@ -73,7 +73,7 @@ class Gate(Protocol):
         `generation` comes from the `GenerationPassed` that was raised before the key was looked up again.
 
         Raises:
-            GenerationPassed: the key was changed since it was looked up; nothing was counted.
+            GenerationPassed: the key has changed since it was looked up; nothing was counted.
             RateLimited, ConcurrencyReached: nothing was counted.
             StateUnavailable: the server is unavailable; anything that it has counted will be undone.
         """

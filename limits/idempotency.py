@@ -142,7 +142,7 @@ def save_claims(tx: Tx, claims: dict[str, ClaimRecord | None]) -> None:
 
 
 def forget_running(tx: Tx) -> int:
-    """Drop running claims when the process that owns the store starts: their requests died and were refunded."""
+    """Drop all running claims. Their requests died with the previous process and were refunded. Return how many."""
     return tx.run(DROP_RUNNING)
 
 

@@ -1,8 +1,10 @@
 """Limits on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
 
-Decompressing and encoding megabytes would block the event loop, or a store reader if done in a transaction. It is
-therefore done in one thread, in which accounts take turns. An account can have `EACH_MAX` long answers in progress.
-Each counts until it is sent, because it stays in memory until then; further answers wait for up to `WAIT_S`.
+Decompressing and encoding megabytes would block the event loop, or a store reader if it were done in a transaction.
+Therefore one thread does this work, and accounts take turns in it.
+
+An account can have `EACH_MAX` long answers in progress, and further answers wait for up to `WAIT_S`. An answer counts
+until it is sent, because it stays in memory until then.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class SharedGate:
 def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
     """Store a message to send again.
 
-    Above the maximum, the oldest message is dropped. It is not needed, because leases and cached keys expire anyway.
+    Above the maximum, the oldest message is dropped. Its loss is temporary: leases and cached state expire anyway.
     """
     unsent[of] = what
     if len(unsent) > UNSENT_MAX:

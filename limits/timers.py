@@ -69,7 +69,7 @@ class Deadlines:
                     subject.expire()
 
     def _take_due(self, now: float) -> list[Expiring]:
-        """Return the overdue subjects after removing their deadlines, and file all others."""
+        """Remove and return the overdue subjects, and file all new ones that are not overdue."""
         due = []
         for subject, at in self._new.items():
             if at <= now:
@@ -94,7 +94,7 @@ class Deadlines:
 
 
 def whole_seconds(now: float, until: float) -> int:
-    """Return the smallest whole number of seconds that takes `now` to `until`; 0 if `until` has passed."""
+    """Return the seconds from `now` to `until`, rounded up to a whole number; 0 if `until` has passed."""
     # `until` and the difference are rounded floats, so `ceil` is sometimes one too low or too high.
     seconds = int(until - now) if until > now else 0
     while now + seconds < until:

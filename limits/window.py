@@ -1,8 +1,10 @@
 """The exact sliding window: at most `limit` admissions in any `period_s`, and no refusal below that.
 
-Each active key keeps the times of its recent admissions. It admits a request if fewer than `limit` of them are in the
-window. An admission exactly `period_s` old has left it. This module never waits or reads a clock: `now` is a monotonic
-time in seconds that the caller reads immediately before each call, so it never decreases from one call to the next.
+For each active key, the times of its recent admissions are stored. A request is admitted if fewer than `limit` of these
+times are in the window. A time that is exactly `period_s` old has left the window.
+
+This module never waits or reads a clock. `now` is a monotonic time in seconds that the caller reads immediately before
+each call, so it never decreases from one call to the next.
 """
 
 from array import array

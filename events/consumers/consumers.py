@@ -78,8 +78,8 @@ class Consumers:
 
         Raises:
             UnknownConsumer: the consumer was never read.
-            AckBeyondServed: the position was never served to it.
-            Lapsed: its next read will restart it.
+            AckBeyondServed: the position was never served to the consumer.
+            Lapsed: the consumer's next read restarts it.
         """
         return await self._take(partial(ack_step, key_id, name, position, self._now()))
 
@@ -121,7 +121,7 @@ class Consumers:
         raise StoreContended("too many calls change the same consumer at once")
 
     async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
-        """Store counts that took long to compute. A row that was changed in the meantime stays unchanged."""
+        """Store counts that took long to compute, unless the row has changed in the meantime."""
         for one in found:
             after = rules.with_counts(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:

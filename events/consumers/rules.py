@@ -18,7 +18,7 @@ LAPSE_S: Final = 30 * DAY_S
 SEEN_S: Final = HOUR_S
 """How many seconds `seen_at` may be out of date, so that reading the same page again writes nothing."""
 COUNTED_LAG: Final = 1000
-"""How many positions reads may count again before one of them stores the count."""
+"""How many positions each read may count again. If there are more, a read stores its count for later reads."""
 
 Start = Literal["oldest", "now"]
 Status = Literal["active", "idle", "lapsed"]
@@ -51,7 +51,7 @@ def status_of(consumer: Consumer, head: LogHead, now: float) -> Status:
 
 
 def dropped_since(consumer: Consumer, head: LogHead) -> int:
-    """Return how many events of any type after its position were removed."""
+    """Return how many events of any type were removed after the consumer's position."""
     return max(0, head.first_pos - 1 - consumer.committed.pos)
 
 
@@ -60,7 +60,7 @@ def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, 
 
     The row is unchanged if a write is not worthwhile.
 
-    A stream's page does not cover the events before it, which may have been sent without being acknowledged.
+    The events before a stream's page may have been sent but not acknowledged, so `quiet_pos` does not pass over them.
     """
     grows = page.end.pos > consumer.served.pos
     last_pos = page.head.last_pos

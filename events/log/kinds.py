@@ -142,7 +142,7 @@ class CreditsLow(Struct, frozen=True, kw_only=True):
     credits_per_day: int | None
     """The credits spent per day at the rate of the last hours; null without usage."""
     exhausted_at: str | None
-    """When no credits will be left at that rate."""
+    """The time when no credits will be left at that rate."""
 
 
 class PackPurchase(Struct, frozen=True, kw_only=True):
@@ -271,7 +271,7 @@ def named_in(text: str) -> tuple[str, ...]:
 
 
 def expand(names: Iterable[str]) -> frozenset[str]:
-    """Return the types that the names select. Unknown names, for example of a newer version, are kept."""
+    """Return the types that the names select. Unknown names, for example from a newer version, are kept."""
     return frozenset(type_ for name in names for type_ in FAMILIES.get(name, (name,)))
 
 

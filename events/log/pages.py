@@ -130,7 +130,7 @@ class CountQuery(NamedTuple):
 
 
 def count_many(tx: Tx, queries: Sequence[CountQuery]) -> list[int]:
-    """Return the number of events per query, in few statements that count at most `COUNT_STEP` positions each."""
+    """Return the number of events for each query. No statement counts more than `COUNT_STEP` positions."""
     totals = [0] * len(queries)
     parts: list[str] = []
     params: list[Value] = []

@@ -41,7 +41,7 @@ class PageReader:
         return sum(map(len, self._wanted.values()))
 
     async def read(self, query: PageQuery) -> EventPage:
-        """Return the page, read now or a moment later.
+        """Return the page. It is read together with other requested pages, now or a moment later.
 
         Raises:
             CursorExpired, CursorAhead: like `read_page`.
@@ -52,7 +52,7 @@ class PageReader:
         return page
 
     async def head(self, account_id: str) -> LogHead:
-        """Return where the account's log begins and ends, read now or a moment later.
+        """Return where the account's log begins and ends. It is read together with pages, now or a moment later.
 
         Raises:
             StorageError: the store cannot be read.

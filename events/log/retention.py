@@ -110,7 +110,7 @@ def _find_due(after: str, before: float, tx: Tx) -> Sequence[DueRemoval]:
 
 
 def _first_kept(tx: Tx, account_id: str, first_pos: int, last_pos: int, *, before: float) -> int:
-    """Return the first position from `first_pos` on whose event is not older than `before`, or one beyond the last.
+    """Return the first position from `first_pos` on whose event is not older than `before`, or the one after the last.
 
     Times never decrease along a log, so bisection finds the position.
     """

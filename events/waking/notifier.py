@@ -135,7 +135,7 @@ class Hub:
             self._check_now = trio.Event()
             try:
                 await self._check_store(store)
-            except StorageError:  # waiters that time out report that the store is unavailable
+            except StorageError:  # the waiters that time out will report that the store is unavailable
                 await trio.lowlevel.checkpoint()
 
     async def _check_store(self, store: Store) -> None:

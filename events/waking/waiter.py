@@ -44,7 +44,7 @@ class WaiterState(enum.Enum):
 
 
 class WaitEnd(enum.Enum):
-    """Why a wait is over."""
+    """Why a wait ended."""
 
     MOVED = "moved"
     TIME_UP = "time up"
@@ -78,7 +78,7 @@ class Waiter(Sleeper):
     )
 
     def __init__(self, account_id: str, key_id: str, deadlines: Deadlines) -> None:
-        """`deadlines` ends its waits."""
+        """`deadlines` ends the waits whose time is up."""
         super().__init__()
         self.account_id = account_id
         self.is_behind = False
