@@ -2,8 +2,8 @@
 
 A reply is identified by a digest of its account and text. It is needed until the newest claim that refers to it has
 expired. The reply's `kept_at` follows the time of that claim, so a reply's age alone decides when it is removed. A
-reference count, which could be wrong, is not needed. A claim cannot be replayed if its reply was removed earlier because
-the account stores too much (`limits/shares.py`).
+reference count, which could be wrong, is not needed. A claim cannot be replayed if its reply was removed earlier
+because the account stores too much (`limits/shares.py`).
 """
 
 from __future__ import annotations
