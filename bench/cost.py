@@ -136,7 +136,7 @@ def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
         miss, shared = by_name["miss"], by_name["shared"]
         counts = miss.cpu_us and not miss.unexpected and not shared.unexpected
         ratio = shared.cpu_us / miss.cpu_us if counts else None
-        marks.append(Mark("shared, CPU over that of miss", ratio, SHARED_AT_MOST, "x"))
+        marks.append(Mark("CPU of shared divided by CPU of miss", ratio, SHARED_AT_MOST, "x"))
     return marks
 
 

@@ -73,7 +73,7 @@ def added_latency(costs: Sequence[Cost]) -> Mark:
     """Return the latency that the gateway adds for a single caller, computed from the costs of `direct` and `miss`."""
     direct, miss = costs
     added_ms = None if direct.unexpected or miss.unexpected else miss.p50_ms - direct.p50_ms
-    return Mark("added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
+    return Mark("latency added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
 
 
 def lost_throughput(costs: Sequence[Cost]) -> Mark:

@@ -41,7 +41,7 @@ def parked_marks(seen: Parked) -> list[Mark]:
         Mark(f"{polls}, commit to a key's polls, p50", one.percentile_ms(0.5), 2, "ms"),
         Mark(f"{polls}, commit to a key's polls, p99", one.percentile_ms(0.99), 10, "ms"),
         Mark(f"{polls}, all woken", seen.all_woken_s, 1, "s"),
-        Mark(f"{polls}, all 200 at a drain", None if seen.lost else seen.drained_s, 3, "s"),
+        Mark(f"{polls}, all answered 200 at shutdown", None if seen.lost else seen.drained_s, 3, "s"),
     ]
 
 
@@ -58,21 +58,21 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
         Figure(f"{name}, commit to an account's polls, p99", account.percentile_ms(0.99), "ms"),
         Figure(f"{name}, all woken", seen.all_woken_s, "s"),
         Figure(f"{name}, CPU of waking", seen.wake_cpu_us, "us each"),
-        Figure(f"{name}, all answered at a drain", seen.drained_s, "s"),
-        Figure(f"{name}, process ended at a drain", seen.ended_s, "s"),
-        Figure(f"{name}, not answered 200 at a drain", seen.lost, "polls"),
+        Figure(f"{name}, all answered at shutdown", seen.drained_s, "s"),
+        Figure(f"{name}, process ended at shutdown", seen.ended_s, "s"),
+        Figure(f"{name}, not answered 200 at shutdown", seen.lost, "polls"),
     ]
 
 
 def extrapolated(seen: Parked) -> list[Figure]:
     """Return the cost of the goal's polls, extrapolated in proportion from the measured ones."""
-    times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
+    times, name = GOAL / seen.count, f"{GOAL} polls, extrapolated from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
     return [
         Figure(f"{name}, resident", seen.bytes_each * GOAL / 2**20, "MiB"),
         Figure(f"{name}, CPU while idle", None if idle is None else idle * times, "%"),
         Figure(f"{name}, all woken", seen.all_woken_s * times, "s"),
-        Figure(f"{name}, all answered at a drain", seen.drained_s * times, "s"),
+        Figure(f"{name}, all answered at shutdown", seen.drained_s * times, "s"),
     ]
 
 
@@ -114,7 +114,7 @@ def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
     return Found(
         [
             Mark(f"{name}, table and indexes", seen.bytes_each, bytes_most, "bytes each"),
-            Mark(f"{name}, the log at most", seen.log_bytes / 2**20, 64, "MiB"),
+            Mark(f"{name}, peak size of the log", seen.log_bytes / 2**20, 64, "MiB"),
         ],
         [
             Figure(f"{name}, the writer's CPU", seen.writer_us, "us each"),
@@ -125,13 +125,13 @@ def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
 
 def monitors_found(seen: DueFigures) -> Found:
     """Return how late runs that share a slot start, and their cost."""
-    lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
+    lags, name = Histogram(seen.lags), f"{seen.count} monitors in one slot among {seen.stored} others"
     return Found(
-        [Mark(f"{name}, start after its place in the spread, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
+        [Mark(f"{name}, delay of the start, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
         [
-            Figure(f"{name}, start after its place in the spread, p50", lags.percentile_ms(0.5), "ms"),
-            Figure(f"{name}, the last", lags.percentile_ms(1.0), "ms"),
-            Figure(f"{name}, from the slot to the last end", seen.took_s, "s"),
+            Figure(f"{name}, delay of the start, p50", lags.percentile_ms(0.5), "ms"),
+            Figure(f"{name}, delay of the last start", lags.percentile_ms(1.0), "ms"),
+            Figure(f"{name}, from the slot to the end of the last run", seen.took_s, "s"),
             Figure(f"{name}, runs", seen.count / seen.took_s, "runs/s"),
             Figure(f"{name}, CPU", seen.cpu_s * 1e6 / seen.count, "us/run"),
         ],
@@ -147,22 +147,22 @@ def deliveries_found(seen: DeliveryFigures) -> Found:
     found = Found(
         [
             Mark(f"{begun}, p99", settled.percentile_ms(0.99) / 1e3, 1, "s"),
-            Mark(f"{hole}, p99 to others' first byte", more, 10, "% more"),
+            Mark(f"{hole}, p99 of the first byte at other hosts", more, 10, "% more"),
         ],
         [Figure(f"{begun}, p50", settled.percentile_ms(0.5), "ms")],
     )
     for name, pace in (
-        ("deliveries in the clear", seen.plain),
-        ("deliveries under TLS, connections kept", seen.kept),
-        ("deliveries under TLS, a connection each", seen.closed),
+        ("deliveries without TLS", seen.plain),
+        ("deliveries with TLS, connections kept open", seen.kept),
+        ("deliveries with TLS, a new connection each", seen.closed),
     ):
         found.figures.append(Figure(name, pace.per_s, "deliveries/s"))
         found.figures.append(Figure(f"{name}, CPU", pace.cpu_us, "us/delivery"))
     for name, turns in ((f"without {hole}", seen.alone), (f"with {hole}", seen.beside)):
-        found.figures.append(Figure(f"{name}, to others' first byte, p50", _median_ms(turns, 0.5), "ms"))
-        found.figures.append(Figure(f"{name}, to others' first byte, p99", _median_ms(turns, 0.99), "ms"))
+        found.figures.append(Figure(f"{name}, first byte at other hosts, p50", _median_ms(turns, 0.5), "ms"))
+        found.figures.append(Figure(f"{name}, first byte at other hosts, p99", _median_ms(turns, 0.99), "ms"))
         cpu_us = median(turn.cpu_us for turn in turns)
-        found.figures.append(Figure(f"{name}, CPU, the order to queue it included", cpu_us, "us/delivery"))
+        found.figures.append(Figure(f"{name}, CPU, including the command", cpu_us, "us/delivery"))
     return found
 
 

@@ -171,20 +171,20 @@ def flood_found(seen: Sequence[Flooded]) -> Found:
         name = f"flood of {each.label}"
         served = each.flood.served_per_s / each.capacity
         for moment, capacity in zip(("before", "after"), each.capacities, strict=True):
-            found.figures.append(Figure(f"{name}, what the node can do {moment} it", capacity, "requests/s"))
-        found.figures.append(Figure(f"{name}, offered of what it can do", 100 * each.true_times, "%"))
-        found.figures.append(Figure(f"{name}, served of what it can do", 100 * served, "%"))
+            found.figures.append(Figure(f"{name}, capacity {moment}", capacity, "requests/s"))
+        found.figures.append(Figure(f"{name}, offered share of capacity", 100 * each.true_times, "%"))
+        found.figures.append(Figure(f"{name}, served share of capacity", 100 * served, "%"))
         own = [held.own_bytes for held in each.flood.memory]
-        found.figures.append(Figure(f"{name}, own memory at most", max(own) / 1e6, "MB"))
+        found.figures.append(Figure(f"{name}, peak own memory", max(own) / 1e6, "MB"))
         if each.times in LEAST_SERVED:
             lost = 100 * (1 - served)
             marks = [
-                Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"),
+                Mark(f"{name}, unserved share of capacity", lost, _lost_max(each.times), "%"),
                 *_wait_marks(name, each),
             ]
             if not each.is_comparable:
                 found.figures.append(
-                    Figure(f"{name} is not comparable, the machine's pace changed", 100 * each.drift, "%")
+                    Figure(f"{name} is not comparable: the machine's speed changed", 100 * each.drift, "%")
                 )
                 marks = [replace(mark, value=None) for mark in marks]
             found.marks.extend(marks)
@@ -197,12 +197,12 @@ def _lost_max(times: float) -> float:
 
 def _wait_marks(name: str, seen: Flooded) -> list[Mark]:
     return [
-        Mark(f"{name}, p99 of the served", _or_none(seen.flood.p99_ms), 250, "ms"),
+        Mark(f"{name}, p99 of served requests", _or_none(seen.flood.p99_ms), 250, "ms"),
         Mark(f"{name}, p99 of refusals", seen.flood.refused_p99_ms, 100, "ms"),
-        Mark(f"{name}, of the quiet key not served", 100 * _not_served(seen.quiet), 1, "%"),
+        Mark(f"{name}, requests of the quiet key not served", 100 * _not_served(seen.quiet), 1, "%"),
         Mark(f"{name}, p99 of the quiet key", _or_none(seen.quiet.p99_ms), 250, "ms"),
-        Mark(f"{name}, not served a second after it", 100 * _not_served(seen.after), 0, "%"),
-        Mark(f"{name}, p99 a second after it", _or_none(seen.after.p99_ms), 50, "ms"),
+        Mark(f"{name}, not served one second later", 100 * _not_served(seen.after), 0, "%"),
+        Mark(f"{name}, p99 one second later", _or_none(seen.after.p99_ms), 50, "ms"),
     ]
 
 
