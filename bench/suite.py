@@ -1,4 +1,4 @@
-"""Runs scenarios in the open loop. Each is run at several rates, and each rate several times."""
+"""Runs scenarios in the open loop, at several rates, and each rate several times."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
-"""The names of everything that can be run. Feed scenarios have no rates, so they are not in `SCENARIOS`."""
+"""The names of all scenarios. The ones of the feed have no rates, so they are not in `SCENARIOS`."""
 
 
 def names_here() -> tuple[str, ...]:
@@ -29,25 +29,25 @@ HELLO_S = 1.0
 KEYS_A_STEP = 10_000_000
 SOAK_S_MAX = 1_800.0
 SOAK_REQUESTS_MIN = 100_000
-"""The minimum number of requests for a meaningful result about growth."""
+"""The minimum number of requests for a meaningful figure of memory growth."""
 REFUSALS = (429, 503)
 
 Announce = Callable[[str], None]
-"""Called with a message before each measurement; `works_of` returns the number of calls in a whole run."""
+"""A callback that receives a message before each measurement. `works_of` returns the number of calls in a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """The scenarios to run, and for how long.
+    """The scenarios to run, and their durations.
 
-    Rates are in requests per second. Without them, each scenario uses shares of its capacity.
+    Rates are in requests per second. Without rates, a scenario uses shares of its capacity.
     """
 
     scenarios: tuple[str, ...] = NAMES
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
     """The rates by scenario and label."""
     seconds: float | None = None
-    """The counted seconds of a step. None means 3, or, for a soak, as long as its requests take."""
+    """The counted seconds of a step. By default 3, or in a soak as long as its requests take."""
     repeats: int = 5
     settings: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
     """Dotted keys of config.toml that override the scenario's own."""
@@ -55,12 +55,12 @@ class SuiteOptions:
 
 
 def works_of(options: SuiteOptions) -> int:
-    """Return the number of progress announcements of a run."""
+    """Return the number of progress messages of a run."""
     return sum(1 if name in feed.SCENARIOS else _works_of(name, options) for name in options.scenarios)
 
 
 def _works_of(name: str, options: SuiteOptions) -> int:
-    """Count the bare server, the scenario's rates with their repeats, and one step to find the rates."""
+    """Count the measurements of a scenario: the bare server, each rate with its repeats, and one for the capacity."""
     given = options.rates.get(name)
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
@@ -79,7 +79,7 @@ async def run_suite(options: SuiteOptions, results: Results, announce: Announce)
 
 
 async def run_feed(name: str, options: FeedOptions, results: Results, announce: Announce) -> None:
-    """Run a feed scenario and add its figures to `results`.
+    """Run a scenario without rates and add its figures to `results`.
 
     Raises:
         ChildFailed: A server did not run, or a reader of the feed received an unexpected response.
@@ -92,7 +92,7 @@ async def run_feed(name: str, options: FeedOptions, results: Results, announce: 
 
 
 def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:
-    """Return the scenario with other settings. Refusals are expected under these settings."""
+    """Return the scenario with other settings, under which refusals are expected."""
     if not settings:
         return scenario
     stage = replace(scenario.stage, settings={**scenario.stage.settings, **settings})
@@ -138,9 +138,9 @@ async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, floa
 
 
 async def measure_hello(seconds: float) -> float:
-    """Return CPU microseconds per request of the bare server, which show the machine's current speed.
+    """Return the bare server's CPU microseconds per request, which show the machine's current speed.
 
-    Its warm-up is as long.
+    Its warm-up is as long as that of the other measurements.
     """
     async with open_stage(Stage("hello")) as target:
         cost = await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=seconds, warmup_s=seconds)
@@ -148,7 +148,7 @@ async def measure_hello(seconds: float) -> float:
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
-    """Return the mark for the node's growth per million requests; nothing for other scenarios and short runs."""
+    """Return the mark for memory growth per million requests; nothing for other scenarios and short runs."""
     steps = [step for point in points for step in point.steps]
     if scenario.requests is None or sum(step.requests for step in steps) < SOAK_REQUESTS_MIN:
         return []
@@ -156,7 +156,7 @@ def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
 
 
 def growth_mb(steps: Sequence[Step]) -> float:
-    """Return the growth of own memory in MB (10**6) per million requests.
+    """Return the growth of own memory in MB (10**6 bytes) per million requests.
 
     It is the difference between the last and the first tenth of the samples.
     """

@@ -1,4 +1,4 @@
-"""Converts the figures of feed, monitors and deliveries into marks that a node should keep, and further figures."""
+"""Converts the results of the feed, monitors and deliveries into marks and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,25 +15,25 @@ from bench.scenarios.parked import Parked
 from gateway.feed.queries import LIMIT_DEFAULT
 
 GOAL = 50_000
-"""The number of polls that a node must hold. If file descriptors do not allow it, their cost is extrapolated."""
+"""The number of polls that a node must park. If file descriptors do not allow it, their cost is extrapolated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The marks, figures and points of one scenario. Only the function that created it adds to its lists."""
+    """The marks, figures and points of one scenario. Only the function that created it appends to its lists."""
 
     marks: list[Mark]
     figures: list[Figure]
     points: list[Point] = field(default_factory=list)
 
     def add(self, other: "Found") -> None:
-        """Add the marks and figures of another one."""
+        """Add the marks and figures of another scenario."""
         self.marks.extend(other.marks)
         self.figures.extend(other.figures)
 
 
 def parked_marks(seen: Parked) -> list[Mark]:
-    """Return the marks for parked polls. If any response at a drain is not 200, the drain has no figure."""
+    """Return the marks for parked polls. The mark at shutdown has no value unless all responses were 200."""
     polls, one = f"{seen.count} parked polls", Histogram(seen.to_a_key)
     return [
         Mark(f"{polls}, resident", seen.bytes_each / 1024, 15, "KiB each"),
@@ -46,7 +46,7 @@ def parked_marks(seen: Parked) -> list[Mark]:
 
 
 def parked_figures(name: str, seen: Parked) -> list[Figure]:
-    """Return all figures of parked polls."""
+    """Return the figures of parked polls."""
     key, account = Histogram(seen.to_a_key), Histogram(seen.to_an_account)
     return [
         Figure(f"{name}, resident", seen.bytes_each / 1024, "KiB each"),
@@ -65,7 +65,7 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
 
 
 def extrapolated(seen: Parked) -> list[Figure]:
-    """Return the cost of the goal's polls, extrapolated in proportion from the measured ones."""
+    """Return the cost of `GOAL` polls, extrapolated in proportion from the measured ones."""
     times, name = GOAL / seen.count, f"{GOAL} polls, extrapolated from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
     return [
@@ -77,7 +77,7 @@ def extrapolated(seen: Parked) -> list[Figure]:
 
 
 def reads_found(seen: ReadFigures) -> Found:
-    """Return the cost of reading and acknowledging; it has no mark."""
+    """Return the figures of reading and acknowledging, which have no marks."""
     caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
     acked = f"reading and acknowledging, {ACK_LIMIT} a page"
     return Found(
@@ -92,7 +92,7 @@ def reads_found(seen: ReadFigures) -> Found:
 
 
 def depth_found(seen: DepthFigures) -> Found:
-    """Return how long reads of the store take in a long log."""
+    """Return the marks and figures of reads in a long log."""
     page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
     of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
     return Found(
@@ -109,7 +109,7 @@ def depth_found(seen: DepthFigures) -> Found:
 
 
 def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
-    """Return how many bytes a settled miss leaves in the store, and the writer's CPU for it."""
+    """Return the marks and figures of settled misses: their bytes in the store, and the writer's CPU."""
     name = f"{seen.charges} settled misses on {engine}"
     return Found(
         [
@@ -124,7 +124,7 @@ def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
 
 
 def monitors_found(seen: DueFigures) -> Found:
-    """Return how late runs that share a slot start, and their cost."""
+    """Return the marks and figures of runs that share a slot: the delay of their start, and their cost."""
     lags, name = Histogram(seen.lags), f"{seen.count} monitors in one slot among {seen.stored} others"
     return Found(
         [Mark(f"{name}, delay of the start, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
@@ -139,7 +139,10 @@ def monitors_found(seen: DueFigures) -> Found:
 
 
 def deliveries_found(seen: DeliveryFigures) -> Found:
-    """Return how late deliveries start, the delay that an unresponsive host adds to others, and the cost."""
+    """Return the marks and figures of deliveries.
+
+    They are the delay of a delivery, the effect of a host that never responds on the others, and the cost.
+    """
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
     before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)
@@ -167,10 +170,7 @@ def deliveries_found(seen: DeliveryFigures) -> Found:
 
 
 def _median_ms(turns: Sequence[DeliveryTurn], share: float) -> float:
-    """Return the median over turns of each turn's percentile.
-
-    Other activity of the machine affects only some turns.
-    """
+    """Return the median of a percentile over all turns, because other work on the machine affects only some turns."""
     return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
 
 
