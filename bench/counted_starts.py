@@ -42,7 +42,7 @@ def count_starts(folder: Path, names: Sequence[str] = tuple(STARTS)) -> dict[str
     _end(subprocess.Popen(made, cwd=folder, env=_environ(), stdout=subprocess.DEVNULL))
     figures = {}
     for name in names:
-        _start(name, folder, [])  # this run compiles the modules
+        _start(name, folder, [])  # this first run compiles the modules
         profile = folder / "profile"
         _start(name, folder, ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={profile}"])
         figures[name] = total_of(profile.read_text())

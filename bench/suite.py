@@ -103,7 +103,7 @@ def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scena
 async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Results, announce: Announce) -> None:
     setting = ", ".join(f"{key}={spelled(value)}" for key, value in options.settings.items())
     named = f"{scenario.name} with {setting}" if setting else scenario.name
-    announce(f"{named}: the bare server first, for the machine's pace")
+    announce(f"{named}: the bare server, which shows the machine's speed")
     results.hello_us.append(await measure_hello(min(HELLO_S, options.seconds or HELLO_S)))
     async with open_stage(scenario.stage) as target:
         rates = options.rates.get(scenario.name)
@@ -112,11 +112,10 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
             rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())
-        # Rate by rate instead of repeat by repeat, so that a slow minute of the machine affects the repeats of one rate
-        # alike.
+        # Rates alternate, so that a slow minute of the machine affects all rates alike.
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
-            announce(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
+            announce(f"{named}: {label} of the capacity, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
             pace = Tempo(rate, seconds_of(scenario, options, rate))
             points[label].steps.append(await drive_open(scenario, target, pace, first_key=nth * KEYS_A_STEP))
     results.marks.extend(soak_marks(scenario, list(points.values())))

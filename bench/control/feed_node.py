@@ -109,7 +109,7 @@ class BenchOperations:
 
     async def _waiting(self, _args: Nothing) -> Any:
         count = len(self._node.feed.hub)
-        # A counted poll may not have read yet. Pages are read in the order of their requests.
+        # A counted poll may still be about to read, but the store reads pages in the order of their requests.
         for account_id in self._accounts[:1]:
             await self._node.feed.readers.pages.read(PageQuery(account_id, "", 0, 1, Filters()))
         return msgspec.to_builtins(Waiting(count))

@@ -200,7 +200,7 @@ def main() -> None:
     """Run the `OpenLoad` on stdin and print the `OpenLoadCounts`."""
     raise_open_files()
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
-    # A collection would look like a pause of the server. Memory stays bounded by the number of requests.
+    # A garbage collection would look like a pause of the server. The number of requests bounds the memory.
     gc.disable()
     sys.stdout.buffer.write(msgspec.json.encode(trio.run(OpenLoop(load).run)) + b"\n")
 

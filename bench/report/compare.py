@@ -181,7 +181,7 @@ def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
 def _verdict(change: float, noise: float | None, better_when: int) -> str:
     if noise is None:
         return "unknown"
-    # A fall counts as much as a rise: on the scale of ratios, -9.1 % equals +10 %.
+    # A fall counts as much as a rise: on a logarithmic scale, -9.1 % equals +10 %.
     if abs(math.log1p(change)) <= math.log1p(noise):
         return "same" if noise <= SAME_WITHIN else "unknown"
     return "better" if change * better_when > 0 else "worse"

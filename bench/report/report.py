@@ -220,7 +220,7 @@ def remark(point: Point) -> str:
         notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
-    # A percentile that less than one request exceeds is just the maximum, and random.
+    # If less than one request exceeds a percentile, the percentile is just the slowest request.
     requests = max(step.requests for step in steps)
     if not requests:
         notes.append("no request in such a short time")
@@ -238,7 +238,7 @@ def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
 
 def _change_row(change: Change) -> list[str | Text]:
     colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
-    # On the scale of ratios, a fall to 1/1.1 equals a rise to 1.1.
+    # On a logarithmic scale, a fall to 1/1.1 equals a rise to 1.1.
     noise = "-" if change.noise is None else f"{1 / (1 + change.noise) - 1:+.1%} {change.noise:+.1%}"
     figures = [number(change.before), number(change.after), f"{change.change:+.1%}", noise]
     return [change.scenario, change.label, change.figure, *figures, Text(change.verdict, colour)]

@@ -118,7 +118,7 @@ async def measure(wanted: Archiving) -> ArchivingFigures:
         bed = Bed(folder, stage=Stage("feed", settings))
         async with open_sandbox(bed) as sandbox, open_feed(replace(bed, upstream_url=sandbox.url)) as target:
             turns = [await _turn(target, wanted, number, folder / "archive") for number in range(2 * wanted.turns + 1)]
-    return figures_of(turns[1::2], turns[2::2])  # the first turn is a warm-up
+    return figures_of(turns[1::2], turns[2::2])  # without the first turn, which is a warm-up
 
 
 async def _turn(target: ServerTarget, wanted: Archiving, number: int, folder: Path) -> TurnFigures:
