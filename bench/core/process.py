@@ -85,7 +85,7 @@ def _own_usage(pid: int) -> Usage:
 def machine_ticks() -> tuple[int, int]:
     """Return the idle and all ticks of all CPUs since the system started.
 
-    The load between two calls follows from the differences.
+    Compute the load of a period from the differences between two calls.
     """
     with Path("/proc/stat").open() as file:
         ticks = [int(count) for count in file.readline().split()[1:9]]

@@ -70,7 +70,7 @@ class Flooded:
 
     @property
     def drift(self) -> float:
-        """The difference in the flood, as a share, due to the machine's changing speed."""
+        """The share by which the machine's changing speed changed the flood."""
         before, after = self.capacities
         return max(abs(before - after) / self.capacity, abs(self.true_times / self.times - 1))
 
