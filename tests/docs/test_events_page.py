@@ -79,11 +79,11 @@ def test_documented_limits_match_code() -> None:
     text = " ".join(PAGE.read_text().split())
     for told in (
         f"one read searches at most {SCAN_MAX:,} positions",
-        f"`subject_id` takes up to {SUBJECTS_MAX} ids",
-        f"With `wait_s` (up to {WAIT_S_MAX})",
+        f"`subject_id` accepts up to {SUBJECTS_MAX} subject ids",
+        f"With `wait_s` (up to {WAIT_S_MAX} seconds)",
         f"a key has at most {CONSUMERS_MAX}",
-        f"After {LAPSE_S / DAY_S:.0f} days",
-        f"A comment comes every {BEAT_S:.0f} seconds",
+        f"after {LAPSE_S / DAY_S:.0f} days",
+        f"after at most {BEAT_S:.0f} seconds without an event",
     ):
         assert told in text, told
 

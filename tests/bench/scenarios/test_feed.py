@@ -144,7 +144,7 @@ def test_lossy_drain_and_interrupted_idle_time_have_no_figure() -> None:
 
 def test_cost_of_the_goal_is_extrapolated_and_labeled() -> None:
     figures = extrapolated(SEEN)
-    assert all(figure.name.startswith(f"{GOAL} polls by arithmetic from 10000") for figure in figures)
+    assert all(figure.name.startswith(f"{GOAL} polls, extrapolated from 10000") for figure in figures)
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
 
 
