@@ -32,7 +32,7 @@ _MAGIC: Final = b"idx1"
 
 
 class Span(NamedTuple):
-    """The member at `offset` holds postings of the account, at places from `low` to `high`."""
+    """An index entry: the member at `offset` contains postings of the account, at places from `low` to `high`."""
 
     offset: int
     low: int
@@ -221,7 +221,7 @@ def _blocks(folder: Path, name: str) -> Iterator[_Block]:
 
 
 def _enter(members: list[bytes], entries: list[bytes], begin: int, rows: Sequence[ArchivedRow]) -> None:
-    """Append the bytes of a member and of its accounts' entries."""
+    """Append the bytes for a member, and for an entry of each of its accounts."""
     places: dict[int, list[int]] = {}
     for row in rows:
         places.setdefault(row.account_number, []).extend(places_of(row))

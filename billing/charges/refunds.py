@@ -1,4 +1,4 @@
-"""The rules for how much of a charge is used. Closing a charge refunds the rest. Pure functions.
+"""Calculates how much of a charge is used. Closing the charge refunds the rest. Pure functions.
 
 | what happened | what is used | section | |---|---|---| | the upstream failed, throttled or had nothing; a circuit was
 open; this server failed | nothing | spec 7.5 | | a page exceeded the time or memory for a page | the price of one page,
@@ -32,20 +32,20 @@ def used_by_failure(credits_held: int, page_credits: int, *, is_costly: bool) ->
 
 
 def pages_held(credits_held: int, cost_credits: int, pages_max: int) -> int:
-    """Return how many pages the held credits pay for, or `pages_max` if a page is free (decisions 6)."""
+    """Return how many pages the reserved credits cover, or `pages_max` if a page is free (decisions 6)."""
     return credits_held // cost_credits if cost_credits else pages_max
 
 
 def used_by_pages(credits_held: int, cost_credits: int, pages: int) -> int:
-    """Return the credits used by a response with this many pages; a plain read has one (decisions 6)."""
+    """Return the credits used by a response with this many pages. A plain read has one page (decisions 6)."""
     return min(credits_held, cost_credits * pages)
 
 
 def used_by_composite(used_credits: int, coverage: float) -> int:
     """Return how much of `used_credits` is used when this share of the legs succeeded (decisions 14).
 
-    From half of the legs on, all credits are used. Below half, half of the credits are used and an odd credit is
-    refunded. If no leg succeeded, none are used.
+    If at least half of the legs succeeded, all credits are used. If fewer succeeded, half of the credits are used,
+    rounded down. If none succeeded, no credits are used.
     """
     if coverage < 0.5:
         return used_credits // 2 if coverage else NOTHING_USED
