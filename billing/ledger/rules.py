@@ -1,4 +1,4 @@
-"""The invariants of the ledger: some are verified by one query each, the others with an account's sums."""
+"""The invariants of the ledger. One query each verifies some of them, and an account's sums verify the others."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ SELECT place, before, previous FROM (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken invariant: its name, where it is broken, and the numbers that disagree."""
+    """A broken invariant: its name, the place where it is broken, and the numbers that disagree."""
 
     rule: str
     subject: str
@@ -101,7 +101,7 @@ NAMES: Final = (
 
 
 class AccountRow(NamedTuple):
-    """The columns of an account that must match the sums of its postings."""
+    """The columns of an account's row that must match the sums of its postings."""
 
     id: str
     balance: int
@@ -111,7 +111,7 @@ class AccountRow(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """The sums of an account's postings. Only the account's proof changes them."""
+    """The sums of an account's postings, accumulated by the proof of that account."""
 
     issued: int = 0
     spent: int = 0
@@ -129,7 +129,7 @@ class Sums:
 
 
 def judge_rules(tx: Tx) -> Iterator[Violation]:
-    """Yield every violation of one of `RULES`."""
+    """Yield every violation of the invariants in `RULES`."""
     for rule in RULES:
         for subject, first, second in tx.all(rule.sql):
             yield Violation(rule.name, str(subject), rule.says.format(first, second))
