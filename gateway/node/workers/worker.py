@@ -1,8 +1,8 @@
-"""A node as one of several workers: the values that its supervisor passes, and how it stops.
+"""What a node needs to be one of several workers: the values from its supervisor, and the stop through a pipe.
 
-A worker's stdin is a pipe that never carries data. Its end means "stop": the supervisor has closed the pipe or
-has exited. A signal is not used for this, because a service manager may signal the whole process group, and a second
-signal would end the worker immediately.
+A worker's stdin is a pipe through which no data is sent. When the supervisor closes the pipe or exits, the worker
+stops. The supervisor does not send a signal, because a service manager may also signal the whole process group, and a
+second signal would end the worker immediately.
 """
 
 from __future__ import annotations
