@@ -183,7 +183,7 @@ class Membership:
             raise StateNotShared(other)
 
     def _judge(self, tx: Tx, node: str) -> tuple[list[str], int, dict[str, float]]:
-        """Return the nodes whose charges `node` must close now, the number of live nodes, and the rivals of `node`."""
+        """Return the dead nodes whose charges `node` must close, the number of live nodes, and conflicting nodes."""
         dead_after_s = self._pace.dead_after_s
         dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
         owed = dead + nodes.unknown(tx, nodes_of_open_charges(tx))
