@@ -199,7 +199,7 @@ class Connection:
             await self._refuse(RequestRefused(500, "The server failed on this request."), head_only=exchange.head_only)
 
     def _end_cancelled(self) -> None:
-        """On cancellation, make a truncated response recognizable, or send a closing frame to a WebSocket's client."""
+        """After a cancellation, reset the connection if a response is truncated, or close a WebSocket with a frame."""
         if self._socket is not None and self._socket.accepted:
             self._socket.go_away()
         else:

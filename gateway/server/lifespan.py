@@ -36,7 +36,7 @@ class _Lifespan:
         }
         try:
             await self._app(scope, self.receive, self.send)
-        except Exception:  # last resort: ASGI allows an app to raise here if it does not support lifespan
+        except Exception:  # last resort: an app that raises before it has responded is served without lifespan
             if self.supported:
                 _logger.exception("The app's lifespan failed; it continues to be served")
             else:
