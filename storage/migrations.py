@@ -68,7 +68,10 @@ Migration: TypeAlias = Callable[[Schema], None]
 
 @dataclass(frozen=True, slots=True)
 class MigrationSet:
-    """The migrations of a package, oldest first, identified by their functions' names. Never edit a released migration."""
+    """The migrations of a package, oldest first, identified by their functions' names.
+
+    Never edit a released migration.
+    """
 
     name: str
     migrations: tuple[Migration, ...]
