@@ -207,7 +207,7 @@ def m0001_accounts(schema: Schema) -> None:
 def m0002_versions(schema: Schema) -> None:
     """Add a version to accounts.
 
-    Every change of the row increases it, so that nodes can tell which of two balances is newer.
+    Every change of the row increases the version, so that nodes can recognize the newer of two balances.
     """
     schema.execute("ALTER TABLE accounts ADD COLUMN version BIGINT NOT NULL DEFAULT 0 CHECK (version >= 0)")
 

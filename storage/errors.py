@@ -1,4 +1,4 @@
-"""Errors that the store raises. Each message tells the operator what to do."""
+"""Errors that the store raises. Each message says what the operator can do."""
 
 
 class StorageError(Exception):

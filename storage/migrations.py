@@ -24,7 +24,7 @@ class Schema(Protocol):
         ...
 
     def allow_deletes(self, table: str, condition: str) -> None:
-        """Allow deleting the rows of an append-only table for which a condition on `OLD` is true.
+        """Allow deleting the rows of an append-only table that match a condition on `OLD`.
 
         Changes are still refused.
         """
@@ -37,9 +37,8 @@ class Schema(Protocol):
     def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx | None:
         """Partition a table with `allow_deletes` if the engine supports it, and return the transaction for partitions.
 
-        All rows with ids smaller than `below` share one partition, and rows for which no partition exists share
-        another. `late` is a table of ids (see `PartitionTx.note_inserts`). The migration's earlier changes are
-        committed.
+        All rows with ids smaller than `below` share one partition, and rows that belong to no partition share another.
+        `late` is a table of ids (see `PartitionTx.note_inserts`). The migration's earlier changes are committed.
         """
         ...
 

@@ -29,7 +29,7 @@ class Script:
     sha: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        # The server identifies a script by this hash, so it is no security feature.
+        # The hash only identifies the script on the server. It is not a security feature.
         object.__setattr__(self, "sha", sha1(self.text, usedforsecurity=False).hexdigest().encode())
 
 

@@ -35,7 +35,7 @@ class ClockReading(NamedTuple):
     steady_at: float
 
     def leads_to(self, later: ClockReading) -> float:
-        """Return how much the clock gained on the steady clock between the two readings; negative if it fell behind."""
+        """Return how many seconds the clock gained on the steady clock between two readings (negative: lost)."""
         return later.at - self.at - (later.steady_at - self.steady_at)
 
 
@@ -77,7 +77,7 @@ class SweepClock:
         if first is not None and abs(first.leads_to(reading)) <= AHEAD_S:
             return reading.steady_at - first.steady_at >= SECOND_CHECK_S
         self._doubted = reading
-        if known:  # empty if nothing was ever removed, so that there is no time to compare with
+        if known:  # empty if nothing was ever removed, because then no earlier time is known
             ahead_s = round(min(one.leads_to(reading) for one in known))
             self._event("warning", "clock_doubted", at=reading.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_CHECK_S)
         return False

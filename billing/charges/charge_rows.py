@@ -75,7 +75,7 @@ SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 ADD_CHARGES = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node) VALUES {rows}
 """
-# Charges for runs, and charges for which an unlimited account was issued the missing credits.
+# Only for charges of runs, and charges of an unlimited account that was issued the missing credits.
 ADD_OTHERS = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node, kind, issued,
                      issued_place)

@@ -59,7 +59,7 @@ class PaymentChange(NamedTuple):
 
 PaymentEvent: TypeAlias = Paid | Abandoned | PaymentChange
 Outcome: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted", "mismatch"]
-"""What processing an event did. `unknown_purchase` means that the purchase was made elsewhere, or was removed."""
+"""The result of processing an event. `unknown_purchase` means that the purchase was made elsewhere, or was removed."""
 
 
 class CountedPayment(NamedTuple):

@@ -1,7 +1,7 @@
 """Converts tables into tables that are partitioned by ranges of ids, and adds and removes partitions.
 
 No rows are copied: the original table becomes the partition `{table}_before`, for all ids below the first range. Rows
-for which no partition exists are stored in `{table}_others`. The other partitions are created like it, with their own
+that belong to no partition are stored in `{table}_others`. The other partitions are created like it, with their own
 checks and indexes. Only the index of the ids covers the whole table.
 """
 

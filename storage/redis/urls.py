@@ -37,7 +37,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """A parsed address. `addresses` are those of the server, of some cluster members, or of the sentinels."""
+    """A parsed address. `addresses` contains the server, some cluster members, or the sentinels."""
 
     form: Form
     addresses: tuple[Address, ...]

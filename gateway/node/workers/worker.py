@@ -1,4 +1,4 @@
-"""What a node needs to be one of several workers: the values from its supervisor, and the stop through a pipe.
+"""The worker's side of a node with several workers: the values from its supervisor, and the stop through a pipe.
 
 A worker's stdin is a pipe through which no data is sent. When the supervisor closes the pipe or exits, the worker
 stops. The supervisor does not send a signal, because a service manager may also signal the whole process group, and a
