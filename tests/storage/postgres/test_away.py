@@ -104,9 +104,7 @@ async def test_commit_that_never_arrived_is_repeated(store: Store, cutter: Cutte
     assert sorted(await all_texts(store)) == [f"note {number}" for number in range(10)]
 
 
-async def test_commit_with_unknown_outcome_raises_commit_unknown(
-    store: Store, cutter: Cutter
-) -> None:
+async def test_commit_with_unknown_outcome_raises_commit_unknown(store: Store, cutter: Cutter) -> None:
     at_commit(cutter, arrives=True, then=lambda: setattr(cutter, "refuses", True))
     doubted: list[str] = []
     committed: list[str] = []
