@@ -11,7 +11,7 @@ class InsufficientCredits(BillingError):
     """The account's balance is below the price; nothing was deducted."""
 
     def __init__(self, *, required: int, balance: int, held: int = 0) -> None:
-        """`held` credits are reserved by open charges of the account."""
+        """`held` is the number of credits that the account's open charges reserve."""
         super().__init__(f"{required} credits are required, but only {balance} are left")
         self.required = required
         self.balance = balance

@@ -219,9 +219,9 @@ def m0003_packs(schema: Schema) -> None:
 
 
 def m0004_counted(schema: Schema) -> None:
-    """Add whether the key's counter includes an open charge, so that a refund lowers it.
+    """Record for each open charge whether its key's counter includes it, because only then a refund lowers the counter.
 
-    A reset excludes open charges.
+    A reset of the counter excludes the open charges.
     """
     schema.execute("ALTER TABLE charges ADD COLUMN counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))")
     schema.execute(FIND_UNCOUNTED)

@@ -125,6 +125,6 @@ def end_deletion(tx: Tx, account_id: str) -> bool:
 
 
 def m0009_account_states(schema: Schema) -> None:
-    """Add the account's state. A deleted account is `deleting` until everything except its ledger is removed."""
+    """Add a state to accounts. A deleted account is `deleting` until everything except its ledger is removed."""
     schema.execute(ADD_STATE)
     schema.execute("CREATE INDEX accounts_deleting ON accounts (id) WHERE state = 'deleting'")

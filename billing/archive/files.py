@@ -1,9 +1,9 @@
 """The files of the archive: a day's journal rows as JSON lines, and the manifest that chains their digests.
 
 A file is a sequence of gzip members with up to 70 lines each, so that any tool can unpack it and a reader can start at
-any member. A file is written under a temporary name, renamed once it is durable, and never changed afterwards.
-`manifest.jsonl` has one line per file. Each line holds a digest over the previous line's digest and its own fields, so
-changing, swapping or removing a file invalidates all later lines.
+any member. A file is written under a temporary name, renamed when it is durable, and never changed after that.
+`manifest.jsonl` has one line per file. Each line contains a digest over the previous line's digest and its own fields,
+so changing, swapping or removing a file invalidates all later lines.
 """
 
 import hashlib

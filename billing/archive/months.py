@@ -48,7 +48,7 @@ class Month(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The days from `begin` up to but excluding `end`, in one month or outside all months."""
+    """A range of days, including `begin` and excluding `end`, that is in one month or outside all months."""
 
     begin: int
     end: int

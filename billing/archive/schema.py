@@ -61,7 +61,7 @@ def m0008_archives(schema: Schema) -> None:
 
 
 def m0010_months(schema: Schema) -> None:
-    """Add the months of the journal, and separate a file's summing up from the removal of its rows."""
+    """Add the months of the journal. A file can now be summed up before its rows leave the journal."""
     schema.execute(MONTHS)
     schema.execute(LATE)
     schema.execute("ALTER TABLE archives RENAME COLUMN removed TO summed")

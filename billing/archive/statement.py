@@ -1,7 +1,7 @@
 """Statement lines for days whose rows have left the journal: from the archive's files, or as sums by day.
 
-A day's opening has the range of places of the account's postings on that day, and the index of each file lists the
-members that hold them. A page therefore reads few members, one at a time, newest first.
+A day's opening contains the range of places of the account's postings on that day, and the index of each file lists the
+members that contain these postings. A page therefore reads few members, one at a time, newest first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -149,7 +149,7 @@ def _is_above(found: Sequence[Transaction], high: int, limit: int) -> bool:
 
 
 def _spans(folder: Path, day: LeftDay, newest: int) -> list[tuple[str, Span]]:
-    """Return the members of the day's files that hold postings of the account below `newest`, newest first."""
+    """Return the members of the day's files that contain postings of the account below `newest`, newest first."""
     spans = [
         (archive.file.name, span)
         for archive in day.files

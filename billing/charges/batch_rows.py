@@ -145,7 +145,7 @@ class BatchRows:
     open: dict[str, Charge]
     closed: dict[str, Closed]
     charged: set[str]
-    """The batch's new request ids that are already in the ledger."""
+    """The ids of requests in the batch that were already charged."""
     endpoints: Mapping[tuple[str, str], int]
     """The numbers of the endpoints of the batch's new charges, by platform and path."""
     notes: Mapping[str, int]

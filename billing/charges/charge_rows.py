@@ -57,7 +57,7 @@ WHERE id BETWEEN ? AND ? LIMIT ?
 """
 CHARGED_MAX: Final = 32
 KNOWN_MAX: Final = 4096
-"""The maximum number of accounts, and of keys, to keep for later charges. Beyond it, all rows are read again."""
+"""The maximum number of accounts, and of keys, to keep in memory. If there are more, all rows are read again."""
 READ_TAKEN = "SELECT kind, id FROM charges WHERE id IN {in}"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """

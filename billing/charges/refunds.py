@@ -2,12 +2,12 @@
 
 | what happened | what is used | section | |---|---|---| | the upstream failed, throttled or had nothing; a circuit was
 open; this server failed | nothing | spec 7.5 | | a page exceeded the time or memory for a page | the price of one page,
-at most the credits held | decisions 6 | | the client disconnected; the process died | nothing | decisions 6 | | a plain
+at most the reserved credits | decisions 6 | | the client disconnected; the process died | nothing | decisions 6 | | a plain
 read succeeded | the price of one page | decisions 6 | | the result is an empty list, or nothing was found | nothing |
-spec 2.4 | | a walk succeeded, perhaps cut short | the price of each page with content, at most the credits held |
+spec 2.4 | | a walk succeeded, perhaps cut short | the price of each page with content, at most the reserved credits |
 decisions 6 | | a composite lost some legs | all; below half of the legs: half; without any leg: nothing | decisions 14
 | | all legs of a composite came from the cache | nothing | decisions 14 | | a metered composite succeeded | the use
-that its result reports, at most the credits held | decisions 17 | | a monitor's run lost some legs | the share that
+that its result reports, at most the reserved credits | decisions 17 | | a monitor's run lost some legs | the share that
 succeeded, rounded up, and the scheduling credit | spec 3 | | a monitor's run returned nothing usable | nothing, and no
 scheduling credit either | spec 3, 8 |
 """

@@ -79,7 +79,7 @@ class Keys:
         shared: Gate | None = None,
         billing_events: BillingEvents = SILENT,
     ) -> None:
-        """`make_id` returns a new id with the given prefix; `prefix` begins the keys themselves.
+        """`make_id` returns a new id with the given prefix. The keys themselves begin with `prefix`.
 
         `shared` is the gate shared with other nodes, if any.
         """

@@ -14,7 +14,7 @@ class KeyText:
     """Makes and recognizes keys with one prefix."""
 
     def __init__(self, prefix: str) -> None:
-        """`prefix` is 3 characters."""
+        """`prefix` has 3 characters."""
         assert len(prefix) == 3
         self._prefix = prefix
         self._shape = re.compile(re.escape(prefix) + r"[A-Za-z0-9_-]{43}").fullmatch

@@ -1,10 +1,10 @@
 """Verifies the chain of an account's balances with sums that do not depend on the order of the rows.
 
 Each posting moves the account from one link, which is a place and a balance, to the next: from (place - 1, balance
-before) to (place, balance after). Each posting adds the weight of the link after it and subtracts the weight of the
-link before it. If every posting begins where another one ended, the sum equals the weight of the last link. A missing
-posting, a duplicate or a wrong balance changes the sum. One pass in any order therefore verifies the chain of any
-number of rows. A weight has 39 bits, so the database can add up 2 ** 24 weights.
+before) to (place, balance after). Each posting adds the weight of the link after it to a sum, and subtracts the weight
+of the link before it. If every posting begins where another one ended, the sum equals the weight of the last link. A
+missing posting, a duplicate or a wrong balance changes the sum. One pass in any order therefore verifies the chain of
+any number of rows. A weight has 39 bits, so the database can add up 2 ** 24 weights.
 """
 
 from typing import Final

@@ -1,4 +1,7 @@
-"""The invariants of the ledger. One query each verifies some of them, and an account's sums verify the others."""
+"""The invariants of the ledger.
+
+Some are verified with a query each, the others with the sums of an account's postings.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

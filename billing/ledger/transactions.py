@@ -22,7 +22,7 @@ from storage.store import Store, T, Tx
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
 READS_MAX: Final = 3
-"""How often a report is read until no settlement was committed during the read. The last read is used in any case."""
+"""The maximum number of reads for a report. A read is repeated if settlements were committed in the meantime."""
 
 # Usage contains only settled credits, which are deductions minus refunds. Reserved credits are added to them.
 SPENT_SINCE = """

@@ -50,9 +50,9 @@ class Purchase:
     payment: str | None = None
     """Stripe's id of the payment."""
     reversed: int = 0
-    """How many credits lost their payment."""
+    """How many of the credits are no longer paid for."""
     taken_back: int = 0
-    """How many of these credits could be taken back, because the account still had them."""
+    """How many of these credits were taken back. An account may have spent the others already."""
     reversals: int = 0
     """How often credits were taken back."""
 
