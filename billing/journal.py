@@ -2,10 +2,12 @@
 
 A row changes the balance of its account up to three times, and each change has its own place in the account's order:
 
-| posting | place | amount moved | balance after it | |---|---|---|---| | a purchase, a bonus | `place` | `issued` into
-the balance | `balance_after` | | a bonus that covers a charge | `issued_place` | `issued` into the balance |
-`balance_after + taken` | | the deduction | `place` | `taken` from the balance, reserved from then on | `balance_after` | |
-the refund, when the charge is closed | `refund_place` | `refunded` from the reserved credits | `balance_closed` |
+| posting | place | amount moved | balance after it |
+|---|---|---|---|
+| a purchase, a bonus | `place` | `issued` into the balance | `balance_after` |
+| a bonus that covers a charge | `issued_place` | `issued` into the balance | `balance_after + taken` |
+| the deduction | `place` | `taken` from the balance, reserved until the charge is closed | `balance_after` |
+| the refund, when the charge is closed | `refund_place` | `refunded` from the reserved credits | `balance_closed` |
 
 Closing the charge spends the reserved credits that are not refunded. This changes no balance and therefore has no
 place.
