@@ -7,7 +7,7 @@
 | the client disconnected; the process died | none | decisions 6 |
 | a plain read succeeded | the price of one page | decisions 6 |
 | the result is an empty list, or nothing was found | none | spec 2.4 |
-| a walk succeeded, perhaps cut short | the price of each page with content, at most the reserved credits | decisions 6 |
+| a walk succeeded, perhaps cut short | the price of each page with content, at most the reservation | decisions 6 |
 | at least half of the legs of a composite succeeded | all | decisions 14 |
 | fewer legs of a composite succeeded | half | decisions 14 |
 | no leg of a composite succeeded, or all came from the cache | none | decisions 14 |

@@ -1,7 +1,13 @@
 """A link to one server. Calls that are made during a round trip are sent together in the next one, as a pipeline.
 
-away --(greeted)--> up --(connection lost)--> away --(retries)--> ... up --(a round trip exceeds its deadline)-->
-stalled --(late answers arrive)--> up stalled --(no answers arrive)--> away
+| state | what happens | next state |
+|---|---|---|
+| away | a connection is open and logged in | up |
+| away | the attempt fails and is repeated | away |
+| up | the connection is lost | away |
+| up | a round trip exceeds its deadline | stalled |
+| stalled | the late replies arrive | up |
+| stalled | no replies arrive | away |
 
 While the link is away or stalled, it refuses every call immediately. A stalled link does not close its connection. One
 task sends the queued calls when no call is in flight. Another task receives the replies and delivers them in the order
