@@ -30,7 +30,7 @@ class ConstraintViolated(StorageError):
 
 
 class PartitionRefused(StorageError):
-    """Too many rows of the range arrived before their partition was created; they stay where they are."""
+    """A partition was not created, because too many of its rows had arrived before. They stay where they are."""
 
 
 class StoreUnusable(StorageError):

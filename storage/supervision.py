@@ -99,10 +99,12 @@ class Supervision:
     async def keep(self, name: str, work: Work) -> None:
         """Run `work` until it returns. Cancelling the task ends it, as usual. Several loops may share a name.
 
-        On an exception the failure is logged with its traceback and counted under `name`, and `work` starts again after
-        a pause: 0.5 s, doubled with each failure in a row up to 30 s, with jitter. `StoreUnavailable` and
-        `StateUnavailable` do not count as failures of the loop, because readiness reports them itself: they are logged
-        as a warning, and `work` starts again after a second. An exception group counts as one failure.
+        If `work` raises an exception, the failure is logged with its traceback and counted under `name`. `work` starts
+        again after a pause of 0.5 s, which doubles with each failure in a row up to 30 s, with jitter.
+
+        `StoreUnavailable` and `StateUnavailable` do not count as failures of the loop, because readiness reports them
+        itself. They are logged as a warning, and `work` starts again after a second. An exception group counts as one
+        failure.
 
         Raises:
             StoreUnusable: this process may not use the store any more, so it must end.

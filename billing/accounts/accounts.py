@@ -1,4 +1,4 @@
-"""Accounts, which own credits, and the operations that add credits to them."""
+"""Accounts, which own credits, and the operations that create accounts and add credits."""
 
 import re
 from collections.abc import Callable

@@ -145,7 +145,7 @@ def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Itera
         text = f"{balance} are available, {held} held and {sums.spent} spent, of {sums.issued} received"
         yield Violation(CONSERVED, id_, text)
     if sums.used != sums.spent:
-        yield Violation(COUNTED, id_, f"usage counts {sums.used} credits, and {sums.spent} were spent")
+        yield Violation(COUNTED, id_, f"usage counts {sums.used} credits, but {sums.spent} were spent")
     if sums.postings != place:
         yield Violation(COMPLETE, id_, f"the account should have {place} postings, but has {sums.postings}")
     if (sums.chain - chain.weight(place, balance)) % chain.MODULUS:
@@ -154,4 +154,4 @@ def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Itera
             text = f"the posting begins with a balance of {before}, but the previous one left {previous}"
             yield Violation(CHAINED, f"{id_}, txn_{at}", text)
         if not broken:
-            yield Violation(CHAINED, id_, "the balances of the postings do not lead to the account's balance")
+            yield Violation(CHAINED, id_, "the balances of the postings do not end with the account's balance")

@@ -1,4 +1,4 @@
-"""The periodic maintenance of a running node."""
+"""The loops that do the periodic maintenance of a running node."""
 
 from __future__ import annotations
 

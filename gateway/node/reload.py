@@ -82,7 +82,7 @@ class Reload:
 
 
 def _leaves(config: Config) -> dict[str, Any]:
-    """Return every setting by its key path in the file."""
+    """Return the values of all settings, by their key paths in the file."""
     values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook converts the read-only mapping of platforms
     return {path.replace("upstreams.platforms.", "upstreams.", 1): value for path, value in values.items()}
 

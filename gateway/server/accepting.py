@@ -64,8 +64,8 @@ async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
 def _bound_kernel(listener: trio.SocketListener, unsent_bytes: int) -> None:
     """Limit the unsent data that the kernel buffers per connection. Accepted connections inherit the setting.
 
-    The size of the send buffers stays unlimited, because they also hold data in flight: a limit would slow down fast
-    links with a high latency.
+    The size of the send buffers is not limited, because they also contain data in flight, and a limit would slow down
+    fast links with a high latency.
     """
     sock = listener.socket
     if _NOTSENT_LOWAT is not None and sock.family in (socket.AF_INET, socket.AF_INET6):

@@ -167,7 +167,7 @@ class Connection:
             failed = True
             if not exchange.gone:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"])
-        except BaseExceptionGroup as group:  # cancelled, and perhaps failed during the cleanup
+        except BaseExceptionGroup as group:  # the app was cancelled, and may have failed during its cleanup
             failures, cancelled = group.split(Exception)
             if failures is not None:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"], exc_info=failures)
@@ -210,7 +210,9 @@ class Connection:
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
         lines, _, _ = head_lines(refusal.status, fields_of(headers), edge.shapes, date=edge.date)
-        lines += (b"%b: %b" % field for field in refusal.headers)  # the Connection header for them is added below
+        lines += (
+            b"%b: %b" % field for field in refusal.headers
+        )  # the next line adds the Connection header that they need
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))

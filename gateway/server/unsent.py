@@ -76,12 +76,12 @@ class Unsent:
 
     @property
     def held_bytes(self) -> int:
-        """Return how many bytes wait in memory."""
+        """Return the number of response bytes that wait in memory."""
         return self._all.size
 
     @property
     def readers(self) -> int:
-        """Return the number of connections that wait."""
+        """Return the number of connections that wait for their clients."""
         return sum(len(owner.readers) for owner in self._owners.values())
 
     def owner_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -170,7 +170,7 @@ def _shut_down(end: socket.socket) -> None:
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # the server closed it first
+        return  # the server has already closed the connection
 
 
 def open_link(

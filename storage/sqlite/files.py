@@ -89,7 +89,7 @@ def make_data_folder(folder: Path) -> None:
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Check for damage. Raises StoreCorrupt, which says how to restore the file."""
+    """Check the file for damage. Raises StoreCorrupt, whose message says how to restore the file."""
     try:
         small = path.stat().st_size <= CHECKED_BYTES_MAX
         found = connection.execute("PRAGMA quick_check(1)" if small else "SELECT 'ok' FROM sqlite_master").fetchone()

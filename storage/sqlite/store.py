@@ -28,7 +28,7 @@ from storage.transactions import Callback, Job, run_batch
 READERS = 4
 OPEN_TRIES = 10  # another process that checks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
-SCRUB_BUSY_MS = 50  # how long a scrub may make the writer wait
+SCRUB_BUSY_MS = 50  # the longest time that a scrub makes the writer wait
 WATCH_CLOSE_S = 10.0  # as for the writer: a disk that does not respond must not keep the process alive for longer
 
 

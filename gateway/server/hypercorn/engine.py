@@ -164,7 +164,7 @@ class _Guarded:
             raise
         except Exception:  # last resort, as in the native server
             if started:
-                raise  # Hypercorn logs it and closes the connection
+                raise  # Hypercorn logs the error and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
             failure = RequestRefused(500, "The server failed on this request.")
             await self._send_edge_answer(send_on, failure, closes=closes)
@@ -178,7 +178,7 @@ class _Guarded:
 
     def _with_edge_headers(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
-        if not upgrades:  # HTTP/2 has no such header
+        if not upgrades:  # HTTP/2 has no Upgrade header
             headers = [(name, value) for name, value in headers if name != b"upgrade"]
         elif any(name == b"upgrade" for name, _ in headers) and all(name != b"connection" for name, _ in headers):
             headers.append((b"connection", b"upgrade"))

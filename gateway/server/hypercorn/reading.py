@@ -73,7 +73,7 @@ class ClientReading:
             self._note_too_slow()
 
     def of_stream(self) -> "ClientReading":
-        """Return a new object for one stream of this connection (HTTP/2)."""
+        """Return a new tracker for one stream of this connection (HTTP/2)."""
         return ClientReading(self._sends, self._stream)
 
     async def bounded_stream(self, sending: Awaitable[None], data: bytes) -> None:
