@@ -40,7 +40,7 @@ SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id =
 """
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
-# The key's row comes first, because code that takes or closes a charge of the key holds the key's row.
+# The key's row is updated first, because code that takes or closes a charge of the key locks that row first too.
 RESET = (
     "UPDATE keys SET used = 0 WHERE id = ?",
     "UPDATE charges SET counted = 0 WHERE key = (SELECT number FROM keys WHERE id = ?)",

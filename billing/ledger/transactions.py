@@ -117,7 +117,7 @@ class Ledger:
         A settlement has no separate line, because the deduction already shows it. Lines that have left the journal
         are read from the archive. If the archive cannot be read, its days are returned as sums, after all lines.
         """
-        if request_id is not None and "\0" in request_id:  # no request id contains it, and not every store accepts it
+        if request_id is not None and "\0" in request_id:  # no request id contains a NUL, which some stores reject
             await trio.lowlevel.checkpoint()
             return Statement([])
         if isinstance(before, str):

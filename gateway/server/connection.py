@@ -210,9 +210,7 @@ class Connection:
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
         lines, _, _ = head_lines(refusal.status, fields_of(headers), edge.shapes, date=edge.date)
-        lines += (
-            b"%b: %b" % field for field in refusal.headers
-        )  # the next line adds the Connection header that they need
+        lines += (b"%b: %b" % field for field in refusal.headers)  # the Connection header for these is added below
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))

@@ -144,7 +144,7 @@ class PostgresLink:
             elif failed is None:
                 failed = result
         if failed is not None:
-            for key in self._fresh:  # the error decides whether they count as prepared
+            for key in self._fresh:  # prepare these again, because they may not be prepared on the server
                 self._names.pop(key, None)
             raise psycopg.errors.error_from_result(failed)
         assert last is not None, "nothing was queued"

@@ -43,7 +43,7 @@ class SocketLine:
         self._wire = wire
         self._bounds = bounds
         self._frames = Frames(bounds.message_bytes)
-        self._turn = trio.Lock()  # held while a message is being sent
+        self._turn = trio.Lock()  # locked while a message is being sent
         self._patience = wire.patience_of_answer()
         self._owed = b""  # unsent bytes of control frames, sent before the next message
         self._ping_at = trio.current_time() + bounds.ping_s
