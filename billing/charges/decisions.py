@@ -142,9 +142,7 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
     # A free call is not counted, so it passes even if the limit was lowered below the credits already used.
     if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
         refusal = KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
-        if (
-            request.credits <= key.credit_limit - key.used + account.held
-        ):  # `account.held` includes what this key reserved
+        if request.credits <= key.credit_limit - key.used + account.held:  # `held` includes what this key reserved
             decision.over_budget.append((key, refusal))
         return refusal
     return None
