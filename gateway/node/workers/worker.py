@@ -27,13 +27,13 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 def read_worker(environ: Mapping[str, str]) -> Worker | None:
-    """Return this process's worker values, or None if an operator started the process."""
+    """Return the values that a supervisor passed to this process, or None if an operator started the process."""
     encoded = environ.get(VARIABLE)
     return None if encoded is None else msgspec.json.decode(encoded, type=Worker)
 
 
 def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that makes a new process this worker."""
+    """Return the environment variables that make a new process this worker."""
     return {**environ, VARIABLE: msgspec.json.encode(worker).decode()}
 
 
