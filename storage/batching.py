@@ -296,7 +296,7 @@ class Writer:
             are_few = waiters <= FEW
             time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_FEW_S if are_few else GATHER_MANY_S))
             batch = self._take(BATCH_MAX) if are_few else ()
-        # One message instead of two, because each message wakes the event loop, which a lone caller waits for.
+        # A single message, because a second one would wake the event loop once more, which delays a lone caller.
         self._token.run_sync_soon(self._report_and_set_idle)
 
 

@@ -43,7 +43,7 @@ def join(tx: Tx, node_id: str, *, shares_state: bool) -> None:
 
 
 def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DEAD_AFTER_S) -> dict[str, float]:
-    """Return the live nodes because of which `node_id` must not run, and when each of them was last seen.
+    """Return the live nodes that conflict with `node_id`, and when each of them was last seen.
 
     `node_id` may not have joined yet. Times are on the database's clock. A node that does not share its state must run
     alone. If two nodes conflict, the one that joined later must stop.

@@ -167,7 +167,7 @@ class Charges:
     def reserve(self, tx: Tx, request: ChargeRequest) -> Charge:
         """Reserve credits in the transaction that creates the work. The reservation outlives every process.
 
-        The work closes the charge with `release`. Recovery does not touch it.
+        The work closes the charge with `release`. Crash recovery ignores reservations.
 
         Raises:
             The errors of `take`; the caller's transaction must be rolled back then.

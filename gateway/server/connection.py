@@ -67,7 +67,7 @@ class Connection:
             self._edge.room.unpark()
 
     async def _serve(self) -> None:
-        """Serve requests until the client, the idle limit, a graceful stop, a refusal or a response ends this."""
+        """Serve requests until the client, the idle limit, a stop, a refusal or a response ends the connection."""
         wire, edge, heads = self.wire, self._edge, self._heads
         shedding = edge.shedding
         while True:

@@ -26,7 +26,7 @@ class Hangups:
     """
 
     def __init__(self) -> None:
-        """Create it without sockets. If `AVAILABLE` is set, a task must run `run`."""
+        """Create the epoll, if there is one, without sockets. If `AVAILABLE` is set, a task must run `run`."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._left: dict[int, Callable[[], None] | None] = {}
         """The callback of each registered descriptor; None while no request waits."""

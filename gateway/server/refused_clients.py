@@ -43,7 +43,7 @@ class RefusedClients:
     """
 
     def __init__(self) -> None:
-        """Create it without connections. A task must run `run`."""
+        """Create the epoll, if there is one, without connections. A task must run `run`."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
 
