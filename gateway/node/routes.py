@@ -1,4 +1,4 @@
-"""The routing table of a node: account routes, data endpoints and the dashboard."""
+"""Builds the routing table of a node: account routes, data endpoints and the dashboard."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class RouteParts(NamedTuple):
-    """The parts of a node that routes use."""
+    """The parts of a node that the routes use."""
 
     stores: Stores
     feed: Feed
@@ -69,7 +69,7 @@ def account_routes(
 ) -> list[Route]:
     """Return all routes that are not data endpoints.
 
-    The routes of the web are included only if the node reads pages.
+    Routes for the web platform are included only if the node serves it.
     """
     feed, monitors, jobs, reads = parts.feed, parts.monitors, parts.jobs, parts.stores.reads
     changes = Changes(calls.claims, replies)
@@ -113,7 +113,7 @@ def account_routes(
 def _web_routes(
     calls: BilledCalls, parts: RouteParts, *, signer: CursorSigner, replies: Replies, changes: Changes
 ) -> list[Route]:
-    """Return the routes of the web that are not data endpoints. Empty if the node does not read pages."""
+    """Return the web platform's routes that are not data endpoints. Empty if the node does not serve the platform."""
     site, jobs, reads = parts.catalog.sites.get(PLATFORM), parts.jobs, parts.stores.reads
     if site is None:
         return []
@@ -144,7 +144,7 @@ def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: F
 
 
 def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashboard: bool) -> Api:
-    """Return the API's entry point, with the pages next to it."""
+    """Return the app that serves the API and the pages next to it."""
     api = Api(entry)
     dashboard = (_dashboard_of(api, entry, parts, operations),) if has_dashboard else ()
     api.adjacent_pages = (*dashboard, *parts.payments.pages)
@@ -152,13 +152,13 @@ def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashb
 
 
 def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
-    """Return the dashboard, which uses the services of `api`. The other pages of `entry` get links to it."""
+    """Return the dashboard, which uses the services of `api`. Add links to it to the other pages of `entry`."""
     entry.description.pages.has_dashboard = True
     return Dashboard(partial(_services, api, entry, parts, operations))
 
 
 def _services(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Services:
-    """Return the services of the dashboard's pages, whose modules are not imported at the start."""
+    """Return the services that the dashboard's pages use. The pages' modules are imported later."""
     from billing.ledger.usage_report import UsageReports  # noqa: PLC0415 - see the docstring, also for the imports below
     from gateway.dashboard.calling import calls_of  # noqa: PLC0415
     from gateway.dashboard.services import Services  # noqa: PLC0415

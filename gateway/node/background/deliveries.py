@@ -1,4 +1,4 @@
-"""The webhooks of a running node: the queue of their deliveries, and the service that sends them."""
+"""Opens the queue of webhook deliveries on a running node, and the service that sends them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from upstreams.guard.resolver import Resolve
 
 @dataclass(frozen=True, slots=True)
 class WebhookRuntime:
-    """The queue of deliveries, its clock, and the function that announces a new delivery."""
+    """The queue of deliveries, its clock, and a function that wakes the sender for a new delivery."""
 
     outbox: Outbox
     instant: Instant
     wake: Callable[[], None]
     deliveries: Deliveries | None = None
-    """None if this process sends no deliveries."""
+    """The service that sends deliveries; None if this process only queues them."""
 
 
 def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
-    """Return a runtime that only queues deliveries and sends nothing."""
+    """Return a runtime that queues deliveries but does not send them."""
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
-        """nothing to wake: a running node will find the delivery in the queue"""
+        """Do nothing, because a running node will find the delivery in the queue."""
 
     return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave)
 
@@ -42,7 +42,7 @@ def idle_webhooks(config: Config, runtime: Runtime) -> WebhookRuntime:
 async def open_webhooks(
     config: Config, stores: Stores, *, runtime: Runtime, resolve: Resolve | None
 ) -> AsyncIterator[WebhookRuntime]:
-    """Open a runtime that sends the queued deliveries while the block runs."""
+    """Open a runtime that queues deliveries, and sends them while the block runs."""
     webhooks, keep = config.webhooks, runtime.keep
     if webhooks.allow_insecure_targets:
         runtime.log.event("warning", "insecure_webhook_targets_allowed", setting="webhooks.allow_insecure_targets")

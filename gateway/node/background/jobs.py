@@ -1,4 +1,4 @@
-"""The jobs of a running node: their kinds, the workers that run them, and the service for their owners."""
+"""Opens jobs on a running node: the kinds of jobs, the workers that run them, and the service for their owners."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from upstreams.workers.pool import ProcessPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """The services behind the routes of jobs."""
+    """The services that the job routes use."""
 
     recipes: Recipes
     service: JobService
-    """The jobs of the web."""
+    """The service for jobs on web pages."""
     hooks: JobWebhooks
     webhooks: Webhooks
     cohorts: CohortService
@@ -65,9 +65,9 @@ async def open_jobs(
     runtime: Runtime,
     works: bool,
 ) -> AsyncIterator[Jobs]:
-    """Open the job services and run ready jobs. Without `works`, the jobs wait for another node.
+    """Open the job services and run ready jobs. Without `works`, jobs are left to other nodes.
 
-    The jobs use the recipes of monitors, and the scheduler of monitors also opens the slots of schedules.
+    Jobs use the monitors' recipes, and the monitors' scheduler also opens the slots of job schedules.
 
     Raises:
         StorageError: the store is unavailable.
@@ -124,7 +124,7 @@ def _worker_setting(config: Config, stores: Stores, runs: JobRuns, runtime: Runt
 
 
 def _webhooks(stores: Stores, monitors: Monitors, runtime: Runtime) -> Webhooks:
-    """Return the webhook deliveries of jobs, which use the common queue of deliveries."""
+    """Return the webhook deliveries of jobs. They use the same queue as all other deliveries."""
     sending, owner = monitors.webhook_runtime, WebhookOwner(check_job, "job")
     return Webhooks(
         stores.store, stores.cipher, now=runtime.now, instant=sending.instant, wake=sending.wake, owner=owner

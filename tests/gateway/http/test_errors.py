@@ -206,7 +206,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_exception_maps_to_its_row(row: Row) -> None:
+def test_exception_maps_to_the_expected_error(row: Row) -> None:
     refused = refusal_of(row.exc)
     assert (refused.code.name, refused.details or {}) == (row.code, row.details)
     assert row.says in refused.message
