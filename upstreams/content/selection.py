@@ -1,4 +1,4 @@
-"""Extraction of values from an HTML page, declared as a table of names and of places in the page.
+"""Extracts values from an HTML page, as declared in a table of names and places in the page.
 
     CHANNEL = page(
         title=words(".tgme_channel_info_header_title"),
@@ -12,9 +12,9 @@
 
     Call("/s/durov", accepts=CHANNEL)
 
-A place is a CSS selector, matched inside the row in document order. Without a selector, it is the row itself. A field
-map then reads the values like JSON. A row inside another row is part of the outer row, so no element is read for more
-than one row.
+A place is a CSS selector, matched inside the row in document order. Without a selector, the place is the row itself. A
+field map then reads the values like JSON. A row inside another row is part of the outer row, so no element is read for
+more than one row.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _read_rows(
 
 
 def _outermost(elements: list[Element]) -> Iterator[Element]:
-    """Yield elements that are not inside another one of them. They must be given in document order."""
+    """Yield the elements that are not inside another one. The given elements must be in document order."""
     if len(elements) > ROWS_MAX:
         raise UnexpectedBody(f"expected at most {ROWS_MAX} elements, got more")
     last: Element = None

@@ -40,12 +40,12 @@ _PROCESSING_SHARE = 0.1
 _TIMEOUT = "timeout"
 """The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
 _FALLBACK = "rung"
-"""The key in a cursor's state under which the source name of its fallback is stored."""
+"""The key in a cursor's state for the source name of the fallback that issued the cursor."""
 _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
-"""Failures that a read may raise before its first call, from what the node has cached. Other errors are about the
-values."""
+"""Failures that a read may raise before its first call, based on what the node has cached. All other errors are about
+the values."""
 Sent = Got | tuple[Got, ...] | int
-"""The answer that the generator receives for a yielded value."""
+"""What the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
@@ -118,7 +118,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value leads to another path: replacing it by its example removes such segments.
+    """Return the parameter whose value leads to another path: with its example value, the path has fewer such segments.
 
     Return None if no parameter is responsible, because some paths end with a slash.
     """
@@ -281,7 +281,7 @@ def source_of(wanted: Wanted, site: Site) -> str:
 
 
 def _fallback_entry(endpoint: Endpoint, rung_index: int) -> State:
-    """Return what to add to a cursor's state so that it leads back to the fallback that issued it."""
+    """Return the state to add to a cursor, so that the cursor leads back to the fallback that issued it."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
 

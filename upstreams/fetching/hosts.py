@@ -38,11 +38,11 @@ MakeSource = Callable[[str], Source]
 class _Known:
     source: Source
     is_proven: bool = False
-    """Whether the host has answered as the platform's software does."""
+    """Whether an answer of the host has shown that it runs the platform's software."""
 
 
 class NamedSource:
-    """One source of a platform at every host that callers name, used like a single `Source`; see `ask`.
+    """A source of a platform at all hosts that callers name, used like a single `Source`; see `ask`.
 
     With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` and without
     `are_ours`, they are servers of the platform's software, so that hosts of other known platforms are refused.
@@ -78,14 +78,14 @@ class NamedSource:
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._other_until: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Hosts without the platform's software, with the time until which they are refused, for the account that
-        called them. Other accounts are not affected."""
+        """Refused hosts, which do not run the platform's software, with the end of the refusal. Only the account that
+        called the host is affected."""
         self._evicted_statistics = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
         """The most recent rules, for sources that are created later."""
         self.opened_before = self.refused_before = 0
-        """Counters of circuits whose hosts were evicted."""
+        """Counters of breakers whose hosts were evicted."""
         self.is_isolated = False
 
     def host(self, value: str) -> str:
@@ -93,7 +93,7 @@ class NamedSource:
         return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str, account_id: str = "") -> str:
-        """Return the normalized host, after checking its name and the results of this account's earlier calls to it.
+        """Return the normalized host, after checking its name and the outcome of this account's earlier calls to it.
 
         Raises:
             TargetRefused: The host is refused; the message is for the caller.
@@ -158,7 +158,7 @@ class NamedSource:
         return {host: known.source for host, known in self._known.items()}
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of known hosts, and how many of them have an open circuit."""
+        """Return the number of known hosts, and the number of those with an open circuit."""
         return len(self._known), sum([known.source.breaker.state == "open" for known in self._known.values()])
 
     def change(self, rules: Rules) -> None:

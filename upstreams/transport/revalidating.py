@@ -64,7 +64,7 @@ class Revalidating:
 
 
 def _bytes_of(key: _Asked, answer: HttpAnswer) -> int:
-    """Return the memory that a cached answer takes. The upstream decides how many headers it has."""
+    """Return the memory that a cached answer takes, including its headers, whose number the upstream decides."""
     headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in answer.headers.items())
     return ANSWER_COSTS_BYTES + len(key.target) + headers + len(answer.body)
 

@@ -1,4 +1,4 @@
-"""Bytes to and from one peer: a non-blocking socket, in plain text or under TLS.
+"""The bytes to and from one peer, over a non-blocking socket in plain text or under TLS.
 
 Both kinds call the socket directly and wait only if necessary. OpenSSL uses the socket itself instead of memory
 buffers. Bytes that the peer sends after an answer therefore stay in the kernel, where a check of the socket detects

@@ -102,7 +102,7 @@ _ROBOTS: Final = Form("text/plain, */*;q=0.5", _read_robots)
 
 @dataclass(slots=True)
 class RobotsMemory:
-    """The robots.txt files that a node caches, by origin. Reads modify it between two calls."""
+    """The robots.txt files that a node caches, by origin. Files are added between two calls of a read."""
 
     _files: OrderedDict[str, tuple[RobotsFile, float]] = field(default_factory=OrderedDict)
     _bytes: int = 0

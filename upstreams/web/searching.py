@@ -193,7 +193,7 @@ def _contents(urls: list[str]) -> Generator[Wanted, Any, dict[str, Any]]:
 
 
 def _record(row: Json, read: Json | None) -> Json:
-    """Return the record of a result: the page as read, plus the engine's fields, or the engine's result alone."""
+    """Return the record of a result: the page that was read plus the engine's fields, or only the engine's fields."""
     plain = page(
         url=row["url"],
         title=row["title"],

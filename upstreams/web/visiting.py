@@ -98,7 +98,7 @@ def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def judge_page(answer: Answer) -> UpstreamError | None:
-    """Return the error that a status means: a wall, a missing page, or, for 429 and 5xx, a failure."""
+    """Return the error for a status: a wall, a missing page, or, for 429 and 5xx, a failure of the host."""
     text = answer.body if isinstance(answer.body, str) else ""
     if (reason := wall_of_answer(answer.status, answer.headers, text)) is not None:
         return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)

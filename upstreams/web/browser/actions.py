@@ -71,7 +71,7 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
 _ONE_OF: Final = frozenset({"wait", "scroll"})
 _URL: Final = PageParam("url", "", "https://example.com/")
 Scrape = Callable[[str, str, Action], Awaitable[dict[str, Any]]]
-"""A function that reads the HTML of an address in the formats of an action."""
+"""A function that reads a page, given its HTML and address, in the formats that the action requests."""
 
 
 def check_actions(actions: Sequence[Action]) -> None:
@@ -200,7 +200,7 @@ async def _picture(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[s
 
 
 async def _found(page: BrowserPage, action: Action, script: str) -> Any:
-    """Wait for the action's element, and return the value of a script about it.
+    """Wait for the action's element, then run a script on it and return the script's value.
 
     Raises:
         NotFound: No element matched in time.

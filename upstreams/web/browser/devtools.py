@@ -37,7 +37,7 @@ class CommandRefused(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A command whose result has not arrived."""
+    """A command whose result has not arrived yet."""
 
     session: str
     answered: trio.Event = field(default_factory=trio.Event)

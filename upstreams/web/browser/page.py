@@ -47,7 +47,7 @@ class PageIds(NamedTuple):
 
 
 class BrowserPage:
-    """One page in a separate context."""
+    """One page in its own browser context."""
 
     def __init__(
         self, devtools: DevTools, session: str, frame: str, resources: Resources | None = None, *, context: str = ""
@@ -133,7 +133,7 @@ class BrowserPage:
         await self.settle()
 
     async def settle(self, within_s: float = SETTLE_S) -> None:
-        """Wait until the page loads nothing more, at most this long.
+        """Wait until the page has stopped loading, at most this long.
 
         Raises:
             UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
@@ -151,7 +151,7 @@ class BrowserPage:
             self.watch.rest()
 
     def check(self) -> None:
-        """Raise the failure of the page, if there is one.
+        """Raise the page's failure, if the page has failed.
 
         Raises:
             UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
@@ -162,7 +162,7 @@ class BrowserPage:
             raise self.resources.refusal
 
     async def evaluate(self, expression: str) -> Any:
-        """Return the value of our script. It runs in a world that the page's scripts cannot see.
+        """Run one of our scripts and return its value. The page's scripts cannot see the world in which it runs.
 
         Raises:
             CommandRefused: The script failed or took too long, or the page is gone.

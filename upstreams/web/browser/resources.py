@@ -1,9 +1,9 @@
 """All network requests of a page in the browser, fetched by this node. The browser itself connects to no host.
 
 Each request is paused before it is sent, checked by the guard, and fetched over a connection to the address that the
-guard has checked. Then the browser receives the answer. A name that resolves to another address later therefore has no
-effect, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such as a
-WebSocket or a service worker's script, go to the proxy of its context, where nothing listens.
+guard has checked. Then the browser receives the answer. If a name resolves to another address later, this therefore has
+no effect, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such
+as a WebSocket or a service worker's script, go to the proxy of its context, where nothing listens.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NEXT_COOKIE = re.compile(r", (?=[^\s;,=]+=)")
 """Splits several cookies in one header line. The comma inside a date is not followed by a name and an equals sign."""
 
 MayVisit = Callable[[str], Awaitable[None]]
-"""Returns if the host's robots.txt allows a visit of the page; otherwise it raises an `UpstreamError`."""
+"""Returns if the host's robots.txt allows a visit to the page, and raises an `UpstreamError` if it does not."""
 
 
 @dataclass(frozen=True, slots=True)

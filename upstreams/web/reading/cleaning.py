@@ -285,7 +285,7 @@ def images_of(written: str) -> list[tuple[str, str]]:
 
 
 def letters_in(element: Element) -> int:
-    """Return the number of characters of an element's text, without surrounding blanks of its parts."""
+    """Return the number of characters of an element's text, not counting blanks around its parts."""
     return sum(len(piece.strip()) for piece in element.itertext())
 
 

@@ -77,7 +77,7 @@ class Place:
     last: bool
     of_type: bool
     only: bool = False
-    """Whether this is the place of an only child, regardless of `a` and `b`."""
+    """Whether only an element without siblings has this place, regardless of `a` and `b`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def compiled(css: str) -> tuple[Tree, ...]:
     """Return the trees of a selector list.
 
     Raises:
-        ValueError: The text is not a selector, or exceeds a limit. The message is the reason.
+        ValueError: The text is not a selector, or exceeds a limit. The message gives the reason.
     """
     selectors = parsed(css)
     try:

@@ -58,7 +58,7 @@ _BESIDE: Final = etree.XPath(
     "//*[self::nav or self::header or self::footer or ((self::label or self::button) and ancestor::form)]"
 )
 _WALL_TEXT_MAX: Final = 1_500
-"""A page with more text than this has content of its author, so it is not treated as a wall."""
+"""A page with more text than this has content of its own, so it is not treated as a wall."""
 _SCRIPT_WALL_TEXT_MAX: Final = 400
 """The same limit for pages where only a script indicates a wall, because guarded sites have such scripts on every page.
 
