@@ -55,7 +55,7 @@ class Visit:
         self.page.set_viewport_size(ViewportSize(width=appearance.width, height=appearance.height))
 
     def violations(self, rules: Sequence[str] | None = None) -> list[str]:
-        """Return the serious or critical findings of axe, with all of its rules or only these."""
+        """Return axe's serious or critical findings, by all of its rules or only by these."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())
         options: dict[str, Any] = {"resultTypes": ["violations"]}

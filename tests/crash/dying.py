@@ -17,7 +17,7 @@ class NodeDied(Exception):
 
 
 class Mortal(Protocol):
-    """A running process of a node. Set this event before killing it."""
+    """A running process of a node. Set `is_killed` before killing it."""
 
     exchange: Exchange
     is_killed: bool

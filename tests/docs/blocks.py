@@ -1,8 +1,8 @@
 """The shell blocks of a Markdown file, and the commands in them.
 
 A fenced block with the info string `sh` contains commands for the reader. Its syntax is checked, and its curl calls are
-made. `sh test` blocks are also run: all blocks of a file form one script. In a `console` block, lines after `$ ` are
-commands, and the other lines are their output.
+made. `sh test` blocks are also run, as one script per file. In a `console` block, lines after `$ ` are commands, and
+the other lines are their output.
 """
 
 import re
@@ -32,7 +32,7 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is run, not only parsed."""
+        """Whether the block is run, and not only parsed."""
         return "test" in self.info[1:]
 
 

@@ -14,7 +14,7 @@ from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CONTACT = "contact"
-"""The placeholder for the operator's own contact, which is not a secret in the settings."""
+"""The placeholder for the operator's own contact. It is not a secret in the settings."""
 
 
 def endpoints_table() -> Iterator[str]:

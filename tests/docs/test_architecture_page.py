@@ -79,7 +79,7 @@ def walk_through(caller: str) -> list[Named]:
 
 
 def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[str]) -> Iterator[Named]:
-    """Walk depth first. A call comes after its arguments."""
+    """Walk the tree depth first. The arguments of a call come before the call."""
     parts = [*node.args, *node.keywords, node.func] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
     for part in parts:
         yield from _names_of(part, own, within)

@@ -117,7 +117,7 @@ def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_pat
 
 
 def unread(url: str, key: str) -> object:
-    """Return the events that the page's consumer has not acknowledged."""
+    """Return the events that the page's consumer has not acknowledged yet."""
     return get(f"{url}/v1/events/consumers/billing", key).json["data"]["consumer"]["unread"]
 
 

@@ -107,7 +107,7 @@ _LINKS = {"run": "", "results": "/results.jsonl", "changes": "?changes_since=6"}
 
 
 async def append(node: OpenNode, *facts: Fact) -> None:
-    """Append events in one transaction, like their producers do."""
+    """Append events in one transaction, as their producers do."""
     await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
 
 

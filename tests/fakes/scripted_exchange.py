@@ -51,7 +51,7 @@ SILENCE = Slow(math.inf, OK)
 
 
 class ScriptedExchange:
-    """Returns the given answers in order and repeats the last one, or returns what `script` answers to each call.
+    """Returns the given answers in order, repeating the last one, or returns the result of `script` for each call.
 
     Like any exchange, it fails at the deadline. `asked_at` holds the time of each of the `calls`.
     """

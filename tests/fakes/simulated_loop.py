@@ -80,7 +80,7 @@ class SimulatedLoop:
         self._looked_at: float | None = None
         self.ended = Ended()
         self.limits: list[tuple[float, int]] = []
-        """The limit at each tick while it sheds."""
+        """The limit at each tick, while the node sheds load."""
         self.busy_max = 0
 
     def run(self, arrivals: Iterable[Arrival], until: float) -> Ended:

@@ -124,7 +124,7 @@ async def echo_target(peer: Peer) -> None:
 
 async def until(condition: Callable[[], object]) -> None:
     """Poll until a condition holds, for conditions that have no event."""
-    while not condition():  # noqa: ASYNC110 - what is waited for happens in a socket, which sets no event
+    while not condition():  # noqa: ASYNC110 - the condition depends on a socket, which sets no event
         await trio.sleep(0.001)
 
 

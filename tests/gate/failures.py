@@ -25,7 +25,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The failures of one run of pytest; `store` is the engine it ran on, `exit_code` what pytest ended with."""
+    """The failures of one run of pytest. `store` is the run's engine, and `exit_code` is pytest's."""
 
     store: str
     exit_code: int

@@ -1,4 +1,4 @@
-"""Another client of a node, which requests its status continuously, and the node's memory during that time."""
+"""Another client of a node, which requests the node's status continuously, and the CPU time and memory of the node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE_S = 0.01
 
 @dataclass(slots=True)
 class Bystander:
-    """The maximum of the node's CPU time during one of the client's requests, and the number of requests.
+    """The maximum CPU time that the node used during one of the client's requests, and the number of requests.
 
     On an otherwise idle machine, that is also the longest wait.
     """

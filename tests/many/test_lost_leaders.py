@@ -18,7 +18,7 @@ SAME = "/v1/github/profile?handle=the-same"
 PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
 LATE, FOLLOWER = "the late one's", "the follower's"
 TAKEN_OVER_S = 15.0
-"""Two seconds on an idle machine, and half of a lease's 30 s."""
+"""The takeover takes two seconds on an idle machine. This maximum is half of a lease's 30 s."""
 LATE_S = 4.0
 REFUND_S = 60.0
 
@@ -63,7 +63,7 @@ async def _lose_leader(cluster: Cluster) -> None:
         await until(partial(_has_leader, cluster), within_s=30)
         for node in cluster.nodes[1:]:
             nursery.start_soon(_ask, cluster, node, answers)
-        await trio.sleep(0.7)  # the lock was renewed before
+        await trio.sleep(0.7)  # the leader has renewed its lock before this time
         assert answers == []
         cluster.kill(doomed)
         killed_at = trio.current_time()

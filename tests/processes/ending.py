@@ -1,4 +1,7 @@
-"""Processes end when pytest ends, even by SIGKILL. Linux kills children, and a keeper kills the remaining groups."""
+"""Processes end when pytest ends, even by SIGKILL.
+
+Linux kills the children, and a keeper kills the remaining process groups.
+"""
 
 import atexit
 import ctypes

@@ -36,7 +36,7 @@ _SIX: Final = 6
 
 
 def forms(text: str) -> set[bytes]:
-    """Return the bytes in which a text, alone or inside a longer one, may be stored."""
+    """Return the byte sequences in which a text may be stored, alone or inside a longer text."""
     plain = text.encode()
     escaped = json.dumps(text)[1:-1]
     percent = quote(text)
@@ -53,7 +53,7 @@ def forms(text: str) -> set[bytes]:
 
 
 def _in_base64(plain: bytes) -> Iterator[bytes]:
-    """Return the characters that do not depend on the adjacent bytes, for each offset in a group of three."""
+    """Yield the base64 characters that do not depend on the adjacent bytes, for each offset in a group of three."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + plain)
         sure = coded[-(-8 * before // _SIX) : 8 * (before + len(plain)) // _SIX]

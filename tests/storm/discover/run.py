@@ -51,7 +51,7 @@ class Size:
 
     @property
     def searches(self) -> int:
-        """Return the number of searches that this needs."""
+        """Return the number of searches that a storm of this size needs."""
         return self.legs // self.keywords
 
     @property
@@ -173,7 +173,10 @@ class _Storm:
         self.living.append((node, (await node.listening())["url"]))
 
     async def _expect(self) -> Expected:
-        """Walk each search of a real platform for each keyword. Its further names return the same."""
+        """Walk each search of a real platform for each keyword.
+
+        The platform's further names return the same results.
+        """
         expected, lists = Expected(), dict[tuple[str, str], tuple[int, list[Any]]]()
         for search in searches(self.size.searches):
             for word in self.size.words:

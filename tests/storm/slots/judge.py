@@ -46,7 +46,7 @@ class Event(NamedTuple):
 
 
 class Money(NamedTuple):
-    """An account, and the credits that it was given."""
+    """An account with its balance, its reserved credits, and the credits that it was given."""
 
     account_id: str
     balance: int

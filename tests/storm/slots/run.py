@@ -52,12 +52,12 @@ PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
 CHECK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
-"""The clock stops while this many past slots have not ended."""
+"""The clock stops while at least this many past slots have not ended."""
 UNDER_WAY_S: Final = 2.0
 """How long a kill waits for runs that it can interrupt."""
 DOWNTIME: Final = 0.1
 DOWNTIME_S: Final = 700.0
-"""The share of kills that are a longer downtime of all nodes on the clock, so that slots are missed."""
+"""The share of kills with a long downtime of all nodes on the shared clock, so that slots are missed."""
 SETTLED_S: Final = 60.0
 
 
@@ -192,7 +192,10 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
 
 
 def _wanted(asked: str) -> str:
-    """Return the subject of a request: a profile, or the last page of a tag, which a run requests once; else None."""
+    """Return the subject that a run requests once: a profile, or the last page of a tag.
+
+    Return "" for other requests.
+    """
     if TAGGED not in asked:
         return asked.rpartition("/")[2]
     query = parse_qs(asked.partition("?")[2])

@@ -60,7 +60,7 @@ class Tables:
         return int(self._one(RESUMED))
 
     def is_settled(self) -> bool:
-        """Return whether every run has ended and no credits are held."""
+        """Return whether every run has ended and no credits are reserved."""
         return int(self._one(OPEN)) == 0
 
     def expire_leases(self, keeping: Sequence[str]) -> None:
