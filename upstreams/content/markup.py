@@ -30,7 +30,7 @@ ATTRIBUTES_MAX: Final = 1_000
 _BEFORE_MAX = 4_096
 """The number of characters before a document that are skipped, because some programs print warnings there."""
 _COUNTED_FROM = 64 * 1024
-"""On a shorter page, the attributes of an element never take long to parse."""
+"""On pages shorter than this, parsing the attributes of an element never takes long."""
 UNFINISHED_MAX: Final = 20_000
 """The maximum words in an unfinished element or comment. An image inside a URL counts as one word."""
 _PIECE = 32 * 1024

@@ -32,7 +32,7 @@ _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
 """Bodies that mean "no data" with a success status (spec 7.5)."""
 _NOTHING_BYTES_MAX = 16
-"""Longer bodies are not checked for surrounding whitespace."""
+"""Longer bodies are not checked for a "no data" body with whitespace around it."""
 VALUES_MAX = 150_000
 """Maximum number of values in the JSON of an answer. A real page has about ten thousand. Commas in texts are counted
 too."""
@@ -136,7 +136,7 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
 
 
 def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
-    """Return the result of a form other than JSON for a successful answer."""
+    """Return the parsed body of a successful answer in a form other than JSON."""
     try:
         return form.read(raw.body, raw.headers.get("content-type", ""))
     except UNREADABLE as exc:

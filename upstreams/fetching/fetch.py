@@ -38,7 +38,7 @@ from upstreams.transport.http import BODY_BYTES_MAX
 _PROCESSING_SHARE = 0.1
 """The share of a composite's time that is reserved for processing after all parts are read."""
 _TIMEOUT = "timeout"
-"""The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
+"""The parameter that limits a read's time in milliseconds, for endpoints that have this parameter."""
 _FALLBACK = "rung"
 """The key in a cursor's state for the source name of the fallback that issued the cursor."""
 _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
@@ -275,7 +275,7 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
 
 
 def source_of(wanted: Wanted, site: Site) -> str:
-    """Return the name of the source of the first of these calls."""
+    """Return the name of the source that the first of these calls uses."""
     first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
     return site.source_name(first.source if isinstance(first, Call) else "")
 
@@ -287,7 +287,7 @@ def _fallback_entry(endpoint: Endpoint, rung_index: int) -> State:
 
 
 def state_of(planned: Plan, fetched: Fetched) -> State:
-    """Return the cursor state that leads to the same page again, at the same source."""
+    """Return the cursor state that leads to the same page again, from the same source."""
     return {**(planned.args.cursor or {}), **_fallback_entry(planned.endpoint, fetched.rung_index)}
 
 

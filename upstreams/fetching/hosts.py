@@ -89,7 +89,7 @@ class NamedSource:
         self.is_isolated = False
 
     def host(self, value: str) -> str:
-        """Return the host for a value of the parameter, which may be only a part of the host name."""
+        """Return the host for a value of the parameter. The value may be only a part of the host name."""
         return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str, account_id: str = "") -> str:
@@ -118,7 +118,7 @@ class NamedSource:
     async def ask(
         self, request: HttpCall, deadline_at: float, call: Call, *, waits: bool, account_id: str = ""
     ) -> Answer:
-        """See `Source.ask`; `call` is the call that `request` was made from.
+        """See `Source.ask`; `request` was made from `call`.
 
         Raises:
             TargetRefused: The host is not public, has no address, or does not run the platform's software.
@@ -169,7 +169,7 @@ class NamedSource:
 
     @property
     def default_state(self) -> State:
-        """The state of the default host's circuit. Other hosts do not represent the platform."""
+        """The state of the default host's circuit. Only this host represents the platform."""
         if self.is_isolated:
             return "open"
         known = self._known.get(self._default or "")

@@ -37,7 +37,7 @@ class Walked(NamedTuple):
 
 
 WantsMore = Callable[[Walked], Awaitable[bool]]
-"""Called after each page; the walk ends if it returns False."""
+"""Called after each page of a walk. If the result is False, the walk ends."""
 
 
 def never() -> bool:
@@ -50,7 +50,7 @@ OnLeg = Callable[[Leg, Part], Awaitable[None]]
 
 
 class PartReader(Protocol):
-    """Reads the parts of composites in another way than `fetch`: from a cache, or shared with concurrent requests."""
+    """Reads the parts of composites in a way other than `fetch`: from a cache, or shared with concurrent requests."""
 
     def read(self, planned: Plan, args: Args, deadline_at: float) -> Awaitable[Fetched]:
         """See `fetch`; `args` are the part's own arguments before planning."""
@@ -104,7 +104,7 @@ class Plan:
 
     @property
     def reach(self) -> Reach:
-        """The size of the read: one page; or an amount in credits, if the endpoint has its own price."""
+        """The size of the read: one page, or an amount in credits if the endpoint has its own price."""
         price = self.endpoint.price
         return ONE_PAGE if price is None else Reach(*price.span(self.args.values))
 

@@ -65,7 +65,7 @@ class SharedSession:
             await trio.sleep(LOOK_AGAIN_S)
 
     async def publish(self, session: Session | None) -> None:
-        """Share the session with the other nodes; None if signing in failed."""
+        """Share the session with the other nodes. Pass None if signing in failed."""
         try:
             if session is not None:
                 sealed = self._seal(orjson.dumps(session.headers).decode())

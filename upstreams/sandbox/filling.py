@@ -91,7 +91,7 @@ PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The source of the values in a template for one request."""
+    """The values that fill a template for one request."""
 
     values: Mapping[str, str]
     """The values of the request, for `${name}`."""

@@ -38,7 +38,7 @@ class SandboxRequest:
         return {"host": self.host, "path": self.path, **self.query, **dict(_leaves(self.json)), **self.found}
 
     def number(self, name: str, default: int) -> int:
-        """Return an integer of the query, or `default` if it is missing or not an integer."""
+        """Return an integer from the query, or `default` if the value is missing or not an integer."""
         value = self.query.get(name, "")
         return int(value) if value.isdecimal() else default
 

@@ -148,7 +148,7 @@ class Transport(httpx.AsyncBaseTransport):
         return await self._decode(decode, deadline_at)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See `exchange`. For httpx, with its timeouts for each phase."""
+        """Make one call like `exchange`, but for httpx, with a timeout for each phase."""
         origin, target = origin_of(request.url)
         headers = tuple(item for item in request.headers.multi_items() if item[0] not in _REPLACED_HEADERS)
         call = HttpCall(request.method, origin, target, headers, await request.aread())

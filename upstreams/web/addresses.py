@@ -15,7 +15,7 @@ from upstreams.model.steps import Accepts
 
 URL_MAX: Final = 2_048
 SOURCES: Final = {"https": "page", "http": "plain"}
-"""The name of the source for pages with a given scheme."""
+"""The name of the source for pages with each scheme."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SAFE = "/?%:@!$&'()*+,;=[]~"
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
@@ -25,7 +25,7 @@ _BLANKS = re.compile(r"[\t\r\n]")
 
 @dataclass(frozen=True, slots=True)
 class PageParam(Param):
-    """The parameter for the address of a page on any host. An address without a scheme is HTTPS."""
+    """The parameter for the address of a page on any host. An address without a scheme is read as HTTPS."""
 
     def canonical(self, text: str) -> str:
         """Return the canonical form of an address, without its fragment.

@@ -55,7 +55,7 @@ class CostlyPages:
 
 
 class RequestedPage(NamedTuple):
-    """The page of one request."""
+    """The page that one request asks for."""
 
     pages: CostlyPages
     key: _Key

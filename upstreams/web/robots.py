@@ -77,7 +77,7 @@ def allows(text: str, url: str) -> bool:
 
 
 def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
-    """Return the rules in a robots.txt. If the host sent an HTML page instead, there are none."""
+    """Return the rules in a robots.txt. An HTML page that was sent instead has no rules."""
     from protego import Protego  # noqa: PLC0415 - not needed to start a node
 
     text = text_of(raw[:FILE_BYTES_MAX], content_type)

@@ -169,7 +169,7 @@ def _repository(variables: Mapping[str, Any]) -> Invented:
 
 
 def _releases(full_name: str, variables: Mapping[str, Any]) -> Invented:
-    """Return a page of the list. A cursor is the position after which the page starts."""
+    """Return a page of the list. A cursor is the position before the page."""
     start = int(variables["after"] or 0)
     end, last = start + variables["first"], invented.total("releases", full_name)
     places = range(start, min(end, last))

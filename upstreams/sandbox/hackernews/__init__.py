@@ -224,7 +224,7 @@ def _firebase_user(request: SandboxRequest) -> SandboxReply:
 
 
 def _numbered(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """Return a route whose item must be a number."""
+    """Return a route that answers 404 unless the item is a number."""
 
     def numbered(request: SandboxRequest) -> SandboxReply:
         return answer(request) if request.found["id"].isdecimal() else SandboxReply({"error": "Not Found"}, 404)

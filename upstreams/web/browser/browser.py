@@ -43,9 +43,9 @@ class Browser:
         self._warn = warn
         self.renderers = Renderers(bounds)
         self.exchange: Exchange
-        """Set once, when the node's sites are created."""
+        """The guard; set once, when the node's sites are created."""
         self._checked = ""
-        """The address of the browser whose flags were checked last."""
+        """The address of the browser whose flags were checked most recently."""
         self._problem = ""
         """The reason why this browser cannot be used."""
         self.pages_open = 0

@@ -106,7 +106,7 @@ class DevTools:
                 self._refuse_all(session)
 
     def _refuse_all(self, session: str) -> None:
-        """Fail the commands of a crashed page, because the browser never answers them."""
+        """Let the commands of a crashed page fail, because the browser never answers them."""
         for waiting in self._waiting.values():
             if waiting.session == session and waiting.result is None:
                 waiting.result = {"error": {"message": "the page has crashed"}}

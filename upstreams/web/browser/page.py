@@ -59,7 +59,7 @@ class BrowserPage:
         self.context = context
         self.resources = resources
         self.watch: PageWatch | None = None
-        """Set by the connection that makes the page's requests."""
+        """The resources, set by the connection that makes the page's requests."""
         self._is_loading = False
         self.is_crashed = False
         self.events: Counter[str] = Counter()
@@ -107,7 +107,7 @@ class BrowserPage:
         await self.call("Page.handleJavaScriptDialog", accept=False)
 
     async def visit(self, document: FetchedPage) -> None:
-        """Show a document that was already fetched, and wait until the page is idle.
+        """Show a document that the node has already fetched, and wait until the page is idle.
 
         Raises:
             UpstreamError, LimitError: The document cannot be shown.

@@ -19,7 +19,8 @@ _PROC: Final = Path("/proc")
 _LISTENS: Final = "0A"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PARENTS_MAX: Final = 4
-"""A renderer is a child of the browser's zygote, or a child of such a child."""
+"""The number of a process's ancestors that are examined. A renderer is a child of the browser's zygote, or a
+grandchild."""
 
 
 class ProcessUsage(NamedTuple):

@@ -18,7 +18,7 @@ from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
 MEASURE_EVERY_S: Final = 0.25
-"""The seconds between two measurements. In one second, a script can fill about one gigabyte."""
+"""The seconds between two measurements. In one second, a script can fill about one gigabyte of memory."""
 USUAL_S: Final = 0.5
 """The priority of a renderer is lowered after this many CPU seconds. Many pages are idle by then."""
 NICENESS_A_S: Final = 8
@@ -32,11 +32,11 @@ class PageBounds(NamedTuple):
     """The maximum resources of a page."""
 
     cpu_s: float = 10.0
-    """CPU seconds of all its threads. Typical pages take 0.5 to 2, heavy pages about 5."""
+    """CPU seconds of all threads of the page's renderer. Typical pages take 0.5 to 2, heavy pages about 5."""
     cpu_share: float = 0.2
     """Additional CPU seconds that an idle page may use per second, because a session may stay open for an hour."""
     memory_bytes: int = 1024**3
-    """The memory of its renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
+    """The memory of the page's renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
 
 
 class Renderers:

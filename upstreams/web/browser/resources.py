@@ -69,7 +69,7 @@ class FetchedPage:
 
 
 class Resources:
-    """Answers the requests of one page in `nursery`, which lasts as long as the page."""
+    """Answers the requests of one page. Its tasks run in `nursery`, which lasts as long as the page."""
 
     def __init__(
         self, devtools: DevTools, exchange: Exchange, may_visit: MayVisit, nursery: trio.Nursery, *, frame: str

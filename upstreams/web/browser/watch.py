@@ -47,7 +47,7 @@ class WatchedPage(Protocol):
 
 
 class PageWatch:
-    """Watches a page in `nursery`, which lasts as long as the page."""
+    """Watches one page. Its tasks run in `nursery`, which lasts as long as the page."""
 
     def __init__(self, page: WatchedPage, renderers: Renderers, nursery: trio.Nursery) -> None:
         self._page = page
