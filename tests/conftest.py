@@ -45,7 +45,7 @@ HypothesisProvider._local_constants = Constants()  # otherwise, examples would d
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restore the default signal handlers: tests end programs with Ctrl-C and by closing a terminal.
+    """Restore the default signal handlers: some tests end programs with Ctrl-C or by closing a terminal.
 
     A process that ignores these signals would start programs that ignore them too.
     """

@@ -136,7 +136,7 @@ def test_code_is_copied_as_displayed(browser: Browser, node: Served) -> None:
 
 
 def copied(page: Page, block: str) -> str:
-    """Press the button of the first such block, and return the text on the clipboard."""
+    """Press the copy button of the first matching block, and return the text on the clipboard."""
     page.locator(block).first.get_by_role("button", name="Copy").click()
     page.locator(block).first.get_by_role("button", name="Copied").wait_for()
     return str(page.evaluate("navigator.clipboard.readText()"))

@@ -24,7 +24,10 @@ class Mortal(Protocol):
 
 
 async def ask(node: Mortal, call: HttpCall) -> HttpAnswer:
-    """Return the answer to a call. Raises NodeDied; if the node lives, a broken connection is raised unchanged."""
+    """Return the answer to a call.
+
+    Raises NodeDied. While the node lives, errors of the connection are raised unchanged.
+    """
     try:
         return await node.exchange(call, trio.current_time() + PATIENCE_S)
     except httpx.TransportError as exc:

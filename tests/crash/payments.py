@@ -89,7 +89,7 @@ class Load:
             self.counts["hung up"] += hurry.cancelled_caught
 
     async def buy(self) -> None:
-        """A buyer, who repeats a request under one idempotency key until there is a page to pay on.
+        """Act as a buyer, who repeats a request under one idempotency key until the answer has a page to pay on.
 
         A key that a dead node leaves in use is refused for a while, so every other purchase has a new key.
         """

@@ -212,7 +212,7 @@ async def crash_run(
     tell: Callable[[str], None] = print,
     is_enough: Callable[[Report], bool] = at_once,
 ) -> Report:
-    """Kill a node this many times, and then until `is_enough`. Verify its ledger.
+    """Kill a node this many times, and then until `is_enough` returns true. Verify its ledger.
 
     The seed decides everything except the machine's timing.
     """

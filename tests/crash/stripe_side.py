@@ -62,7 +62,7 @@ class Stripe:
             self.waiting[id_] = event(type_, thing, id_)
 
     def pick(self) -> str | None:
-        """Return an event to send. It is usually one without a 200, even if another task is sending it."""
+        """Return an event to send. Usually this is an event without a 200, even if another task is sending it."""
         known = self.told if not self.waiting or self.rng.random() < 0.2 else self.waiting
         return self.rng.choice(list(known)) if known else None
 

@@ -38,7 +38,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command: its words without redirections, and the comment at the end of its line."""
+    """A simple command: its words, without redirections, and the comment at the end of its line."""
 
     words: tuple[str, ...]
     comment: str = ""

@@ -107,7 +107,7 @@ def test_every_line_names_existing_code() -> None:
 
 
 def test_every_other_code_name_exists() -> None:
-    """A path is a file or folder; `Class.method` belongs to a class in one of the diagrams."""
+    """Method: each path must be a file or folder, and `Class.method` must belong to a class in one of the diagrams."""
     shown = {line.name for line in LINES}
     classes = {name.rpartition(".")[0] for name in shown}
     wrong = []

@@ -122,7 +122,7 @@ def unread(url: str, key: str) -> object:
 
 
 def event_ids(url: str, key: str) -> list[str]:
-    """Return all events, as in the feed."""
+    """Return all events in the order of the feed."""
     return [item["id"] for item in get(f"{url}/v1/events", key).json["data"]["items"]]
 
 

@@ -103,7 +103,7 @@ class OpenNode:
 
     async def money(self, account: str = "") -> tuple[int, int]:
         """Return the balance and the reserved credits of an account, after all queued writes."""
-        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, so this one is the last
+        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, so all earlier ones are done
         report = await self.node.stores.ledger.report(account or self.account)
         return report.balance, report.held
 

@@ -40,7 +40,10 @@ Script = Callable[[HttpCall], Scripted]
 
 
 def http_answer(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
-    """Return an answer; a body of bytes is sent unchanged, others as JSON. `retry_after="7"` sets `retry-after`."""
+    """Return an answer.
+
+    A body of bytes is sent unchanged, any other body as JSON. `retry_after="7"` sets `retry-after`.
+    """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpAnswer(status, named, body if isinstance(body, bytes) else orjson.dumps(body))
 

@@ -41,7 +41,7 @@ class Seen:
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
-    """Return an event of a revoked key."""
+    """Return an event about a revoked key."""
     return {
         "id": f"evt_{number}",
         "type": "key.revoked",

@@ -11,7 +11,7 @@ from gateway.api.overload import LAG_S, TICK_S, WARY_TICK_S
 from limits.overload.shedding import LoadShedder
 
 STEPS = 4
-"""The number of pieces into which a request's work is split, with a pass of the loop between any two."""
+"""The number of pieces into which a request's work is split. Between two pieces, the loop makes a pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class Peer:
         self._buffer = bytearray()
 
     async def request(self) -> bytes:
-        """Return the next whole request, unchanged."""
+        """Return the bytes of the next whole request."""
         while b"\r\n\r\n" not in self._buffer:
             await self._fill()
         head_bytes = self._buffer.index(b"\r\n\r\n") + 4

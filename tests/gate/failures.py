@@ -47,7 +47,7 @@ class FailureRecorder:
             self._failed[report.nodeid] = Failure(report.nodeid, again, report.longreprtext)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a module that cannot be collected; it gets no second try."""
+        """Record a module that cannot be collected. It gets no second try."""
         if report.failed:
             self._failed[report.nodeid] = Failure(report.nodeid, again=False, text=report.longreprtext)
 

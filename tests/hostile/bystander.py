@@ -32,7 +32,7 @@ def resident_mb(pid: int, name: str = "VmHWM") -> float:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time of all threads of a process so far, in user and in system, to a hundredth of a second."""
+    """Return the CPU time of all threads of a process so far, in user and system mode, to a hundredth of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Node:
-    """A node that is running, or was."""
+    """A node that is running or has ended."""
 
     process: Process
     public: Origin
@@ -270,8 +270,8 @@ async def open_cluster(
     """Run one node per entry of `skews_s`, and check the ledger when the block ends.
 
     `direct_url` is the store without a proxy. `pace`, `spans` and `program` have the same meaning as in `Fleet.start`.
-    A setting `limits__requests_per_minute=60` belongs to the table `limits`. The block may take `PROOF_S`, and its
-    exceptions are raised unchanged.
+    A setting `limits__requests_per_minute=60` belongs to the table `limits`. The block may take up to `PROOF_S`, and
+    its exceptions are raised unchanged.
     """
     failure: Exception | None = None
     upstream = Upstream()

@@ -1,4 +1,4 @@
-"""kill -9 of one of three nodes under load."""
+"""One of three nodes is killed with SIGKILL under load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that leads a shared call and dies or freezes: another node makes the call soon after."""
+"""A node dies or freezes while it leads a shared call: another node makes the call soon after."""
 
 from __future__ import annotations
 

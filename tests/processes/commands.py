@@ -27,7 +27,7 @@ class Commands:
     """Runs commands until they end, and starts commands that keep running."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]", files: socket.socket) -> None:
-        """`popen` is the process that forks. It receives open files through `files`."""
+        """`popen` is the process that forks. It receives open files through the socket `files`."""
         self._popen = popen
         self._files = files
         self._lock = Lock()

@@ -22,7 +22,7 @@ LOADED = (
     *("gateway.cli", "gateway.server.hypercorn.engine", "storage.postgres.store", "storage.redis.state"),
     *("encodings.idna", "zxcvbn"),
 )
-"""The modules that a command loads to open its store, and a node to start, for any engine, store and state."""
+"""The modules that a command needs to open its store, and a node needs to start, for any engine, store and state."""
 
 
 def fork_each(files: socket.socket) -> None:

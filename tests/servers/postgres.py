@@ -91,7 +91,7 @@ class PostgresServer:
         finish(process)
 
     def freeze(self) -> None:
-        """Freeze all of its processes."""
+        """Freeze all of the server's processes."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

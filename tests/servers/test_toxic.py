@@ -78,7 +78,7 @@ async def receive(stream: trio.SocketStream, size: int) -> bytes:
 
 
 async def said_again(stream: trio.SocketStream, data: bytes) -> float:
-    """Send data and receive it back. Return how long it took."""
+    """Send data and receive it back. Return the elapsed seconds."""
     began_at = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.send_all, data)

@@ -148,7 +148,7 @@ class Upstream:
 
     @staticmethod
     def _end(model: BreakerModel, call: Admitted, result: Result, *, failed: bool) -> None:
-        """Count the result of an attempt. A failure counts only once it is known that the request is not retried."""
+        """Count the result of an attempt. A failure counts only when it is certain that the request is not retried."""
         earlier = _FAILED.get()
         _FAILED.set(None)
         if earlier is not None and earlier.is_retried and failed and result == "nothing":

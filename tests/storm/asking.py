@@ -67,7 +67,7 @@ class Nodes:
         return await self._ask("POST", target, key, orjson.dumps(body))
 
     async def wait(self, target: str, key: str, *, wait_s: int) -> Any:
-        """Return the envelope of a long-poll, or None if this side disconnected (sometimes, and at the end)."""
+        """Return the envelope of a long-poll, or None if the reader disconnected (sometimes, and at the end)."""
         is_hasty = self.rng.random() < 0.05
         with self._open_wait(self.rng.random() if is_hasty else PATIENCE_S) as scope:
             return await self.read(f"{target}&wait_s={wait_s}", key)

@@ -40,11 +40,11 @@ class Money:
     """The hostile account's ledger."""
 
     taken: int
-    """Charged credits, including later refunds."""
+    """Charged credits, including credits that were refunded later."""
     refunds: int
-    """Entries that returned credits."""
+    """The number of refund entries."""
     refunded: int
-    """Credits that were returned."""
+    """The refunded credits."""
 
     @property
     def kept(self) -> int:

@@ -39,7 +39,7 @@ WORKER_MB_MAX: Final = 64.0
 KEYS_A_TURN: Final = 1_000_000
 """The number of targets that are reserved for the misses of each turn, so that no two turns request the same target."""
 CACHE_BYTES: Final = 4_194_304
-"""The cache is full within the first turn, so that it does not cause later growth."""
+"""The cache is so small that it is full within the first turn and does not cause later growth."""
 SETTLE_S: Final = 1.0
 """The pause after jobs were paused or resumed."""
 PATIENCE_S: Final = 60.0

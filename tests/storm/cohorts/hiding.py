@@ -1,7 +1,7 @@
 """Searches everything that a node stores for data that a cohort hides, in any form.
 
-All hidden data contains a mark, and each form of a text contains the same form of its mark, at any offset. A search for
-the forms of the marks therefore finds every handle, external id, keyword and text.
+All hidden data contains a mark. Each form of a text contains the same form of its mark, at any offset. A search for the
+forms of the marks therefore finds every handle, external id, keyword and text.
 """
 
 from __future__ import annotations

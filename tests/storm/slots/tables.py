@@ -1,4 +1,4 @@
-"""The tables in the database, read directly."""
+"""Reads the tables directly from the database."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tables:
         self._connection.execute(self._marked(LET_PASS), (list(keeping),))
 
     def found(self) -> Found:
-        """Return everything that the judge needs."""
+        """Return everything that the judge checks."""
         entries = read_entries(self._all)
         settled = Counter(entry.request_id for entry in entries if entry.kind == "settlement")
         given = Counter[str]()
