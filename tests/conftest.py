@@ -29,7 +29,8 @@ CROWDS = ("tests/crash/", "tests/hostile/neighbours/", "tests/many/", "tests/sto
 MEASURING = (*CROWDS, "tests/bench/")
 """Folders whose tests compare times with other processes, so they use the machine's real clock."""
 PROCESSES = 5
-"""Tests wait for more than half of their time, so three processes would leave one of two cores idle."""
+"""The number of processes for two cores. Tests wait for more than half of their time, so with three processes, one core
+would often be idle."""
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 4 << 30
 """Free bytes that the memory file system needs. A whole run uses at most a tenth of them."""

@@ -32,8 +32,8 @@ SAME = "a replay is the outcome that was paid"
 ENDS_WITHIN_S = 16.0
 """A request's own time limit, plus some time for the store."""
 FRESH_S = 5.0
-"""The maximum age of a fresh answer. It may be this old because a fresh call is settled before others share its answer.
-"""
+"""The maximum age of a fresh answer. It may come from another fresh call that already had its answer and was still
+being settled."""
 SETTLE_S = 10.0
 """Longer than a settlement takes. If the store had trouble within this time, a charge may be open."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}

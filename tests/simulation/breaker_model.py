@@ -81,7 +81,7 @@ class BreakerModel:
             self._open(self.rules.open_s, now, only=account)
 
     def isolate(self, now: float) -> None:
-        """Isolate the source, like the operator does."""
+        """Isolate the source, as the operator does."""
         self._open(math.inf, now)
 
     def reset(self) -> None:

@@ -84,7 +84,7 @@ class Nodes:
                 self._waiting.discard(scope)
 
     def end_writing(self) -> None:
-        """Let readers finish; waiting ones disconnect."""
+        """Let readers finish. Readers that wait in a long-poll disconnect."""
         self.is_written = True
         for scope in self._waiting:
             scope.cancel()
