@@ -27,8 +27,8 @@ FATES: Final[Sequence[tuple[int, Callable[[str, str], Things]]]] = (
         ],
     ),
 )
-"""What may happen to a paid purchase: the credits that are taken back in the end, and the events after the first one.
-"""
+"""The possible courses of a paid purchase: the credits that are taken back in the end, and the events after the first
+one."""
 ABANDONED: Final = "checkout.session.expired"
 
 

@@ -45,7 +45,7 @@ _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
 """Failures that a read may raise before its first call, based on what the node has cached. All other errors are about
 the values."""
 Sent = Got | tuple[Got, ...] | int
-"""What the generator receives for a yielded value."""
+"""The answer or answers that the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
@@ -108,7 +108,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
         if site.has_hosts:
             first = site.named(first, args)
         if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
-            raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
+            raise InvalidArgument(culprit, "must not lead to a path other than this endpoint's")
         if isinstance(first, tuple):
             check_parts(site, endpoint, args, first, planning=plan)
     except _KNOWN_FAILURES as refusal:

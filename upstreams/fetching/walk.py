@@ -144,7 +144,7 @@ def _ended_by_limit(collected: _Collected, following: State, begun: Walk, pages_
     """
     if pages_max >= begun.reach.pages_max:
         return collected.answer(following)
-    return collected.answer(following, f"there were only credits for {pages_max} pages", whole=False)
+    return collected.answer(following, f"the credits covered only {pages_max} pages", whole=False)
 
 
 @dataclass(slots=True)

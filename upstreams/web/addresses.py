@@ -59,7 +59,7 @@ def one_spelling(address: str) -> str:
 def _parted(rest: str) -> tuple[str, str, str]:
     """Return the authority, the character after it, and the rest without the fragment."""
     found = re.match(r"([^/?#]*)([/?]?)([^#]*)", rest)
-    assert found is not None, "every part of it may be empty"
+    assert found is not None, "every part of the pattern may be empty"
     return found[1], found[2], found[3]
 
 

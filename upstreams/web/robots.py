@@ -137,7 +137,7 @@ class RobotsMemory:
         answer = yield page_call(f"{origin}/robots.txt", accepts=_ROBOTS, optional=True)
         if isinstance(answer, Missing):
             if not isinstance(answer.failure, NotFound):
-                assert answer.failure is not None, "a call that failed says why"
+                assert answer.failure is not None, "a failed call has its failure"
                 raise answer.failure
             found = ALLOWS_ALL
         else:

@@ -64,7 +64,7 @@ def visit(
             call = replace(call, headers=(*_agent(agent), *_cookies(cookies)))
         answer = yield call
         if isinstance(answer, Missing):
-            assert answer.failure is not None, "a call that failed says why"
+            assert answer.failure is not None, "a failed call has its failure"
             raise answer.failure
         location = _location_of(answer.headers)
         if answer.status not in _REDIRECTS or not location:

@@ -139,7 +139,7 @@ async def perform(page: BrowserPage, action: Action, scrape: Scrape) -> dict[str
 
 
 async def _goto(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str, Any]:
-    assert action.url is not None, "it was checked"
+    assert action.url is not None, "`check_actions` requires it"
     await page.go(_URL.canonical(action.url))
     return {}
 
@@ -160,7 +160,7 @@ async def _type(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str,
 
 
 async def _press(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str, Any]:
-    assert action.key is not None, "it was checked"
+    assert action.key is not None, "`check_actions` requires it"
     code, text = _KEYS.get(action.key, (0, action.key))
     name = " " if action.key == "Space" else action.key
     pressed = {"key": name, "code": action.key, "windowsVirtualKeyCode": code}
@@ -205,7 +205,7 @@ async def _found(page: BrowserPage, action: Action, script: str) -> Any:
     Raises:
         NotFound: No element matched in time.
     """
-    assert action.selector is not None, "it was checked"
+    assert action.selector is not None, "`check_actions` requires it"
     with trio.move_on_after(APPEAR_S):
         await page.wait_for(action.selector)
         return await page.evaluate(script % orjson.dumps(action.selector).decode())

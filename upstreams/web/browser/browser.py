@@ -148,7 +148,7 @@ class Browser:
 
 async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
     """Cancel the work in a page that must be closed."""
-    assert page.watch is not None, "the connection makes the page"
+    assert page.watch is not None, "this connection opened the page"
     await page.watch.keep()
     if page.watch.verdict is not None:
         scope.cancel()

@@ -127,7 +127,7 @@ async def find_browser(url: str) -> BrowserAddress:
     try:
         _, path = origin_of(orjson.loads(answer.body)["webSocketDebuggerUrl"].replace("ws", "http", 1))
     except (KeyError, TypeError, ValueError, AttributeError, httpx.InvalidURL, httpx.TransportError) as exc:
-        raise httpx.RemoteProtocolError("the server there is not a browser with DevTools") from exc
+        raise httpx.RemoteProtocolError("the server at this address is not a browser with DevTools") from exc
     # Use the host and port from the setting: inside a container, the browser reports only its internal address.
     return BrowserAddress(origin.host, origin.port, path, origin.scheme == "https")
 

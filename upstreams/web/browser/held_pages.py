@@ -57,7 +57,7 @@ class HeldPages:
                 async with browser.open_page(appearance_of(mobile=mobile), self._rendering.may_visit) as page:
                     await page.go(url)
                     is_open, opening.deadline = True, float("inf")
-                    assert page.watch is not None, "this connection makes the page"
+                    assert page.watch is not None, "this connection opened the page"
                     page.watch.rest()
                     self._held[page.frame] = page
                     yield PageIds(page.context, page.frame)
@@ -100,7 +100,7 @@ class HeldPages:
             except httpx.RequestError as exc:
                 raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
             except CommandRefused as exc:
-                raise UpstreamFailed(SOURCE, f"the session's page is gone: {exc}") from exc
+                raise UpstreamFailed(SOURCE, f"the session's page no longer exists: {exc}") from exc
         raise UpstreamFailed(SOURCE, f"the actions took longer than {RUN_S:g} s")
 
     async def _results(self, page: BrowserPage, actions: Sequence[Action], account_id: str) -> list[dict[str, Any]]:

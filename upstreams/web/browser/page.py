@@ -112,7 +112,7 @@ class BrowserPage:
         Raises:
             UpstreamError, LimitError: The document cannot be shown.
         """
-        assert self.resources is not None, "another connection would fetch it again"
+        assert self.resources is not None, "only the connection that makes the page's requests can show a document"
         self.resources.given = document
         try:
             await self.go(document.url)

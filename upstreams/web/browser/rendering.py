@@ -88,7 +88,7 @@ class Rendering:
         """Return the robots.txt file. If it is long, a worker process checks it."""
         if isinstance(wanted, Task):
             return await self._site.run_task(wanted, deadline_at, account_id=args.account_id)
-        assert isinstance(wanted, Call), "a robots file is one call"
+        assert isinstance(wanted, Call), "reading a robots.txt file takes one call"
         return await self._site.call_named(wanted, deadline_at, args=args, waits=True)
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:

@@ -169,7 +169,7 @@ class Resources:
     async def _send_request(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
         call = _call_of(request, url)
         if self._requests > REQUESTS_MAX or self._bytes > BYTES_MAX:
-            raise TargetRefused("too_long", "the page requests more than the limit")
+            raise TargetRefused("too_long", "the page made too many requests, or received too many bytes")
         if is_visit:
             await self._may_visit(url)
         async with self._turn:
@@ -185,14 +185,14 @@ def _call_of(request: Mapping[str, Any], url: str) -> HttpCall:
     target = check_url(url, rules=OPEN_WEB)
     method = request["method"]
     if method not in _METHODS:
-        raise TargetRefused("malformed", "its method is not allowed for pages")
+        raise TargetRefused("malformed", "the request's method is not allowed for pages")
     sent = request.get("headers") or {}
     headers = tuple(
         (name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _TRANSPORT_HEADERS
     )
     body = b"".join(b64decode(part.get("bytes", "")) for part in request.get("postDataEntries") or ())
     if len(body) > SENT_BYTES_MAX or (request.get("hasPostData") and not body):
-        raise TargetRefused("too_long", "it sends more than the limit")
+        raise TargetRefused("too_long", "the request's body is too long")
     return HttpCall(method, target.origin_at(""), target.path, headers, body)
 
 

@@ -201,7 +201,7 @@ class _Compiler:
             return Among((self.tree(parsed.subselector, depth + 1),), negated=True)
         if isinstance(parsed, parser.Matching | parser.SpecificityAdjustment):
             return Among(tuple(self.tree(one, depth + 1) for one in parsed.selector_list), negated=False)
-        assert isinstance(parsed, parser.Relation), "the parser knows no other"
+        assert isinstance(parsed, parser.Relation), "the parser returns no other kind"
         return Having(tuple(self._part(*one, depth) for one in parsed.arguments))
 
     def _part(self, combinator: Any, selector: Any, depth: int) -> tuple[str, Compound]:
