@@ -125,7 +125,7 @@ class Clients:
         return True
 
     async def replay(self, node: Node, key: str) -> None:
-        """Check that an outcome never changes once it was seen, and that another request gets no part of it."""
+        """Check that an outcome never changes once it was seen, and that no other request receives any of it."""
         first = self.seen.finished[key]
         status, envelope = await node.ask(first.target, self.key, idempotency_key=key)
         assert envelope.get("idempotent_replay") is True, f"{key} was lost: {envelope}"

@@ -45,7 +45,7 @@ class Command:
 
 
 def shell_blocks(file: Path) -> Iterator[Block]:
-    """Return the shell blocks of a file, in order. Each command of a `console` block is a separate block."""
+    """Yield the shell blocks of a file, in order. Each command of a `console` block is a separate block."""
     for found in FENCE.finditer(file.read_text()):
         info = tuple(found["info"].split())
         body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
@@ -79,7 +79,7 @@ def _split_comment(line: str) -> tuple[str, str]:
 
 
 def _simple(code: str) -> Iterator[list[str]]:
-    """Return the words of each simple command: split at operators, without redirections."""
+    """Yield the words of each simple command: split at operators, without redirections."""
     lexer = shlex.shlex(code, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""

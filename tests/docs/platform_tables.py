@@ -18,7 +18,7 @@ CONTACT = "contact"
 
 
 def endpoints_table() -> Iterator[str]:
-    """Return the platforms with their endpoints, and the parameters of platforms that read any host."""
+    """Yield the lines of a table of all platforms, with their endpoints and their parameters for hosts."""
     yield "| platform | endpoints | host parameter |"
     yield "|---|---|---|"
     for platform in load_platforms():
@@ -32,7 +32,7 @@ def _hosts(platform: Platform) -> list[str]:
 
 
 def credentials_table() -> Iterator[str]:
-    """Return the platforms that use credentials, and the endpoints that need them."""
+    """Yield the lines of a table of the platforms that use credentials, with the endpoints that need them."""
     yield "| platform | settings | endpoints that need them |"
     yield "|---|---|---|"
     for platform in load_platforms():

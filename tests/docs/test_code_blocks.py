@@ -41,7 +41,7 @@ of_each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 
 
 def blocks_of(document: Path) -> Iterator[tuple[str, str]]:
-    """Return the language and the text of each block."""
+    """Yield the language and the text of each block."""
     for found in FENCE.finditer(document.read_text()):
         language = (found["info"].split() or ["none"])[0]
         yield language, re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)

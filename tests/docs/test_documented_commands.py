@@ -40,7 +40,7 @@ def is_run_elsewhere(words: Sequence[str]) -> bool:
 
 
 def documented() -> Iterator[tuple[str, Block]]:
-    """Return each block with a command to run here, with its name. `sh test` scripts are run elsewhere as a whole."""
+    """Yield each block with a command to run here, with its name. `sh test` scripts are run elsewhere as a whole."""
     for document in DOCUMENTS:
         for block in shell_blocks(document):
             words = [one.words for one in commands(block.text) if one.words[0] == "sluice"]

@@ -67,7 +67,7 @@ class ScriptedExchange:
         self._script = script or self._next
 
     def script(self, *answers: Scripted) -> None:
-        """Return these answers from now on, instead of the earlier ones."""
+        """Answer with these from now on, instead of the earlier answers."""
         self._waiting = list(answers)
 
     @property

@@ -18,7 +18,7 @@ PAUSE_S = 0.01
 class Bystander:
     """The maximum CPU time that the node used during one of the client's requests, and the number of requests.
 
-    On an otherwise idle machine, that is also the longest wait.
+    On an otherwise idle machine, this CPU time is also the longest wait.
     """
 
     longest_s: float = 0.0

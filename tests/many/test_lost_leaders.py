@@ -24,7 +24,7 @@ REFUND_S = 60.0
 
 
 def _script(cluster: Cluster, first: ScriptedAnswer) -> None:
-    """Return the given response to the first call, and another one to later calls."""
+    """Script the upstream: the given answer to the first call, and another answer to all later calls."""
 
     def answer(_asked: str) -> ScriptedAnswer:
         return first if len(cluster.upstream.requests) == 1 else json_answer(PROFILE | {"name": FOLLOWER})

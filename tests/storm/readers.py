@@ -56,7 +56,10 @@ def numbers_of(items: Sequence[Any]) -> array[int]:
 
 @dataclass
 class Walker:
-    """Walks from the oldest event to the end. Sometimes it drops the rest of a page, and continues after an item."""
+    """Walks from the oldest event to the end.
+
+    Sometimes the walker drops the rest of a page, and continues after its last remaining item.
+    """
 
     reader: Reader
     rng: Random

@@ -48,7 +48,7 @@ class Aside:
         `work` must be pure, and is never interrupted.
 
         Raises:
-            UpstreamFailed: It was not the account's turn by `deadline_at` on Trio's clock.
+            UpstreamFailed: The account's turn did not come by `deadline_at` on Trio's clock.
         """
         with trio.move_on_at(deadline_at):
             async with self._turns.turn(account_id):

@@ -138,10 +138,10 @@ def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> s
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
     """Run a read to its end, or raise `UpstreamFailed` at `deadline_at` on Trio's clock.
 
-    If a source fails, throttles or must not be called now, the endpoint's next fallback is tried. Each gets an equal
-    share of the remaining time. A definite answer, such as "not found", is final, but a status alone is not definite if
-    it comes from a fallback. The call waits for a throttled source only if it is the last one, or if it is the
-    endpoint's own source and all others failed.
+    If a source fails, throttles or must not be called now, the endpoint's next fallback is tried. Each source gets an
+    equal share of the remaining time. A definite answer, such as "not found", is final, but a status alone is not
+    definite if it comes from a fallback. The call waits for a throttled source only if it is the last one, or if it is
+    the endpoint's own source and all others failed.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal of the upstream.
@@ -195,7 +195,7 @@ def _fallbacks_of(planned: Plan) -> list[int]:
 
 
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
-    """Return the plan of a fallback; None if it cannot serve these values."""
+    """Return the plan of a fallback, or None if the fallback cannot serve these values."""
     with suppress(InvalidArgument):
         return _replan(planned, rung_index)
     return None

@@ -22,7 +22,7 @@ def check_parts(
 ) -> None:
     """Raise the refusals of required parts, and refuse arguments that select only unserved platforms.
 
-    This runs before anything is charged.
+    Called before anything is charged.
 
     Raises:
         InvalidArgument: An argument cannot be used. The error names the composite's parameter.

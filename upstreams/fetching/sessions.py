@@ -1,4 +1,7 @@
-"""The signed-in session of a platform, shared by all calls. It is renewed before it expires, or when it is refused."""
+"""The signed-in session of a platform, shared by all calls.
+
+The session is renewed before it expires, and when the upstream refuses it.
+"""
 
 from __future__ import annotations
 

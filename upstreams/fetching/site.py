@@ -101,8 +101,8 @@ class Site:
         """Return the same calls with the hosts that the request names, after checking each host.
 
         Raises:
-            InvalidArgument: A host cannot be called. For an optional call, it is raised only if the host is not clearly
-                public.
+            InvalidArgument: A host cannot be called. For an optional call, the error is raised only if the host is not
+                clearly public.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
@@ -127,7 +127,9 @@ class Site:
             raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
-        """See `call`; the host comes from the request. If it cannot be called, an optional call returns `Missing`.
+        """Like `call`, for a host that a caller names.
+
+        If the host cannot be called, an optional call returns `Missing`.
 
         Raises:
             InvalidArgument: The host cannot be called.
@@ -228,7 +230,7 @@ class Site:
 def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
     """Return the parameter that names a host; None if an answer named the host.
 
-    It is the parameter with a URL at the host, the source's own parameter, or one that contains the host.
+    This is the parameter with a URL at the host, the source's own parameter, or a parameter that contains the host.
     """
     texts = {name: value for name, value in args.values.items() if isinstance(value, str)}
     at_it = (name for name, text in texts.items() if text.startswith(f"{host}/"))

@@ -235,7 +235,7 @@ def _formats(text: str) -> tuple[str, ...]:
 
 
 def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    """Return the selectors in a parameter. All of them can be parsed."""
+    """Return the selectors in a parameter, after checking that all of them can be parsed."""
     from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have selectors
 
     text = values.get(name)

@@ -22,7 +22,7 @@ _COOKIE = re.compile(r"(?:^|, )([^=;,\s]{1,100})=([^;,\s]{0,4000})(?=;|,|$)")
 
 
 def _as_bytes(raw: bytes, content_type: str) -> None:
-    """Return the body unchanged, because a worker process reads it."""
+    """Parse nothing, because a worker process reads the body."""
 
 
 PAGE: Final = Form(
@@ -81,7 +81,10 @@ def visit(
 
 
 def _location_of(headers: Mapping[str, str]) -> str:
-    """Return the target of a redirect, or "" if there is none. Its Latin-1 bytes are decoded as UTF-8 if possible."""
+    """Return the target of a redirect, or "" if there is none.
+
+    The header's bytes are decoded as UTF-8 if possible, otherwise as Latin-1.
+    """
     text = headers.get("location", "")
     try:
         return text.encode("latin-1").decode()

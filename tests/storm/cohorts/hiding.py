@@ -65,7 +65,7 @@ FORMS: Final = frozenset(form for mark in MARKS for form in forms(mark))
 
 
 def told(places: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """Return the locations that contain hidden data, and the form in which they contain it."""
+    """Return the locations that contain hidden data, each with the form of the data."""
     return [(name, form) for name, body in places.items() for form in sorted(FORMS) if form in body]
 
 

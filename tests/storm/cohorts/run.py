@@ -177,7 +177,7 @@ class _Storm:
         self.nodes[number] = process, line["url"], line["admin_url"]
 
     async def _kill_one(self, rng: Random) -> None:
-        """Kill a node, restart it, and wait for the next stored shard. Return how long everything was stopped."""
+        """Kill a node, restart it, and wait for the next stored shard. Record the time without progress."""
         self._measure()
         done, number = await self._done(), rng.choice(sorted(self.nodes))
         self.fleet.kill(self.nodes.pop(number)[0])
@@ -197,7 +197,7 @@ class _Storm:
             await trio.sleep(0.02)
 
     def _measure(self) -> None:
-        """Return the peak memory of any node."""
+        """Record the highest peak memory of any node."""
         for process, _, _ in self.nodes.values():
             text = Path(f"/proc/{process.pid}/status").read_text()
             peak = next(line for line in text.splitlines() if line.startswith("VmHWM"))

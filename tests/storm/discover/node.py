@@ -52,7 +52,7 @@ class Search(NamedTuple):
 
 
 def searches(count: int) -> Iterator[Search]:
-    """Return this many searches."""
+    """Yield this many searches."""
     slugs = list(LIKE)
     for number in range(count):
         again, place = divmod(number, len(slugs))

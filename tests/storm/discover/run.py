@@ -62,11 +62,11 @@ class Size:
 
 @dataclass(slots=True)
 class Expected:
-    """The expected results of a run, read page by page from the searches' own endpoints, and merged here."""
+    """The expected results of a run, read page by page from the searches' own endpoints, and merged by the test."""
 
     pages: int = 0
     rows: dict[str, tuple[set[tuple[str, str, int]], list[Any]]] = field(default_factory=dict)
-    """The positions of each item by its identity: endpoint, keyword, rank and content."""
+    """By the identity of each item: its positions (endpoint, keyword and rank), and its content."""
 
     def take(self, search: Search, keyword: str, items: Sequence[Any]) -> None:
         """Add the results of a search."""
@@ -107,7 +107,7 @@ async def storm(
 ) -> Report:
     """Start the runs, and kill nodes periodically until all runs have ended. Then check their rows and costs.
 
-    A store in a file has one node; with a `state_url` there are three.
+    A store in a file has one node. With a `state_url`, three nodes run.
     """
     upstream = Upstream()
     upstream.script = StandIns(size.page_s).answer

@@ -47,7 +47,7 @@ class Tables:
         return int(self._one(BEHIND, (now, now)))
 
     def coming(self) -> float | None:
-        """Return the time at which the next slot arrives, or the next run starts."""
+        """Return the time of the next slot, or of the next start of a run, whichever is earlier."""
         at: float | None = self._one(COMING)
         return at
 

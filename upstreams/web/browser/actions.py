@@ -43,7 +43,7 @@ _FOCUS: Final = (
 
 
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One action of a session."""
+    """One action that a session performs on its page."""
 
     type: Annotated[str, Meta(description=f"One of {', '.join(get_args(Kind))}.", examples=["click"])]
     url: Annotated[str | None, Meta(description="The URL that goto opens.", examples=["https://example.com/"])] = None

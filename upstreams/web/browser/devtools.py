@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ANSWER_BYTES_MAX: Final = 65_536
 
 Observe = Callable[[str, Mapping[str, Any]], None]
-"""A function that receives the name of an event and its members. It must not block."""
+"""A function that receives the name and the members of an event. The function must not block."""
 
 
 class CommandRefused(Exception):

@@ -66,11 +66,10 @@ class Rendering:
         return self._turns.statistics()
 
     async def may_visit(self, url: str) -> None:
-        """Return a function that checks whether robots may visit a page.
+        """Check that robots may visit a page; used as a `MayVisit`.
 
         Raises:
-            UpstreamError, LimitError: The function raises these if robots must not visit the page, or if the rules are
-                unknown.
+            UpstreamError, LimitError: Robots must not visit the page, or the rules are unknown.
         """
         deadline_at = trio.current_time() + _ROBOTS_S
         args = Args({}, None, self._site.credentials, trio.current_time())

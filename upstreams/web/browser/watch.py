@@ -167,7 +167,10 @@ class PageWatch:
         self._heap_bytes = int(metrics.get("JSHeapTotalSize", 0))
 
     async def _read_buffers(self) -> None:
-        """Read the size of typed arrays, which are not in the heap. This is answered only after the script returns."""
+        """Read the size of typed arrays, which are not in the heap.
+
+        The browser answers only after a running script has returned.
+        """
         usage = await self._page.call("Runtime.getHeapUsage")
         self._buffer_bytes = int(usage.get("backingStorageSize", 0))
 
