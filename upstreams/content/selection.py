@@ -60,14 +60,14 @@ def attribute(name: str, css: str = "") -> Selected:
 
 
 def meta(name: str) -> Selected:
-    """Select the content of the page's `<meta>` element with this name or property: `og:title`."""
+    """Select the content of the page's `<meta>` element with this name or property, such as `og:title`."""
     return partial(
         _read_first, _found(f'meta[property="{name}"], meta[name="{name}"]'), lambda one: one.get("content") or None
     )
 
 
 def every(one: Selected, css: str) -> Selected:
-    """Select a list with the result of `one` for each matching element, without Nones."""
+    """Select a list with the result of `one` for each matching element. Results that are None are left out."""
     return partial(_read_every, _found(css), one)
 
 

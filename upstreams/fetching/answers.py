@@ -42,7 +42,7 @@ _NEARLY_JSON_BYTES_MAX = 256 * 1024
 """Longer bodies must be strict JSON. A second attempt to parse them would block other requests."""
 _INTEGER_DIGITS_MAX = 20
 _NO_TEXT = frozenset(("application/json", "text/html"))
-"""Content types that are never a text file: the body is truncated JSON, or the page of a proxy."""
+"""Content types that are never a text file: such a body is truncated JSON, or a proxy's page."""
 _LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
 """Failures that would recur on another attempt."""
 

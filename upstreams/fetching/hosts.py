@@ -44,8 +44,8 @@ class _Known:
 class NamedSource:
     """A source of a platform at all hosts that callers name, used like a single `Source`; see `ask`.
 
-    With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` and without
-    `are_ours`, they are servers of the platform's software, so that hosts of other known platforms are refused.
+    With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` but without
+    `are_ours`, the hosts are servers of the platform's software, and hosts of other known platforms are refused.
     """
 
     def __init__(

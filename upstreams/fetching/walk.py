@@ -203,7 +203,7 @@ class _Collected:
         whole: bool = True,
         failure: UpstreamError | LimitError | None = None,
     ) -> Fetched:
-        """Return the walk as one page. If it has fewer items than requested, `ended` is the reason."""
+        """Return the walk as one page. If the page has fewer items than requested, `ended` is the reason."""
         pages = [fetched.result for fetched in self._fetched if isinstance(fetched.result, Page)]
         warnings = [warning for page in pages for warning in page.warnings]
         first = self._fetched[0]

@@ -136,7 +136,7 @@ class BrowserPage:
         """Wait until the page has stopped loading, at most this long.
 
         Raises:
-            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to a page that cannot be shown, or it crashed.
         """
         with trio.move_on_after(within_s) as settling:
             quiet_since = trio.current_time()
@@ -154,7 +154,7 @@ class BrowserPage:
         """Raise the page's failure, if the page has failed.
 
         Raises:
-            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to a page that cannot be shown, or it crashed.
         """
         if self.is_crashed:
             raise UpstreamFailed(SOURCE, "the page has crashed") if self.watch is None else self.watch.crash()
@@ -206,7 +206,7 @@ class BrowserPage:
         """Wait until an element matches a CSS selector. The caller must set a deadline.
 
         Raises:
-            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to a page that cannot be shown, or it crashed.
         """
         expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
         while not await self._is_true(expression):

@@ -41,7 +41,7 @@ _IS_PRODUCT: Final = etree.XPath(
     "|//*[contains(@itemtype, 'schema.org/Product')])"
     " and not(//meta[@property='og:type'][@content='article'])"
 )
-"""Not true for an article, because an article about a product may contain a box for it."""
+"""Articles do not match, because an article about a product may contain a box for the product."""
 _PRODUCT: Final = etree.XPath(
     "//*[(@itemprop='description' and not(self::meta))"
     " or (contains(concat(@class, ' ', @id), 'product') and contains(concat(@class, ' ', @id), 'description'))]"
