@@ -157,7 +157,7 @@ def _defined(node: ast.AST) -> str:
 
 def test_no_module_imports_itself_through_others() -> None:
     """Goal: no import cycles, not even those that only a type checker sees."""
-    # A module's package is always imported with it, so that is no cycle.
+    # A module's package is always imported with it, so such an import is not counted as a cycle.
     users = {
         name: {one for one in found if not f"{one}.".startswith(f"{name}.")} for name, found in importers().items()
     }

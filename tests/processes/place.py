@@ -64,7 +64,7 @@ class Served(Process):
     def wait_for_recovery(self) -> None:
         """Wait until the node has closed the work that dead nodes left open.
 
-        The owner of a file does so before it serves. On a server, a node serves earlier.
+        The owner of a file does so before it serves. On a server, a node already serves before that.
         """
         if engine() != "sqlite":
             self.logged("recovered")

@@ -270,7 +270,7 @@ def _reworded(refusal: TargetRefused) -> TargetRefused:
 
 
 def _shows_other_software(failure: UpstreamError, call: Call) -> bool:
-    """Return whether an answer is not the expected JSON, so that the host does not run the platform's software."""
+    """Return whether an answer is not the expected JSON, which shows that the host runs other software."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
     return is_no_json and call.accepts.__class__ is not Form
 

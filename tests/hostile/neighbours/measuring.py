@@ -49,7 +49,7 @@ def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
 
 
 def memory_mb(pid: int) -> float:
-    """Return the memory of a process without the pages of files, which it shares; 0.0 if the process has ended."""
+    """Return the memory of a process, excluding pages that belong to files; 0.0 if the process has ended."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) / 1024

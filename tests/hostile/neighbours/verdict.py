@@ -23,7 +23,7 @@ class Strictness:
     share: float
     """The percentile: 0.95, or the median for runs with few calls."""
     is_small: bool = False
-    """In this case, only gross faults fail, because a busy machine causes small ones."""
+    """Whether only gross faults fail, because a busy machine causes small ones."""
 
     def wait_s(self, record: Record) -> float:
         """Return the neighbor's wait at the percentile."""

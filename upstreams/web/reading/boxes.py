@@ -90,7 +90,7 @@ def drop_boxes(tree: Element) -> None:
 
 
 def hide_names(tree: Element) -> None:
-    """Remove names that look like boxes from sections that are not boxes, because other readers use the names too."""
+    """Remove box-like names from sections that are not boxes, because other parsers also use these names."""
     sentences = _Sentences()
     for one in _NAMED(tree):
         if _is_headed_by_name(one):
