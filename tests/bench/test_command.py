@@ -69,7 +69,7 @@ def test_option_without_effect_is_rejected(names: tuple[str, ...], options: dict
         run_scenarios(names, like=None, repeats=1, files=Files(), **given)
 
 
-def test_like_needs_the_scenario_in_the_result(tmp_path: Path) -> None:
+def test_like_requires_a_file_with_rates_of_the_scenario(tmp_path: Path) -> None:
     save(noisy_results(1), tmp_path / "a.json")
     save(noisy_results(1, points=0), tmp_path / "empty.json")
     for names, file, said in (

@@ -117,12 +117,12 @@ def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_pat
 
 
 def unread(url: str, key: str) -> object:
-    """Return the events that the page's consumer has not acknowledged."""
+    """Return the events that the page's consumer has not acknowledged yet."""
     return get(f"{url}/v1/events/consumers/billing", key).json["data"]["consumer"]["unread"]
 
 
 def event_ids(url: str, key: str) -> list[str]:
-    """Return all events, as in the feed."""
+    """Return all events in the order of the feed."""
     return [item["id"] for item in get(f"{url}/v1/events", key).json["data"]["items"]]
 
 

@@ -28,7 +28,7 @@ of_each_language = pytest.mark.parametrize("language", PROGRAMS)
 
 @contextmanager
 def new_node(folder: Path) -> Iterator[Node]:
-    """A node with one account like the demo's, without any calls."""
+    """A node with one account like the demo's, which has made no calls yet."""
     with open_commands() as runner:
         place = Place(folder, runner)
         place.configure()

@@ -54,7 +54,7 @@ class Upstream:
         self.script: Callable[[str], ScriptedAnswer | None] = lambda _asked: None
         self.requests: list[str] = []
         self.sandbox_answers: dict[str, ScriptedAnswer] = {}
-        """The sandbox's latest answer to each request, by its `host/path?query`."""
+        """The sandbox's latest answers, by the `host/path?query` of their request."""
         self._held = self._open = trio.Event()
         self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))

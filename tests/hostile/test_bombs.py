@@ -1,4 +1,4 @@
-"""An upstream's answer costs at most as much as a page may: other requests are served, and memory is bounded.
+"""An upstream's answer costs at most as much as a page may cost: other requests are served, and memory is bounded.
 
 The node is a separate process, and the upstream uses raw sockets on loopback. Another client requests the status
 continuously. The tests limit its longest wait and the growth of the node's memory. Before these limits, 1,500,000 rows

@@ -64,7 +64,7 @@ async def test_key_is_refused_by_every_request_after_its_revocation(cluster: Clu
     async with trio.open_nursery() as nursery:
         for number in range(9):
             nursery.start_soon(ask_repeatedly, number)
-        while len(answers) < 18:  # noqa: ASYNC110 - others fill it
+        while len(answers) < 18:  # noqa: ASYNC110 - other tasks fill it
             await trio.sleep(0.02)
         await cluster.operate(cluster.nodes[1], "key.revoke", key=made["id"])
         revoked_at = trio.current_time()

@@ -64,7 +64,7 @@ async def test_window_survives_a_cluster_failover_without_affecting_other_keys(
 
 
 async def _key_on(nodes: Cluster, third: int) -> str:
-    """Return a key of an account whose slot is in that third."""
+    """Return a key of an account whose Redis slot is in that third of the slots."""
     while True:
         account, key = await nodes.new_key(balance=1000)
         if slot_of(b"{%b}" % account.encode()) * 3 // 16384 == third:

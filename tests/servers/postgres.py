@@ -27,7 +27,7 @@ WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
 SETTINGS = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "fsync=off",  # kill -9 of the server loses nothing with these settings; only a crash of the machine could
+    "fsync=off",  # with these settings, kill -9 of the server loses nothing; only a crash of the machine could
     "shared_buffers=32MB",
     "max_connections=60",
     "autovacuum_naptime=10s",
@@ -91,7 +91,7 @@ class PostgresServer:
         finish(process)
 
     def freeze(self) -> None:
-        """Freeze all of its processes."""
+        """Freeze all of the server's processes."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:

@@ -91,7 +91,7 @@ class RedisServer:
         self._wait_ready()
 
     def empty(self) -> None:
-        """Make sure that it runs and is empty."""
+        """Ensure that the server runs and is empty."""
         if self.popen is None:
             self.start()
         self.thaw()
@@ -110,7 +110,7 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """Kill it immediately, if it runs."""
+        """Kill the server immediately, if it runs."""
         if self.popen is not None:
             finish(self.popen)
             self.popen = None
@@ -120,7 +120,7 @@ class RedisServer:
         self.ask("CLIENT", "KILL", "TYPE", "normal")
 
     def freeze(self) -> None:
-        """Freeze it: connections stay open without responses."""
+        """Freeze the server. Connections stay open without responses."""
         assert self.popen is not None
         self.popen.send_signal(signal.SIGSTOP)
 

@@ -53,7 +53,7 @@ async def stream(toxic: Toxic) -> AsyncIterator[trio.SocketStream]:
 
 
 async def all_are_gone(toxic: Toxic) -> None:
-    while toxic.statistics().open:  # noqa: ASYNC110 - no event tells of it
+    while toxic.statistics().open:  # noqa: ASYNC110 - there is no event for it
         await trio.sleep(0.01)
 
 
@@ -78,7 +78,7 @@ async def receive(stream: trio.SocketStream, size: int) -> bytes:
 
 
 async def said_again(stream: trio.SocketStream, data: bytes) -> float:
-    """Send data and receive it back. Return how long it took."""
+    """Send data and receive it back. Return the elapsed seconds."""
     began_at = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.send_all, data)
@@ -149,7 +149,7 @@ async def test_cut_passes_an_exact_number_of_bytes_and_ends(
     got = await receive(stream, 1_000)
     assert got == LONG[: len(got)]
     if side(toxic) is toxic.down:
-        assert len(got) == 700  # the response to the last byte would be too late otherwise
+        assert len(got) == 700  # otherwise, the response to the last byte would be too late
     assert (toxic.statistics().cut, toxic.statistics().reset) == (1, 0)
 
 

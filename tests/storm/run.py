@@ -40,7 +40,7 @@ WALKERS = 2
 CHECK_S = 0.05
 POLL_S, POLL_LEAST_S = 1, 0.9
 POLLS_FREE_S = 90.0
-"""The polls of a dead node count until their leases have expired."""
+"""The time until all polls are free: a dead node's polls count until their leases have expired."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Runs reads: tries sources in turn, walks over pages, and classifies answers."""
+"""Runs reads: tries sources in turn, collects pages, and classifies answers."""

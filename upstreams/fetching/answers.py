@@ -1,4 +1,4 @@
-"""Turns the response of a source into an `Answer`, or raises the refusal that it means."""
+"""Turns the response of a source into an `Answer`, or raises the matching refusal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
 """Bodies that mean "no data" with a success status (spec 7.5)."""
 _NOTHING_BYTES_MAX = 16
-"""Longer bodies are not checked for surrounding whitespace."""
+"""Longer bodies are not checked for a "no data" body with whitespace around it."""
 VALUES_MAX = 150_000
 """Maximum number of values in the JSON of an answer. A real page has about ten thousand. Commas in texts are counted
 too."""
@@ -42,20 +42,20 @@ _NEARLY_JSON_BYTES_MAX = 256 * 1024
 """Longer bodies must be strict JSON. A second attempt to parse them would block other requests."""
 _INTEGER_DIGITS_MAX = 20
 _NO_TEXT = frozenset(("application/json", "text/html"))
-"""Content types that are never a text file: the body is truncated JSON, or the page of a proxy."""
+"""Content types that are never a text file: such a body is truncated JSON, or a proxy's page."""
 _LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
-"""Failures that would only repeat on another attempt."""
+"""Failures that would recur on another attempt."""
 
 
 def read_answer(
     raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge, hidden: bytes = b""
 ) -> Answer:
-    """Return the answer of the source with this name, with its body parsed.
+    """Return the answer of the named source, with its body parsed.
 
     An answer with a success status whose body contains `hidden` is treated as an error.
 
     Raises:
-        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal that the answer means.
+        NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal that matches the answer.
     """
     status = raw.status
     if accepts.__class__ is Form and not accepts.follows and status < 400:
@@ -81,7 +81,7 @@ def _unjudged_answer(raw: HttpAnswer, source: str, took_s: float, form: Form) ->
 
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
-    """Return the refusal that an error answer means, from the platform's rules or otherwise from its status."""
+    """Return the refusal for an error answer, from the platform's rules or otherwise from its status."""
     if (refusal := judge(answer)) is not None:
         if isinstance(refusal, NotFound):
             refusal.spoke_json = isinstance(answer.body, dict | list)
@@ -103,9 +103,9 @@ def failure_of(source: str, exc: httpx.RequestError, took_s: float, *, blame: Bl
 
 
 def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:
-    """Return who caused a call to remain without an answer, after an attempt that had `had_s` seconds.
+    """Return who is to blame for a call without an answer, after an attempt with a time limit of `had_s` seconds.
 
-    `is_first` is False after a redirect, because another host may have failed then.
+    `is_first` is False after a redirect, because then another host may have failed.
     """
     is_own_wait = isinstance(exc, httpx.PoolTimeout) or getattr(exc, "is_late", False)
     if is_own_wait or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
@@ -136,7 +136,7 @@ def _body(raw: HttpAnswer, source: str, accepts: Accepts) -> Any:
 
 
 def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
-    """Return the result of a form other than JSON for a successful answer."""
+    """Return the parsed body of a successful answer in a form other than JSON."""
     try:
         return form.read(raw.body, raw.headers.get("content-type", ""))
     except UNREADABLE as exc:
@@ -144,7 +144,7 @@ def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
 
 
 def _has_member(body: bytes, written: bytes) -> bool:
-    """Return whether a body is an object with a member of this name. The name inside a text does not count."""
+    """Return whether a body is an object with a member of this name. A text that contains the name does not count."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -158,7 +158,7 @@ def _values_at_most(body: bytes) -> int:
 
 
 def _nearly_json(words: str) -> Any:
-    """Return the value of a text that is JSON except for harmless deviations; None if it is not JSON.
+    """Parse a text that is JSON except for harmless deviations. Return None if it is not JSON.
 
     The deviations are a byte order mark, numbers out of range, NaN, and half of a surrogate pair at the end of a
     truncated text.

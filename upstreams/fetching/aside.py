@@ -25,11 +25,11 @@ LONG_BYTES = 128 * 1024
 LONG_FORM_BYTES = 8 * 1024
 """The same limit for bodies that are not JSON, which take up to thirty times as long to parse."""
 BODY_BYTES_END = 2**40
-"""A length that no body reaches."""
+"""A limit that no body reaches."""
 
 
 def long_bytes(accepts: Accepts) -> int:
-    """Return the maximum length of a body that is parsed on the event loop; unlimited if the body is used unparsed."""
+    """Return the maximum length of a body to parse on the event loop; practically unlimited for an unparsed body."""
     if accepts.__class__ is not Form:
         return LONG_BYTES
     return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END
@@ -43,10 +43,12 @@ class Aside:
         self._thread = trio.CapacityLimiter(1)
 
     async def run(self, work: Callable[[], T], deadline_at: float, *, source: str, account_id: str) -> T:
-        """Run `work` when it is the account's turn, and return its result. It must be pure, and is not interrupted.
+        """Run `work` when it is the account's turn, and return its result.
+
+        `work` must be pure, and is never interrupted.
 
         Raises:
-            UpstreamFailed: It was not the account's turn by `deadline_at` on Trio's clock.
+            UpstreamFailed: The account's turn did not come by `deadline_at` on Trio's clock.
         """
         with trio.move_on_at(deadline_at):
             async with self._turns.turn(account_id):

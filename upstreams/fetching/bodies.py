@@ -35,7 +35,7 @@ class KeptBodies:
         return answer
 
     def all(self) -> tuple[Body, ...]:
-        """Return all bodies received so far."""
+        """Return all bodies that were received so far."""
         return tuple(body for body in self._bodies if body is not None)
 
 

@@ -1,4 +1,4 @@
-"""Runs calls that a read yields together concurrently."""
+"""Runs the calls concurrently that a read yields together."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Call, Fetched, Missing, Part
 
 _CONCURRENT_MAX = 32
-"""Maximum concurrent calls and parts of one read: enough for all searchable platforms."""
+"""Maximum concurrent calls and parts of one read. It is high enough for all searchable platforms."""
 
 Got = Answer | Missing | Fetched
 Ask = Callable[[Call | Part], Awaitable[Got]]
 
 
 async def run_concurrently(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
-    """Return the results of `ask` for each of these items, in order.
+    """Return the results of `ask` for each of the wanted items, in their order.
 
     Raises:
         UpstreamFailed: The total length of the bodies exceeds `body_bytes_max`.
@@ -46,7 +46,7 @@ async def run_concurrently(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes
 
 
 def _body_bytes(got: Got) -> int:
-    """Return the length of a call's body. Parts of a composite have a limit of their own, and are already parsed."""
+    """Return the length of a call's body; 0 for the parts of a composite, because their own reads limit them."""
     return got.body_bytes if isinstance(got, Answer) else 0
 
 

@@ -38,14 +38,14 @@ from upstreams.transport.http import BODY_BYTES_MAX
 _PROCESSING_SHARE = 0.1
 """The share of a composite's time that is reserved for processing after all parts are read."""
 _TIMEOUT = "timeout"
-"""The parameter with the time limit of a read in milliseconds, for endpoints that have it."""
+"""The parameter that limits a read's time in milliseconds, for endpoints that have this parameter."""
 _FALLBACK = "rung"
-"""The key in a cursor's state under which the source name of its fallback is stored."""
+"""The key in a cursor's state for the source name of the fallback that issued the cursor."""
 _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
-"""Failures that a read may raise before its first call, from what the node has cached. Other errors are about the
-values."""
+"""Failures that a read may raise before its first call, based on what the node has cached. All other errors are about
+the values."""
 Sent = Got | tuple[Got, ...] | int
-"""The answer that the generator receives for a yielded value."""
+"""The answer or answers that the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
 
 
@@ -108,7 +108,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
         if site.has_hosts:
             first = site.named(first, args)
         if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
-            raise InvalidArgument(culprit, "must not lead to another path than this endpoint's")
+            raise InvalidArgument(culprit, "must not lead to a path other than this endpoint's")
         if isinstance(first, tuple):
             check_parts(site, endpoint, args, first, planning=plan)
     except _KNOWN_FAILURES as refusal:
@@ -118,7 +118,7 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value leads to another path: replacing it by its example removes such segments.
+    """Return the parameter whose value leads to another path: with its example value, the path has fewer such segments.
 
     Return None if no parameter is responsible, because some paths end with a slash.
     """
@@ -138,10 +138,10 @@ def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> s
 def fetch(planned: Plan, deadline_at: float) -> Awaitable[Fetched]:
     """Run a read to its end, or raise `UpstreamFailed` at `deadline_at` on Trio's clock.
 
-    If a source fails, throttles or must not be called now, the endpoint's next fallback is tried. Each gets an equal
-    share of the remaining time. A definite answer, such as "not found", is final, but a status alone is not definite if
-    it comes from a fallback. The call waits for a throttled source only if it is the last one, or if it is the
-    endpoint's own source and all others failed.
+    If a source fails, throttles or must not be called now, the endpoint's next fallback is tried. Each source gets an
+    equal share of the remaining time. A definite answer, such as "not found", is final, but a status alone is not
+    definite if it comes from a fallback. The call waits for a throttled source only if it is the last one, or if it is
+    the endpoint's own source and all others failed.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal of the upstream.
@@ -195,7 +195,7 @@ def _fallbacks_of(planned: Plan) -> list[int]:
 
 
 def _fallback(planned: Plan, rung_index: int) -> Plan | None:
-    """Return the plan of a fallback; None if it cannot serve these values."""
+    """Return the plan of a fallback, or None if the fallback cannot serve these values."""
     with suppress(InvalidArgument):
         return _replan(planned, rung_index)
     return None
@@ -275,19 +275,19 @@ def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) 
 
 
 def source_of(wanted: Wanted, site: Site) -> str:
-    """Return the name of the source of the first of these calls."""
+    """Return the name of the source that the first of these calls uses."""
     first = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
     return site.source_name(first.source if isinstance(first, Call) else "")
 
 
 def _fallback_entry(endpoint: Endpoint, rung_index: int) -> State:
-    """Return what to add to a cursor's state so that it leads back to the fallback that issued it."""
+    """Return the state to add to a cursor, so that the cursor leads back to the fallback that issued it."""
     fallback = endpoint.fallbacks[rung_index - 1] if rung_index else None
     return {} if fallback is None or fallback.read is None else {_FALLBACK: fallback.source}
 
 
 def state_of(planned: Plan, fetched: Fetched) -> State:
-    """Return the cursor state that leads to the same page again, at the same source."""
+    """Return the cursor state that leads to the same page again, from the same source."""
     return {**(planned.args.cursor or {}), **_fallback_entry(planned.endpoint, fetched.rung_index)}
 
 

@@ -38,14 +38,14 @@ MakeSource = Callable[[str], Source]
 class _Known:
     source: Source
     is_proven: bool = False
-    """Whether the host has answered as the platform's software does."""
+    """Whether an answer of the host has shown that it runs the platform's software."""
 
 
 class NamedSource:
-    """One source of a platform at every host that callers name, used like a single `Source`; see `ask`.
+    """A source of a platform at all hosts that callers name, used like a single `Source`; see `ask`.
 
-    With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` and without
-    `are_ours`, they are servers of the platform's software, so that hosts of other known platforms are refused.
+    With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` but without
+    `are_ours`, the hosts are servers of the platform's software, and hosts of other known platforms are refused.
     """
 
     def __init__(
@@ -78,22 +78,22 @@ class NamedSource:
         self._hosts_max = hosts_max
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._other_until: OrderedDict[tuple[str, str], float] = OrderedDict()
-        """Hosts without the platform's software, with the time until which they are refused, for the account that
-        called them. Other accounts are not affected."""
+        """Refused hosts, which do not run the platform's software, with the end of the refusal. Only the account that
+        called the host is affected."""
         self._evicted_statistics = SourceStatistics(**dict.fromkeys(_COUNTS, 0))
         self._rules: Rules | None = None
         self.breaker_rules: BreakerRules | None = None
         """The most recent rules, for sources that are created later."""
         self.opened_before = self.refused_before = 0
-        """Counters of circuits whose hosts were evicted."""
+        """Counters of breakers whose hosts were evicted."""
         self.is_isolated = False
 
     def host(self, value: str) -> str:
-        """Return the host for a value of the parameter, which may be only a part of the host name."""
+        """Return the host for a value of the parameter. The value may be only a part of the host name."""
         return self._host.replace(f"{{{self.param}}}", value)
 
     def checked(self, host: str, account_id: str = "") -> str:
-        """Return the normalized host, after checking its name and the results of this account's earlier calls to it.
+        """Return the normalized host, after checking its name and the outcome of this account's earlier calls to it.
 
         Raises:
             TargetRefused: The host is refused; the message is for the caller.
@@ -118,7 +118,7 @@ class NamedSource:
     async def ask(
         self, request: HttpCall, deadline_at: float, call: Call, *, waits: bool, account_id: str = ""
     ) -> Answer:
-        """See `Source.ask`; `call` is the call that `request` was made from.
+        """See `Source.ask`; `request` was made from `call`.
 
         Raises:
             TargetRefused: The host is not public, has no address, or does not run the platform's software.
@@ -158,7 +158,7 @@ class NamedSource:
         return {host: known.source for host, known in self._known.items()}
 
     def counts(self) -> tuple[int, int]:
-        """Return the number of known hosts, and how many of them have an open circuit."""
+        """Return the number of known hosts, and the number of those with an open circuit."""
         return len(self._known), sum([known.source.breaker.state == "open" for known in self._known.values()])
 
     def change(self, rules: Rules) -> None:
@@ -169,7 +169,7 @@ class NamedSource:
 
     @property
     def default_state(self) -> State:
-        """The state of the default host's circuit. Other hosts do not represent the platform."""
+        """The state of the default host's circuit. Only this host represents the platform."""
         if self.is_isolated:
             return "open"
         known = self._known.get(self._default or "")
@@ -270,7 +270,7 @@ def _reworded(refusal: TargetRefused) -> TargetRefused:
 
 
 def _shows_other_software(failure: UpstreamError, call: Call) -> bool:
-    """Return whether an answer is not the expected JSON, so that the host does not run the platform's software."""
+    """Return whether an answer is not the expected JSON, which shows that the host runs other software."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
     return is_no_json and call.accepts.__class__ is not Form
 

@@ -20,12 +20,12 @@ Planning = Callable[[Site, Endpoint, Args], Plan]
 def check_parts(
     site: Site, endpoint: Endpoint, args: Args, wanted: tuple[Call | Part, ...], *, planning: Planning
 ) -> None:
-    """Raise the refusals of required parts, and refuse arguments that select only platforms which are not served here.
+    """Raise the refusals of required parts, and refuse arguments that select only unserved platforms.
 
-    This runs before anything is charged.
+    Called before anything is charged.
 
     Raises:
-        InvalidArgument: Names the parameter of the composite.
+        InvalidArgument: An argument cannot be used. The error names the composite's parameter.
         UpstreamError, LimitError: The refusal of a required part.
     """
     parts = [one for one in wanted if isinstance(one, Part)]
@@ -43,7 +43,7 @@ def check_parts(
 
 
 def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[Part]) -> None:
-    """Refuse an argument that selects only platforms which this node cannot call."""
+    """Refuse an argument that selects only platforms that this node cannot call."""
     refusals: dict[str, PartUnavailable] = {}
     for part in parts:
         try:
@@ -112,13 +112,13 @@ def _in_composite_terms(endpoint: Endpoint, args: Args, refusal: InvalidArgument
 
 
 def _unsupported(param: str, *refusals: PartUnavailable) -> InvalidArgument:
-    """Return the refusal of a value that is valid but selects platforms that are not served here."""
+    """Return the refusal of a value that is valid but selects platforms that this node does not serve."""
     why = "; ".join(map(str, refusals))
     return InvalidArgument(param, f"this node cannot serve it: {why}", reason="capability_missing")
 
 
 def _missing(failure: UpstreamError | LimitError, source: str, started: float, end_at: float) -> Missing:
-    """Return the answer for an optional part that failed. It is marked as late if its time was over."""
+    """Return the answer for an optional part that failed. If its time had run out, the answer is marked as late."""
     now = trio.current_time()
     is_late = now >= end_at and not isinstance(failure, NotFound | InvalidArgument)
     source = getattr(failure, "source", "") or source

@@ -37,7 +37,7 @@ class Walked(NamedTuple):
 
 
 WantsMore = Callable[[Walked], Awaitable[bool]]
-"""Called after each page; the walk ends if it returns False."""
+"""Called after each page of a walk. If the result is False, the walk ends."""
 
 
 def never() -> bool:
@@ -50,7 +50,7 @@ OnLeg = Callable[[Leg, Part], Awaitable[None]]
 
 
 class PartReader(Protocol):
-    """Reads the parts of composites in another way than `fetch`: from a cache, or shared with concurrent requests."""
+    """Reads the parts of composites in a way other than `fetch`: from a cache, or shared with concurrent requests."""
 
     def read(self, planned: Plan, args: Args, deadline_at: float) -> Awaitable[Fetched]:
         """See `fetch`; `args` are the part's own arguments before planning."""
@@ -73,7 +73,7 @@ class Conduct(NamedTuple):
         return self._replace(wants_more=None, on_leg=None)
 
     async def pages_left(self, done: Round, deadline_at: float) -> int:
-        """Return how many more pages a composite's walk may read; 0 if it should stop or its time is over."""
+        """Return how many more pages a composite's walk may read; 0 if it should stop or is out of time."""
         is_wanted = self.wants_more is None or await self.wants_more(Walked(done.pages, done.items, done.limit))
         if not is_wanted or self.stopping() or trio.current_time() >= deadline_at:
             return 0
@@ -97,24 +97,24 @@ class Plan:
     steps: Steps
     first: Wanted
     kept: KeptBodies | None = None
-    """Records the bodies of the calls; None if they are not wanted."""
+    """Records the bodies of the calls, or None if the caller did not request them."""
     conduct: Conduct = ALONE
     refusal: UpstreamError | LimitError | None = None
-    """An error that is known without any call, raised when the plan runs; None if there is none."""
+    """An error that is known without any call, or None. Raised when the plan runs."""
 
     @property
     def reach(self) -> Reach:
-        """The size of the read: one page; or an amount in credits, if the endpoint has its own price."""
+        """The size of the read: one page, or an amount in credits if the endpoint has its own price."""
         price = self.endpoint.price
         return ONE_PAGE if price is None else Reach(*price.span(self.args.values))
 
     def dismiss(self) -> None:
-        """Close the read without sending anything."""
+        """Close the read without sending any request."""
         self.steps.close()
 
 
 class Planned(Protocol):
-    """A read that has run up to its first call: its arguments are valid, and nothing was sent yet.
+    """A read that has run up to its first call: its arguments are valid, and no request was sent yet.
 
     `Fetched.pages_used` in the result of `run` is the number of pages to bill.
     """
@@ -147,7 +147,9 @@ class Planned(Protocol):
         parts: PartReader | None = None,
         on_leg: OnLeg | None = None,
     ) -> Awaitable[Fetched]:
-        """Read up to `pages_max` pages by `deadline_at` on Trio's clock. No page is started once `stopping` is true.
+        """Read up to `pages_max` pages by `deadline_at` on Trio's clock.
+
+        No further page is started once `stopping` returns true.
 
         `parts` reads the parts of a composite, and `on_leg` is called for each of them.
 

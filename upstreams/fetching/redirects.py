@@ -48,7 +48,7 @@ async def follow(
 
 
 def _redirected(request: HttpCall, location: str, source: str, *, allows_any_host: bool) -> HttpCall:
-    """Return the call that a redirect leads to; the location may be relative to the current URL (RFC 9110, 10.2.2)."""
+    """Return the call that a redirect leads to. The location may be relative to the current URL (RFC 9110, 10.2.2)."""
     try:
         here = f"{request.origin.scheme}://{request.origin.authority}{request.target}"
         origin, target = origin_of(urljoin(here, location))

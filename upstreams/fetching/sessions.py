@@ -1,4 +1,7 @@
-"""The signed-in session of a platform, shared by all calls. It is renewed before it expires, or when it is refused."""
+"""The signed-in session of a platform, shared by all calls.
+
+The session is renewed before it expires, and when the upstream refuses it.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,10 @@ from upstreams.model.steps import Answer, Call, Session
 
 MARGIN_S: Final = 30.0
 RENEWED_APART_S: Final = 30.0
-"""A session that is refused this soon after the previous refusal is not renewed, because the cause must be another one.
-"""
+"""A session that is refused this soon after the previous refusal is not renewed, because expiry cannot be the cause."""
 
 SIGNING_IN_MS: Final = 30_000
-"""If a node takes longer to sign in, it is considered dead."""
+"""A node that takes longer to sign in is considered dead."""
 LOOK_AGAIN_S: Final = 0.1
 
 MakeCall = Callable[[Call, float], Awaitable[Answer]]
@@ -47,7 +49,7 @@ class SharedSession:
         self._lock = self._key + b":signing_in"
 
     async def find(self, deadline_at: float, refused: Session | None) -> Session | None:
-        """Return another node's session, unless it is the `refused` one; None if this node must sign in.
+        """Return another node's session if it is not the `refused` one; None if this node must sign in.
 
         Raises:
             UpstreamFailed: Another node did not finish signing in by `deadline_at`.
@@ -66,7 +68,7 @@ class SharedSession:
             await trio.sleep(LOOK_AGAIN_S)
 
     async def publish(self, session: Session | None) -> None:
-        """Share the session with the other nodes; None if signing in failed."""
+        """Share the session with the other nodes. Pass None if signing in failed."""
         try:
             if session is not None:
                 sealed = self._seal(orjson.dumps(session.headers).decode())
@@ -95,7 +97,7 @@ class Signed(NamedTuple):
 
 
 class Sessions:
-    """Signs in to a platform, one task at a time, with calls made by `call`."""
+    """Signs in to a platform, one task at a time, using `call` for the requests."""
 
     def __init__(self, platform: Platform, credentials: Credentials, call: MakeCall) -> None:
         self.shared: SharedSession | None = None

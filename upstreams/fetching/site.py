@@ -58,7 +58,7 @@ class Site:
         """The other platforms of this node by slug, for parts of composites; set once, at startup."""
         self._first_name = next(iter(sources), platform.slug)
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
-        """Whether callers name the hosts of one of its sources."""
+        """Whether callers name the hosts of one of the platform's sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
         self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True))
@@ -69,7 +69,7 @@ class Site:
         return {name: source for name, source in self.sources.items() if needs.get(name) in (None, *self.credentials)}
 
     def offers(self, one: Endpoint | Fallback) -> bool:
-        """Return whether the required credentials are configured; of names separated by a bar, one is enough."""
+        """Return whether the required credentials are configured. Of names separated by a bar, any one is enough."""
         return not self.lacks(one)
 
     def lacks(self, one: Endpoint | Fallback) -> list[str]:
@@ -101,8 +101,8 @@ class Site:
         """Return the same calls with the hosts that the request names, after checking each host.
 
         Raises:
-            InvalidArgument: A host cannot be called. For an optional call, it is raised only if the host is not clearly
-                public.
+            InvalidArgument: A host cannot be called. For an optional call, the error is raised only if the host is not
+                clearly public.
         """
         if isinstance(wanted, tuple):
             return tuple(self._named(one, args) for one in wanted)
@@ -127,7 +127,9 @@ class Site:
             raise _refused(source, culprit, exc) from exc
 
     async def call_named(self, call: Call, deadline_at: float, *, args: Args, waits: bool) -> Answer | Missing:
-        """See `call`; the host comes from the request. If it cannot be called, an optional call returns `Missing`.
+        """Like `call`, for a host that a caller names.
+
+        If the host cannot be called, an optional call returns `Missing`.
 
         Raises:
             InvalidArgument: The host cannot be called.
@@ -159,7 +161,7 @@ class Site:
 
         An optional call that fails returns a `Missing`.
 
-        With `waits`, wait for a source that requested a pause. A long answer is parsed when it is the account's turn.
+        With `waits`, wait if the source requested a pause. A long answer is parsed when it is the account's turn.
         """
         if call.optional:
             return self._ask_optional(call, deadline_at, waits=waits, account_id=account_id)
@@ -168,7 +170,10 @@ class Site:
         return self._ask(call, deadline_at, waits, account_id)
 
     def run_task(self, task: Task, deadline_at: float, *, account_id: str) -> Awaitable[Answer]:
-        """Run a task of a read in a worker process, like `ProcessPool.run`; its source is the platform."""
+        """Run a task of a read in a worker process, like `ProcessPool.run`.
+
+        Its failures name the platform as their source.
+        """
         return self.workers.run(task, deadline_at, source=self.platform.slug, account_id=account_id)
 
     async def _ask_optional(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
@@ -223,9 +228,9 @@ class Site:
 
 
 def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
-    """Return the parameter that names a host; None if an answer named it.
+    """Return the parameter that names a host; None if an answer named the host.
 
-    It is the parameter with a URL at the host, the source's own parameter, or one that contains the host.
+    This is the parameter with a URL at the host, the source's own parameter, or a parameter that contains the host.
     """
     texts = {name: value for name, value in args.values.items() if isinstance(value, str)}
     at_it = (name for name, text in texts.items() if text.startswith(f"{host}/"))
@@ -252,9 +257,10 @@ def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
 
 
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
-    """Return the headers for one source. The platform's own headers contain secrets and are sent to only one host.
+    """Return the headers for one source.
 
-    This is the host of the platform's first source with a fixed host.
+    The platform's own headers contain secrets. They are sent only to the host of the platform's first source with a
+    fixed host.
     """
     fixed_sources = (source for source in platform.sources if platform.host_of(source) is None)
     hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}

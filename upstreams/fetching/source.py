@@ -1,4 +1,4 @@
-"""One host of a platform, and everything that protects its calls: breaker, governor, retries, time and size limits."""
+"""One host of a platform, and the protection of its calls: breaker, governor, retries, time and size limits."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SourceStatistics:
     """The statistics of one source. Fields named `*_total` count since startup; the others are current."""
 
     calls_total: int
-    """Retries are not counted as calls."""
+    """Calls, without retries."""
     retries_total: int
     retries_refused_total: int
     held_total: int
@@ -80,7 +80,7 @@ class SourceStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many more calls the upstream accepts from a source. Unknown values are None."""
+    """How many more calls the upstream accepts from a source. None means unknown."""
 
     held_s: float
     """Remaining seconds of the pause that the upstream requested; 0 without a pause."""
@@ -97,7 +97,7 @@ class Source:
     """Calls one host of a platform. Its errors come from `upstreams.model.errors` or `limits.errors`.
 
     With `by_page`, for hosts that callers name, a failure or requested pause of one page does not affect the other
-    pages. `now` is Trio's clock. Reading it with `current_clock` costs a third of `trio.current_time`.
+    pages. `now` is Trio's clock. Reading it through `current_clock` takes a third of the time of `trio.current_time`.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per feature that the platform declares
@@ -189,14 +189,14 @@ class Source:
         spacing_s: float = 0.0,
         account_id: str = "",
     ) -> Answer:
-        """Return the answer to one request, retried while that may help and the retry budget allows it (decisions 9).
+        """Return the answer to one request. Retry while that may help and the retry budget allows it (decisions 9).
 
         - The circuit counts the request once, by the outcome of its last attempt, for this account. A probe is not
           retried.
         - A GET may be retried. With `again`, any other method may be too, because the caller states that it changes
           nothing.
         - If the upstream requested a pause, the call waits, at most for the time limit of an attempt. Without `waits`,
-          it does not wait, because another source is available.
+          the call does not wait, because another source is available.
         - `deadline_at` limits the whole call, on Trio's clock. An attempt ends at that time, or after its own time
           limit.
         - Other calls must wait for `spacing_s` from the start of this one.
@@ -259,7 +259,7 @@ class Source:
             self._governor.hold(_WHOLE, wait_s)
 
     def _wait_turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Awaitable[Turn]:
-        """Wait for pauses requested for the whole source, for this method, or for this page or account."""
+        """Wait for pauses that the upstream requested for the source, for this method, or for this page or account."""
         method = self._method(call)
         names: tuple[Hashable, ...] = (_WHOLE, method) if method else (_WHOLE,)
         if self._by_page:
@@ -320,7 +320,7 @@ class Source:
         except UpstreamError as refusal:
             self._refused(refusal, call, permit, turn)
             raise
-        except BaseException:  # a cancellation or a bug, so this call says nothing about the health of the source
+        except BaseException:  # a cancellation or a bug, which says nothing about the health of the source
             permit.abandon()
             raise
         finally:
@@ -334,7 +334,7 @@ class Source:
         return answer
 
     def _refused(self, refusal: UpstreamError, call: HttpCall, permit: Permit, turn: Turn | None) -> None:
-        """Apply the effects of a refusal to the circuit and the governor. Failures are reported by `ask`."""
+        """Apply the effects of a refusal to the circuit and the governor. `ask` reports failures."""
         if isinstance(refusal, WorkersBusy):  # the node is busy, but the source is not
             permit.abandon()
         elif isinstance(refusal, UpstreamThrottled):

@@ -1,4 +1,4 @@
-"""Walks over the pages of an endpoint until `limit` items are collected (spec 4.3, rule 7).
+"""Collects items from the pages of an endpoint until it has `limit` of them (spec 4.3, rule 7).
 
 All pages of a walk have the same size, at most `Collect.per_page`, because upstreams with page numbers count in units
 of that size. If the last page has more items than needed, the cursor names that page and how many of its items were
@@ -27,7 +27,7 @@ _UNSIZED = Collect(per_page=10_000, spare_pages=19)
 """
 
 _SKIP = "skip"
-"""The key in a cursor's state under which the number of already returned items of its page is stored."""
+"""The key in a cursor's state for the number of items of its page that were already returned."""
 
 
 class Walk(NamedTuple):
@@ -71,7 +71,7 @@ def begin(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) ->
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
-    """Return a list endpoint as one that collects items, with the largest pages that it offers."""
+    """Turn a list endpoint into one that collects items, using the largest pages that the endpoint offers."""
     if endpoint.collect is not None:
         return endpoint
     largest = next((param.maximum for param in endpoint.params if param.name == "limit"), None)
@@ -108,7 +108,7 @@ async def walk(
     """Collect up to `limit` items from up to `pages_max` pages; `wants_more` and `stopping` can end the walk earlier.
 
     A page that fails also ends the walk. The result then has the items collected so far and a note about the failure,
-    and its cursor continues with the failed page.
+    and its cursor leads to the failed page.
 
     Raises:
         UpstreamError, LimitError: As for `fetch`, if nothing was collected yet.
@@ -138,10 +138,13 @@ async def walk(
 
 
 def _ended_by_limit(collected: _Collected, following: State, begun: Walk, pages_max: int) -> Fetched:
-    """Return the result of a walk that read all pages it was allowed, which may be limited by the available credits."""
+    """Return the result of a walk that read all pages it was allowed to read.
+
+    The available credits may limit their number.
+    """
     if pages_max >= begun.reach.pages_max:
         return collected.answer(following)
-    return collected.answer(following, f"there were only credits for {pages_max} pages", whole=False)
+    return collected.answer(following, f"the credits covered only {pages_max} pages", whole=False)
 
 
 @dataclass(slots=True)
@@ -174,9 +177,9 @@ class _Collected:
         return page.next if place == len(page.records) else {**state, _SKIP: place}
 
     def _take(self, record: Record) -> bool:
-        """Add a record unless it was already collected, because lists shift while they are read.
+        """Add a record unless it was already collected. Lists shift while they are read, which repeats records.
 
-        Return False if full.
+        Return False if the walk already has all the records that it needs.
         """
         id_ = record.get("id")
         if id_ is not None and id_ in self._seen:
@@ -200,7 +203,7 @@ class _Collected:
         whole: bool = True,
         failure: UpstreamError | LimitError | None = None,
     ) -> Fetched:
-        """Return the walk as one page. If it has fewer items than requested, `ended` is the reason."""
+        """Return the walk as one page. If the page has fewer items than requested, `ended` is the reason."""
         pages = [fetched.result for fetched in self._fetched if isinstance(fetched.result, Page)]
         warnings = [warning for page in pages for warning in page.warnings]
         first = self._fetched[0]

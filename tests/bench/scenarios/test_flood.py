@@ -52,7 +52,7 @@ def test_flood_marks_cover_served_requests_and_waits(tmp_path) -> None:
     assert "picture-flood.svg" in {file.name for file in draw(results, tmp_path, "picture")}
 
 
-def test_flood_with_an_unstable_machine_pace_is_not_judged() -> None:
+def test_flood_on_a_machine_of_unstable_pace_has_no_verdict() -> None:
     flood = replace(STEP, rate=2_500.0, served_per_s=700.0, seconds=3.0)
     for capacities in ((1_300.0, 700.0), (700.0, 700.0), (1_300.0, 1_300.0)):
         seen = Flooded(2.5, flood, STEP, STEP, capacities)

@@ -1,6 +1,7 @@
 """The hostile account: a program that attacks a node with a limited number of calls in flight, and counts the results.
 
-It prepares (`Attack.prepare`), prints `{"ready": true}`, begins on SIGUSR1, ends on SIGTERM, and prints its `Tally`.
+The program prepares the attack (`Attack.prepare`), prints `{"ready": true}`, begins on SIGUSR1, ends on SIGTERM, and
+prints its `Tally`.
 """
 
 from __future__ import annotations

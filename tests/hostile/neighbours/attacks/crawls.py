@@ -16,7 +16,7 @@ POLL_S = 1.0
 
 
 def patterns_of(stars: int) -> list[str]:
-    """Patterns that match no URL, which becomes clear only at the end of a path of one letter."""
+    """Return patterns that match no URL. On a path of many `a`s, a matcher notices this only at the end."""
     return [f"/{'*a' * stars}*z{at}" for at in range(PATTERNS)]
 
 
