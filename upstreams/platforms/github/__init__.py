@@ -38,12 +38,12 @@ STATE = Param("state", "The state of the issues.", "open", default="open", choic
 
 
 def _by_graphql(read: Read) -> tuple[Fallback, ...]:
-    """Require a token, because GraphQL rejects anonymous calls."""
+    """Require a token for GraphQL, which rejects anonymous calls."""
     return (Fallback("graphql", read, needs=("token",)),)
 
 
 _MANY = 50
-"""The maximum number of accounts or issues in one GraphQL query."""
+"""The maximum number of accounts or issues in a single GraphQL query."""
 _OF_PROFILES = (
     "bio",
     "display_name",
@@ -54,9 +54,9 @@ _OF_PROFILES = (
     "location",
     "posts_count",
 )
-"""Fields that are missing from rows of accounts."""
+"""Fields that rows of accounts do not contain."""
 _NO_README = ("description", "image_url", "language", "updated_at")
-"""Page fields that a readme does not have."""
+"""The fields of a page that a readme does not have."""
 PLATFORM = Platform(
     slug="github",
     hosts=("github.com",),

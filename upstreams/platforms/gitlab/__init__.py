@@ -1,4 +1,4 @@
-"""GitLab: projects, issues, releases and accounts of gitlab.com and of other servers."""
+"""GitLab: projects, issues, releases and accounts, on gitlab.com or any other server."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _REPOSITORIES, _ISSUES = Pages(repository_of, PAGED), Pages(issue_of, PAGED)
 
 
 def _of_repo(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Param) -> Endpoint:
-    """Return an endpoint for a list of a project."""
+    """Return an endpoint for a list that belongs to a project."""
     call = Get(f"/projects/{{repo}}/{resource.partition('/')[2].replace('-', '_')}", repo=REPO, **members)
     return listing(resource, summary, archetype, call, pages, located=PROJECT)
 
 
 def _of_account(resource: str, summary: str, call: Get, pages: Pages) -> Endpoint:
-    """Return an endpoint for a list of an account's projects."""
+    """Return an endpoint for a list of projects that belongs to an account."""
     return listing_by(
         resource, summary, REPOSITORY_LIST, partial(reads.of_account, call, pages), pages, params=(HANDLE,)
     )

@@ -1,7 +1,8 @@
-"""Lemmy's two APIs: version 3 is called first, and version 4 if the server does not support version 3.
+"""Lemmy's two APIs. Version 3 is called first, and version 4 if the server does not support version 3.
 
-Servers of 0.19 have only version 3. Servers of 1.0 have version 4, and most of version 3 (without accounts), but their
-version 3 lists always return the first page. If that page is full, version 4 is called too and continues the list.
+Servers with Lemmy 0.19 support only version 3. Servers with Lemmy 1.0 support version 4 and most of version 3, except
+accounts, but their lists in version 3 always return the first page. If that page is full, version 4 is called too, and
+continues the list.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ INSTANCE = Host("instance", default="lemmy.world")
 
 
 def _name(name: str, what: str, example: str, mark: str, *, required: bool = True) -> Param:
-    """Return the parameter for a name on the instance, or on another host as `name@host` or a full URL."""
+    """Return the parameter for a name on the instance. `name@host` or a full URL identifies a name on another host."""
     return Param(
         name,
         f"The {what} name on the instance, or name@host for another host.",
@@ -93,7 +94,7 @@ QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def in_capitals(choice: str | None) -> str | None:
-    """Return a choice in the spelling of version 3: `TopDay`."""
+    """Return a choice as version 3 spells it: `TopDay`."""
     return choice and choice.title().replace("_", "")
 
 
@@ -112,13 +113,13 @@ ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 ONE_COMMENT = Located(INSTANCE, COMMENT_URL, COMMENT_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
 _VERSION = "v"
-"""The key in a cursor's state under which the API version that issued its token is stored."""
+"""The key in a cursor's state for the API version whose token the cursor contains."""
 _FIRST = "f"
-"""The key in a cursor's state for the id of the list's first row, if that row came from version 3."""
+"""The key in a cursor's state for the id of the list's first row, which is set if version 3 sent that row."""
 
 
 class Listed(NamedTuple):
-    """A list in version 3 and in version 4: the calls, and the names of the members that contain the rows."""
+    """A list in both versions of the API: the calls, and the body members that contain the rows."""
 
     old: Get
     new: Get
@@ -136,7 +137,7 @@ def single_of(
     calls: tuple[Get, Get],
     located: Located | None = None,
 ) -> Endpoint:
-    """Return an endpoint of one record, from the call of version 3 or of version 4."""
+    """Return an endpoint for one record, which either version of the API may return."""
     old, new = calls
     read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
     return Endpoint(resource, summary, archetype, read, old.params, located=located, record=record, never=("total",))
@@ -151,7 +152,7 @@ def listing_of(
     listed: Listed,
     located: Located | None = None,
 ) -> Endpoint:
-    """Return an endpoint for a list, from the call of version 3 or of version 4."""
+    """Return an endpoint for a list, which either version of the API may return."""
     old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
     params = (*listed.old.params, *NUMBERED.params())
@@ -182,15 +183,16 @@ def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
 
 
 def _is_newer(args: Args, pages: Pages) -> bool:
-    """Return whether the previous page came from version 4."""
+    """Return whether version 4 returned the previous page."""
     return bool(args.cursor and _VERSION in args.cursor) or (pages.paging is NUMBERED and args.token() is not None)
 
 
 def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
-    """Return the answer of version 4 after version 3 failed.
+    """Return version 4's answer after version 3 failed.
 
     Raises:
-        UpstreamError, LimitError: Both failed. If the server has no version 4, this is the failure of version 3.
+        UpstreamError, LimitError: Both versions failed. If the server does not support version 4, this is version 3's
+            failure.
     """
     _hold(refused)
     answer: Answer | Missing = yield replace(call, optional=True)
@@ -200,7 +202,7 @@ def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
 
 
 def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
-    """Return the page of version 4; None if it failed or is unreadable."""
+    """Return version 4's page, or None if its call failed or the page is unreadable."""
     if isinstance(answer, Answer):
         with suppress(*UNREADABLE):
             return _marked(pages.page(args, answer), {_VERSION: 4})
@@ -208,7 +210,7 @@ def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | No
 
 
 def _unless_first(page: Page, args: Args) -> Page:
-    """Return a page of version 3, or an empty one if it repeats the first page.
+    """Return a page from version 3, or an empty page if it repeats the first one.
 
     A server with Lemmy 1.0 returns the first page for every page number.
     """
@@ -220,12 +222,12 @@ def _unless_first(page: Page, args: Args) -> Page:
 
 
 def _marked(page: Page, mark: State) -> Page:
-    """Return the page with additional entries in its cursor's state."""
+    """Return the page with more entries in the state of its cursor."""
     return page if page.next is None else replace(page, next={**page.next, **mark})
 
 
 def _hold(missing: Missing) -> None:
-    """Raise the failure of a call, unless it means that the server does not have this version of the API.
+    """Raise the failure of a call, unless it means that the server does not support this version of the API.
 
     A 404 status without a message means that too, because the server may only lack the path.
     """
