@@ -1,4 +1,4 @@
-"""The pulse of a developer tool (decisions 18)."""
+"""The pulse of a developer tool, which shows how active the tool is (decisions 18)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 _OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
-"""Platforms whose threads are a part of their own. All other platforms belong to the part `threads`."""
+"""Platforms that are parts of their own. The part `threads` covers all other platforms."""
 PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
 _OPENED: Final = 3
 """The number of threads whose comments are read."""
@@ -82,9 +82,9 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
 
 
 def _searched(threaded: Sequence[Platform], included: Sequence[str]) -> list[Platform]:
-    """Return the platforms whose threads are needed.
+    """Return the platforms on which threads are needed.
 
-    If only `blogs` is requested, it is all, because threads link to blogs.
+    If only `blogs` is requested, threads on all platforms are needed, because they contain the links to blogs.
     """
     wanted = [one for one in threaded if _OWN_PARTS.get(one.slug, "threads") in included]
     return wanted or (list(threaded) if "blogs" in included else [])
@@ -95,7 +95,7 @@ def _part(share: float) -> int:
 
 
 def pulse_of(score: int | None) -> str | None:
-    """Return the word for a score."""
+    """Return the word that describes a score."""
     if score is None:
         return None
     return next((word for least, word in ((70, "strong"), (45, "steady"), (20, "cooling")) if score >= least), "quiet")
@@ -104,7 +104,7 @@ def pulse_of(score: int | None) -> str | None:
 def read_dossier(
     platforms: Sequence[Platform], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, Record | None]:
-    """Return the dossier of the repository in the request, or of the first search result."""
+    """Return the dossier of the requested repository or, if the request names none, of the first search result."""
     address = args.text_or_none("repo")
     named = [(one, value) for one in platforms if address and (value := _at(one, address)) is not None]
     if address is None:
@@ -121,7 +121,7 @@ def read_dossier(
 
 
 def _at(platform: Platform, address: str) -> str | None:
-    """Return the repository's name on a platform; None if the URL does not belong to the platform."""
+    """Return the repository's name on a platform, or None if the URL does not belong to that platform."""
     endpoint = platform.playing("dossier")
     assert endpoint is not None, "only platforms with a dossier are asked for one"
     param = next(one for one in endpoint.params if one.name == endpoint.named_by[0])
@@ -148,7 +148,7 @@ def _load(dossier: Record | None) -> float | None:
 
 
 def _halves(listed: Sequence[Mention], window: DaySpan) -> float | None:
-    """Return the change of mentions from the first half of a window to the second, in percent."""
+    """Return the change in mentions from the first half of a window to the second half, in percent."""
     half = window.days // 2
     if not half:
         return None
@@ -170,7 +170,7 @@ def _project(dossier: Record) -> Record:
 
 
 def _first(issues: Sequence[Record], words: Sequence[str]) -> Record | None:
-    """Return the first issue with one of these words in its labels or its title."""
+    """Return the first issue that has one of these words in its labels or title."""
     for one in issues:
         title = (one["content"]["text"] or "").partition("\n")[0]
         labels_and_title = " ".join((*(one["ext"].get("labels") or ()), title)).lower()
