@@ -163,7 +163,7 @@ def _first_accepted(
             return endpoint.canonical({**values, name: text})
         except InvalidArgument as exc:
             refusal = exc
-    assert refusal is not None, "there is a name and a value"
+    assert refusal is not None, "at least one combination was tried"
     raise refusal
 
 
@@ -216,7 +216,7 @@ def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
     legs = []
     for places in groups.values():
         destination = rows[places[0]].destination
-        assert destination is not None, "only rows that lead somewhere are in a group"
+        assert destination is not None, "only rows with a destination are in a group"
         site, many = sites[destination.platform.slug], destination.endpoint.many
         size = 1 if many is None else many.size
         for begin in range(0, len(places), size):

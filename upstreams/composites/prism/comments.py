@@ -45,7 +45,7 @@ class Thread(NamedTuple):
 
     def below(self, comment: Record) -> Part:
         """Return the part that reads the replies to a comment."""
-        assert self.replies is not None, "replies are read where there are some to read"
+        assert self.replies is not None, "only platforms with an endpoint for replies have replies to read"
         known = {param.name for param in self.replies.params}
         name = next(one.name for one in self.replies.params if one.required and one.name not in self.values)
         values = {key: value for key, value in self.values.items() if key in known}

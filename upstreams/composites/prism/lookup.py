@@ -72,7 +72,7 @@ def _resolved(target: Destination) -> Record:
 
 
 def _answered(target: Destination, answer: Fetched) -> Single:
-    assert isinstance(answer.result, Single), "only endpoints of one record are destinations"
+    assert isinstance(answer.result, Single), "only endpoints for one record are destinations"
     record = answer.result.record
     if target.endpoint.archetype.is_empty(record):
         raise NotFound("The upstream returned no usable data.")
@@ -126,10 +126,10 @@ def _offered(shown: Fetched | Missing, url: str) -> str | None:
     """Return the oEmbed URL that a page names, or None if the page names none or does not exist."""
     if isinstance(shown, Missing):
         if not isinstance(shown.failure, NotFound):
-            assert shown.failure is not None, "a part that failed says why"
+            assert shown.failure is not None, "a failed part has a failure"
             raise shown.failure
         return None
-    assert isinstance(shown.result, Single), "an extraction is one record"
+    assert isinstance(shown.result, Single), "an extraction returns one record"
     offered = shown.result.record["extraction"]["oembed"]
     if not isinstance(offered, str):
         return None
@@ -148,7 +148,7 @@ def _without_embed(missing: Missing, url: str) -> Steps:
         return (yield from _read_page(url))
     if isinstance(failure, InvalidArgument):
         raise UpstreamFailed("page", f"offers an oEmbed whose URL cannot be called: it {failure.problem}")
-    assert failure is not None, "a part that failed says why"
+    assert failure is not None, "a failed part has a failure"
     raise failure
 
 

@@ -123,14 +123,14 @@ def read_dossier(
 def _at(platform: Platform, address: str) -> str | None:
     """Return the repository's name on a platform, or None if the URL does not belong to that platform."""
     endpoint = platform.playing("dossier")
-    assert endpoint is not None, "only platforms with a dossier are asked for one"
+    assert endpoint is not None, "only platforms that offer dossiers get here"
     param = next(one for one in endpoint.params if one.name == endpoint.named_by[0])
     return param.at_address(address)
 
 
 def _named(platform: Platform, value: str) -> Mapping[str, Value]:
     endpoint = platform.playing("dossier")
-    assert endpoint is not None, "as above"
+    assert endpoint is not None, "only platforms that offer dossiers get here"
     return {endpoint.named_by[0]: value}
 
 

@@ -70,7 +70,7 @@ def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, 
     """
     for one in platforms:
         endpoint = one.playing("repositories")
-        assert endpoint is not None, "only platforms with lists of repositories are asked for one"
+        assert endpoint is not None, "only platforms that list repositories get here"
         for param in endpoint.params:
             if param.name in endpoint.named_by and (value := param.at_address(args.text("org"))) is not None:
                 return one, {param.name: value}

@@ -33,7 +33,7 @@ def comments_parts(platforms: Sequence[Platform], listed: Sequence[Mention]) -> 
 def comments_part(platform: Platform, mention: Mention) -> Part:
     """Return a part that reads the comments on a thread. It uses the thread's URL if possible, and its id if not."""
     endpoint = platform.playing("comments")
-    assert endpoint is not None, "only platforms with comments are asked for them"
+    assert endpoint is not None, "only platforms that offer comments get here"
     post = mention.row["post"]
     for param in endpoint.params:
         if param.name in endpoint.named_by and post["url"] and (value := param.at_address(post["url"])) is not None:
