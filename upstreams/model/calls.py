@@ -213,7 +213,7 @@ def single(
     at: str = "",
     **options: Unpack[Options],
 ) -> Endpoint:
-    """Return an endpoint that returns one record, read with one call.
+    """Return an endpoint for one record, which takes one call.
 
     `at` is the path of the record's object in the body. If it ends with `[0]`, the object is the first entry of a list,
     and the record does not exist if the list is empty.

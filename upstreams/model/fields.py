@@ -170,8 +170,8 @@ _FREQUENT_REFERENCES = (
 )  # fmt: skip
 """References that are replaced before all others, at a tenth of the cost of `unescape`.
 
-This cannot complete another reference. Only an ampersand, a letter, a digit or a semicolon could do so, and none of
-these references stands for one of those.
+The replacement cannot complete another reference. That takes an ampersand, a letter, a digit or a semicolon, and none
+of these references stands for such a character.
 """
 _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
 """A numeric reference to a number beyond any character. It is removed first, because int() rejects very long numbers.

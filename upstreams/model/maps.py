@@ -126,7 +126,10 @@ class RecordMap:
         return self._compiled[0](raw)
 
     def read(self, body: Any, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
-        """Return the record of a body, decoded or as plain JSON. Raises UnexpectedBody if the body is not an object."""
+        """Return the record in a body, which is decoded or plain JSON.
+
+        Raises UnexpectedBody if the body is not an object.
+        """
         if isinstance(body, msgspec.Struct):
             _, build, takes_given = self._compiled
             record: Record = build(body, given) if takes_given else build(body)
@@ -179,9 +182,7 @@ def _literal(value: Any, blank: Any) -> str:
 
 
 class Rows:
-    """Decodes the objects of a list to records.
-
-    `at` is the path of the list in the body; by default, the body is the list.
+    """Decodes a list of objects to records. `at` is the path of the list in the body; by default, the body is the list.
 
     `also` names other body members to decode, such as a cursor or a total. Their names may contain dots. If `row` is a
     function instead of a map, it receives each whole object, and the body must be plain JSON.
@@ -212,7 +213,9 @@ class Rows:
     def records(
         self, body: Any, start: int = 0, stop: int | None = None, given: Mapping[str, Any] = _NONE_GIVEN
     ) -> list[Record]:
-        """Return the records of a body, decoded or as plain JSON. `start` and `stop` select a slice of a long list.
+        """Return the records in a body, which is decoded or plain JSON.
+
+        `start` and `stop` select a slice of a long list.
 
         Raises:
             UnexpectedBody: The list is missing, or is longer than any page of a platform.
@@ -243,7 +246,7 @@ def _down(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
 
 
 def _below(body: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of a body, decoded or as plain JSON, or None if there is none."""
+    """Return the value at a path in a body, which is decoded or plain JSON. None if there is no value."""
     found = body if path == () or isinstance(body, msgspec.Struct) else fields.obj(body)
     for name in path:
         if isinstance(found, msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Generates the Python function to which a field map is compiled, and the types for its decoder."""
+"""Generates a Python function from a field map, and the types for the map's decoder."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class AddressCall(Call):
     """A call to a whole URL that a caller or an answer provides. Its path may contain empty segments."""
 
     written: str = ""
-    """The query as given. It is sent instead of `query`."""
+    """The query string of the URL, unchanged. It is sent instead of `query`."""
 
     def target(self, base_path: str) -> str:
         """See `Call`."""

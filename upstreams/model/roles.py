@@ -69,7 +69,7 @@ CONTRACTS: Final[Mapping[Role, Contract]] = {
     "app_search": Contract("AppList", "search", takes=("query",)),
     "transcript": Contract("Transcript", of="post"),
 }
-"""All roles. A role that is `of` another role is listed after it."""
+"""The contract of each role. A role that is `of` another role comes after that role."""
 
 
 class Player(Protocol):

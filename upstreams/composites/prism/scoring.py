@@ -166,7 +166,7 @@ def whole_of(platforms: Mapping[str, Scored]) -> Overall:
 
 
 def verdict_of(score: int | None) -> str:
-    """Return whether it is worthwhile to read a username with this score."""
+    """Return the recommendation for a username with this score, such as `pull` or `skip`."""
     if score is None:
         return "insufficient_evidence"
     return "pull" if score >= PULL else "pull_partial" if score >= PULL_PARTIAL else "skip"

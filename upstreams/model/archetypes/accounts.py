@@ -61,7 +61,7 @@ def voice(
     has_more_by_platform: Annotated[Record, "Whether each platform, by slug, has older posts."],
     next_cursor: Annotated[str | None, "Send this as `cursor` to get the next page of every platform."] = None,
 ) -> Record:
-    """The posts of one username across platforms."""
+    """The posts by one username across platforms."""
     return locals()
 
 
@@ -76,7 +76,7 @@ def card_totals(
         ("Total likes received, or the closest equivalent, across platforms; null if none is reported."),
     ],
 ) -> Record:
-    """Totals over all cards of an account."""
+    """Totals over an account's cards on all platforms."""
     return locals()
 
 

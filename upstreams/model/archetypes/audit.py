@@ -102,7 +102,7 @@ def audited(  # noqa: PLR0913 - one argument per field of the answer
     best_platforms: Annotated[list[str], "Up to three platforms with a score, best first."],
     score_components: Annotated[Record, Of(audit_components), "Mean of each component over the platforms."],
     component_availability: Annotated[Record, "Whether each component is available."],
-    component_coverage: Annotated[Record, "By component: complete if all platforms have it, partial, or unavailable."],
+    component_coverage: Annotated[Record, "Each component's platform coverage: complete, partial or unavailable."],
     effective_weights: Annotated[Record, Of(component_weights), "The weights of the available components."],
     available_weight: Annotated[float, "The sum of the full weights of the available components, 0 to 1."],
     score_aggregation: Annotated[Record, Of(aggregation), "How the scores of the platforms are combined."],

@@ -28,8 +28,7 @@ from upstreams.model.computed.scores import (
 TEXT_MAX: Final = 2 * READ_MAX
 """The maximum number of characters of a text that are read."""
 _LETTERS_MIN: Final = 10
-"""The minimum number of letters from which a language is detected. Every piece with a score contains at least one
-letter."""
+"""The minimum number of letters that a language needs to be detected. Every piece with a score contains a letter."""
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
 """Matches that many letters, with any other characters between them."""
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())

@@ -71,7 +71,7 @@ _SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signe
 _PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
 """Maps parameter names in the messages of an InvalidRequest to our parameter names."""
 _ABSENT = "not found", "actor", "handle"
-"""Words by which the message of an InvalidRequest shows that the requested account does not exist.
+"""Words in the message of an InvalidRequest if the requested account does not exist.
 
 Examples: `Profile not found`, `Unable to resolve handle`, `actor must be a valid did or a handle`.
 """

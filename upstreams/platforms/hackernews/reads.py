@@ -177,7 +177,7 @@ def listed(name: str) -> Read:
         answer = yield Call(f"/{name}.json", source="firebase")
         listed_items = numbers(answer.body)
         requested = listed_items[start:end]
-        if not requested:  # the list became shorter since the previous page
+        if not requested:  # the list has become shorter since the previous page
             return Page([])
         answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in requested)
         items = arrived(answers)

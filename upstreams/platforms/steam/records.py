@@ -17,7 +17,7 @@ _DAY = re.compile(
     r"(?:(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2,8})|(?P<first>[A-Z][a-z]{2,8}) (?P<last>\d{1,2})), (?P<year>\d{4})",
     re.ASCII,
 )
-"""A date as the English store writes it. The order of day and month depends on the country."""
+"""A date in the format of the English store. The order of day and month depends on the country."""
 
 
 def _whole(hundredths: int | None) -> float | None:

@@ -17,7 +17,7 @@ _PATHS = """
     share socks
 """
 _NAME = rf"(?!(?:{'|'.join(_PATHS.split())})(?:/|$))[a-z]\w{{3,31}}"
-"""A handle that is none of the paths with another meaning."""
+"""A handle, which must not be one of the paths with another meaning."""
 HANDLE = Param(
     "handle",
     "The channel's name or URL.",

@@ -135,7 +135,7 @@ def _deviation(value: float, usual: Sequence[float], floor: float) -> float:
 
 
 def alert_level(z_volume: float, z_share: float | None, sensitivity: float) -> str:
-    """Return the alert level that the two scores mean."""
+    """Return the alert level for two scores."""
     scores = [z_volume] if z_share is None else [z_volume, z_share]
     reached = sum(score >= sensitivity for score in scores)
     if reached == 2:

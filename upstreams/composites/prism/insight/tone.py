@@ -108,7 +108,7 @@ def negative_share(tones: Iterable[Tone | None]) -> float | None:
 
 
 def summed(tones: Iterable[Tone | None]) -> Record:
-    """Return statistics about these tones."""
+    """Return how many of these tones are positive, neutral, negative and unknown, and their shares."""
     listed = list(tones)
     known = len(listed) - listed.count(None)
     return words.tones(

@@ -1,7 +1,4 @@
-"""Responses about brands with more mentions, or worse ones, than on a normal day.
-
-A breach can be confirmed in detail.
-"""
+"""Responses about brands that get more mentions, or more negative ones, than on a normal day."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ def best(
     *,
     post: Annotated[Record, Of(post_record), "The post."],
     platform: Annotated[str, "Slug of the platform that ranks the post highest."],
-    score: Annotated[float, "The score, computed like the score of search/everywhere."],
+    score: Annotated[float, "The score, computed as in search/everywhere."],
 ) -> Record:
     """One of the best posts about a brand."""
     return locals()
@@ -105,11 +102,11 @@ def crisis_radar(  # noqa: PLR0913 - one argument per field of the archetype
         Record | None, Of(confirmation), ("Set if `confirm` was requested and there is a breach; null otherwise.")
     ],
     sources: Annotated[
-        list[Record], Of(source), ("Contribution of each platform. Only complete platforms are counted.")
+        list[Record], Of(source), ("Mentions and coverage by platform. Only complete platforms are counted.")
     ],
     method: Annotated[str, "How the values are computed."],
 ) -> Record:
-    """Whether a brand gets more mentions, or worse ones, than on a normal day."""
+    """Whether a brand gets more mentions, or more negative ones, than on a normal day."""
     return locals()
 
 

@@ -44,7 +44,7 @@ def attention(
     daily_series: Annotated[list[Record], Of(day), "Mentions by day."],
     top_sources: Annotated[list[Record], Of(share), "The platforms with the most mentions."],
     top_domains: Annotated[list[Record] | None, Of(share), "The most linked websites; null if not requested."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
 ) -> Record:
     """How much a subject is discussed."""
     return locals()
@@ -130,7 +130,7 @@ def launch_echo(
     dossier: Annotated[
         Record | None, Of(dossier_record), ("The repository; null if it was not requested or does not exist.")
     ],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How threads are chosen."],
 ) -> Record:
     """The discussion of a launch."""
@@ -234,7 +234,7 @@ def leads(
     competitor: Annotated[str, "The product that the authors are leaving or comparing."],
     leads: Annotated[list[Record], Of(lead), "The posts and comments, highest score first."],
     counts_by_phrase: Annotated[Record, "Number of leads by phrase."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How the score is computed."],
 ) -> Record:
     """Posts by people who are looking for an alternative."""

@@ -75,7 +75,7 @@ def around_mentions(
     *,
     window: Annotated[Record | None, Of(window), "The requested days; null without date_from."],
     daily_series: Annotated[list[Record], Of(day), "Mentions on this page by day."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     dropped: Annotated[int, "Rows of this page that were skipped."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
@@ -115,7 +115,7 @@ def brand_mentions(
     top_sites: Annotated[list[Record], Of(share), "The most linked websites."],
     recent_mentions: Annotated[list[Record], Of(mention), "The 20 newest mentions."],
     computed: Annotated[Record, Of(trend), "The trend of the series."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
     """The mentions of a brand."""
@@ -167,7 +167,7 @@ def campaign(  # noqa: PLR0913 - one argument per field of the archetype
     ],
     amplifiers: Annotated[list[Record], Of(amplifier), "The 20 accounts with the most engagement during the campaign."],
     sentiment: Annotated[Record, Of(tones), "The tone during the campaign."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How the values are computed."],
 ) -> Record:
     """The effect of a campaign."""
