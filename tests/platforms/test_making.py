@@ -1,4 +1,4 @@
-"""The generator of stand-ins: it keeps the members that are read, no recorded values, and manual edits."""
+"""The generator of stand-ins keeps members that are read and manual edits, but no recorded values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ post_of = record_map(post, id=read.ident("id"), url=read.text("url"), text=read.
 BY_PAGE = Pages(post_of, ByPage("page", size="per_page", more="more"), "items")
 BY_ID = Pages(post_of, ByLastId("before"), "")
 PLATFORM = Platform(
-    slug="stackexchange",  # the generator reads the code of an existing platform
+    slug="stackexchange",  # because the generator reads the code of an existing platform
     title="Made up",
     docs_url="",
     sources={"api": "https://{instance}/api"},

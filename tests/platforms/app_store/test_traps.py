@@ -1,5 +1,4 @@
-"""Peculiarities of the App Store: feeds without lists, empty pages, depth limits, lookups that start with the
-developer."""
+"""The App Store's peculiarities: feeds without lists, empty pages, depth limits, lookups that begin with developers."""
 
 from __future__ import annotations
 

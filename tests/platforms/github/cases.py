@@ -70,13 +70,13 @@ RELEASE = {
 
 
 def at(body: Any, path: str) -> Any:
-    """Return the value at a dotted path; None if the path ends early or leads to an empty text."""
+    """Return the value at a dotted path, or None if the path does not exist or leads to an empty text."""
     found = reduce(lambda inner, name: inner.get(name) if isinstance(inner, dict) else None, path.split("."), body)
     return None if found == "" else found
 
 
 def by(table: dict[str, str], body: Any) -> Record:
-    """Return a record as its table defines it."""
+    """Return the record that the field table defines."""
     return {field: at(body, path) for field, path in table.items()}
 
 

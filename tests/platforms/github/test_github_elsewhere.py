@@ -1,4 +1,4 @@
-"""GitHub without its REST API: the readme as a file, and GraphQL."""
+"""GitHub without its REST API: the readme from a raw file, and all other data from GraphQL."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page(upstream: Upstream, **more: Any) -> Page:
 
 
 def files(**contents: Answer) -> Upstream:
-    """A repository with these files, by path; a `_` in a name means a dot."""
+    """Return a repository with these files. The names are paths, with `_` instead of a dot."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         return contents.get(host_and_path.removeprefix(_RAW).replace(".", "_"), told("404: Not Found", 404))

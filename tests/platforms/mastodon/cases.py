@@ -303,4 +303,4 @@ ROWS = (
     ("account_search__admin.json", ACCOUNT),
     ("timeline_public_anonymous.json", STATUS),
 )
-"""Recordings of other lists with the same kind of rows."""
+"""Recordings of other lists that contain the same kind of rows."""

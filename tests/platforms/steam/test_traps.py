@@ -1,4 +1,4 @@
-"""Peculiarities of Steam: empty answers under throttling, cursors that never end, prices in cents, dates in words."""
+"""Steam's peculiarities: empty answers that mean throttling, cursors that never end, prices in cents, dates as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peculiarities of Telegram: status 200 for everything, pages with the oldest post first, and three count formats."""
+"""Telegram's peculiarities: status 200 for every page, oldest posts first, and three ways to write a count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POST = ("post", {"url": "https://t.me/ada_news/41"})
 
 
 def told(body: str) -> dict[str, Any]:
-    """Return the message in an embedded page."""
+    """Return the message that an embedded page contains."""
     result = drive(PLATFORM, *POST, always(body))
     assert isinstance(result, Single)
     return result.record

@@ -1,4 +1,4 @@
-"""Peculiarities of Wikipedia: errors with status 200, missing pages, spellings of titles, days, and the contact."""
+"""Wikipedia's peculiarities: errors with status 200, missing pages, spellings of titles, days, and contact details."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def single(resource: str, params: dict[str, Any], upstream: Upstream) -> Single:
 
 
 def asked(resource: str, params: dict[str, Any], body: Any) -> str:
-    """Return the URL that a request calls."""
+    """Return the URL of the call that a request makes."""
     made: list[str] = []
 
     def upstream(host_and_path: str, call: Call) -> Answer:
