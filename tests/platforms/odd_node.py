@@ -99,7 +99,10 @@ class OddBench:
         return question
 
     async def ask_with(self, question: Question, odd: str, told: ScriptedAnswer) -> Answered:
-        """Return the node's answer if the upstream answers `odd` with `told`, and unknown requests with a 404."""
+        """Return the node's answer to a question, for whose call `odd` the upstream sends `told`.
+
+        The question's other calls are answered as usual. Calls that it did not make before return 404.
+        """
 
         def script(asked: str) -> ScriptedAnswer | None:
             return told if asked == odd else None if asked in question.told else ScriptedAnswer(404)

@@ -1,4 +1,4 @@
-"""The cache of many nodes against a real Redis: one call for all nodes, even if the leader fails."""
+"""The cache that nodes share through a real Redis: all nodes together make one call, even if its leader fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def nodes(empty_redis: RedisServer) -> AsyncIterator[list[SharedCache]]:
 
 
 class Upstream:
-    """Counts its calls. Each call takes a short time."""
+    """Counts its calls, each of which takes a short time."""
 
     def __init__(self, *, takes_s: float = 0.05, fails: int = 0) -> None:
         self.calls = 0
@@ -181,7 +181,7 @@ async def test_lock_is_renewed_during_long_calls_only(nodes: list[SharedCache], 
 async def test_leader_without_renewal_is_succeeded_and_stores_nothing(
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
-    """Goal: a dead node does not delay others for long. Method: the leader's commands no longer reach Redis."""
+    """Goal: a dead node does not delay the others for long. Method: the leader's commands no longer reach Redis."""
     with open_cutter(empty_redis.port) as cutter:
         async with (
             open_state(f"redis://127.0.0.1:{cutter.port}", round_trip_s=5) as state,

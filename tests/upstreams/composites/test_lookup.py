@@ -107,7 +107,7 @@ async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> Non
 
 
 async def test_unknown_host_is_read_by_its_software(tmp_path: Path) -> None:
-    """Goal: the platform of the host's software returns the record. Method: a Lemmy server."""
+    """Goal: the platform that reads the host's software returns the record. Method: a Lemmy server."""
 
     def script(asked: str) -> ScriptedAnswer | None:
         return None if "/api/v3/community" in asked else ScriptedAnswer(404, b"<html>", HTML)

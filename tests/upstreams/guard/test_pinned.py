@@ -1,4 +1,4 @@
-"""The transport to a caller-named host: every address is checked, and only checked addresses are connected to."""
+"""The transport to a host that the caller names checks every address, and connects only to checked ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls as values: the position of each member, and endpoints with one call."""
+"""Calls as values: where each member is sent, and endpoints that make one call."""
 
 from __future__ import annotations
 

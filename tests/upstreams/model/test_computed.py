@@ -1,4 +1,4 @@
-"""Computed fields use only the upstream's own numbers and texts."""
+"""Computed fields are computed only from the upstream's own numbers and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every paging object reaches the end of a list, and respects a list's depth limit."""
+"""Every paging object reaches the end of a list and respects the list's depth limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERY: dict[str, Paging] = {
 
 
 def page_of(paging: Paging, limit: int, state: State | None, rows: int) -> tuple[list[dict[str, str]], State | None]:
-    """One page of the stand-in's list, and the start of the next one."""
+    """Return one page of the stand-in's list, and where the next page starts."""
     args = Args({"limit": limit}, state)
     query = {name: str(value) for name, value in paging.query(args).items() if value is not None}
     page = paging.serve(query, rows)

@@ -1,4 +1,4 @@
-"""Members that an upstream no longer sends, found by comparison with its stand-in."""
+"""Drift: members that an upstream no longer sends, found by a comparison with its stand-in."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""web/map over HTTP: the pages of a site from its sitemaps, in every format and bounded, and from the links of its
-page."""
+"""web/map over HTTP: a site's pages, from sitemaps in every format up to a limit, and from the links on its page."""
 
 from __future__ import annotations
 

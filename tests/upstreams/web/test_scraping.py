@@ -1,4 +1,4 @@
-"""web/scrape over HTTP: a page of any host, its price, its refusals, and obstacles such as walls (decisions 21)."""
+"""web/scrape over HTTP: a page on any host, its price, refusals, and obstacles such as walls (decisions 21)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(html: str = PAGE, status: int = 200, **headers: str) -> ScriptedAnswer:
 
 
 def serve(node: OpenNode, answers: Mapping[str, ScriptedAnswer]) -> None:
-    """Answer these paths of the host, and all other paths with 404."""
+    """Serve these paths of the host, and return 404 for all others."""
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
     node.upstream.requests.clear()
 
