@@ -1,4 +1,4 @@
-"""The record of any URL over HTTP (decisions 14): at its target's price, cached, and refused for free."""
+"""The record for any URL, over HTTP (decisions 14): it costs as much as its target, is cached, or refused for free."""
 
 from __future__ import annotations
 
