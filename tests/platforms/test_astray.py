@@ -278,7 +278,7 @@ def check(place: Place, put: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_value_is_refused_or_stays_in_its_position(place: Place) -> None:
+def test_hostile_value_is_refused_or_stays_in_its_place(place: Place) -> None:
     @FEW
     @given(HOSTILE)
     @example("..")

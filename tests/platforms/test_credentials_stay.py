@@ -125,7 +125,7 @@ async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, 
                     assert call.origin.authority in own, call
 
 
-async def test_sent_credential_is_detected(autojump_clock: Any) -> None:
+async def test_check_detects_a_sent_credential(autojump_clock: Any) -> None:
     """Goal: prove that the test above can fail. Method: GitHub's token is sent to GitHub."""
     platform = next(one for one in PLATFORMS if one.slug == "github")
     async with open_recorded(platform) as (site, recorder):

@@ -94,7 +94,9 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @every_twin
-def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+def test_fallback_returns_the_same_as_the_primary_source(
+    platform: Platform, endpoint: Endpoint, rung_index: int
+) -> None:
     """Method: compare both records field by field. In the fields listed above, one of the values must be null."""
     name = f"{platform.slug}/{endpoint.resource}"
     untold = NULL_IN_ONE.get(name, set())

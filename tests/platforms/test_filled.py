@@ -116,7 +116,7 @@ def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform, one:
 
 
 @every_endpoint
-def test_null_in_an_upstream_answer_is_not_a_number(platform: Platform, one: Endpoint) -> None:
+def test_null_in_an_upstream_answer_never_becomes_a_number(platform: Platform, one: Endpoint) -> None:
     """Goal: a null never becomes a number. Method: every value in the answers is null, and pages contain no digits.
 
     If a read makes several calls, the first answer keeps its values, because the other calls may depend on them.

@@ -92,7 +92,7 @@ def test_endpoints_on_one_path_differ_by_values() -> None:
     assert oldest["body"][0].keys() == {"id"}
 
 
-def test_manual_edits_stay_and_unread_members_go() -> None:
+def test_generator_keeps_manual_edits_and_drops_unread_members() -> None:
     before = made()
     tagged = next(one for one in before["calls"] if "/tags/" in one["call"])
     tagged["body"]["items"] = [{"id": "post-$id", "gone": "$text"}, {"id": "$id", "other": True}]

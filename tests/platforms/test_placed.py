@@ -76,7 +76,7 @@ def _upstream(host_and_path: str, call: Call) -> Answer:
 
 
 @pytest.mark.parametrize("placed", PLACED, ids=lambda one: f"{one.platform.slug} {one.resource}")
-def test_subject_of_a_url_is_read_from_its_own_host(placed: Placed) -> None:
+def test_url_is_read_only_from_its_own_host_or_site(placed: Placed) -> None:
     """Goal: an account with the same name on another host or site is never read."""
     for beside in ({}, placed.place):
         with pytest.raises(_AskedError) as asked:

@@ -79,7 +79,7 @@ async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform,
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_recordings_are_used_in_a_case_or_listed(platform: Platform) -> None:
+def test_every_recording_is_used_in_a_case_or_listed(platform: Platform) -> None:
     """Method: files without an endpoint are listed at the top of `cases.py`.
 
     The tests next to it read files of rows.

@@ -109,7 +109,7 @@ def test_example_spellings_share_a_cache_entry(listing: Listing) -> None:
     ("id_", "name", "one", "other"),
     [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several],
 )
-def test_platform_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
+def test_platform_specific_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
     found = next(found for found in listings() if found.id == id_)
     assert len(set(keys_of(found, name, (one, other)))) == 1
 

@@ -75,7 +75,7 @@ def checked(platform: Platform, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_endpoints_read_from_stand_ins_what_the_tables_expect(platform: Platform) -> None:
+def test_stand_in_records_match_the_field_tables(platform: Platform) -> None:
     """A handwritten stand-in is compared only in cases that make the same calls."""
     cases = [case for case in cases_of(platform) if case.refused is None]
     told = {case.resource for case in cases if checked(platform, case)}
@@ -84,7 +84,7 @@ def test_endpoints_read_from_stand_ins_what_the_tables_expect(platform: Platform
 
 
 @named(ENDPOINTS)
-def test_call_is_answered_by_its_own_platform(platform: Platform, one: Endpoint) -> None:
+def test_stand_in_answers_only_calls_to_its_own_platform(platform: Platform, one: Endpoint) -> None:
     """Goal: a platform that accepts any host does not answer for another one.
 
     Method: compare with its stand-in alone.

@@ -99,7 +99,7 @@ def test_endpoint_is_available_with_all_its_credentials(credentials: dict[str, s
         ("/v1/birds/profile", "/v1/birds/profile"),
     ],
 )
-def test_misspelled_path_gives_the_nearest_or_none(path: str, meant: str | None) -> None:
+def test_misspelled_path_suggests_the_nearest_or_none(path: str, meant: str | None) -> None:
     assert Catalog([site(BIRDS), site(FISH)]).nearest(path) == meant
 
 

@@ -22,7 +22,7 @@ def reviews(upstream: Upstream, **more: Any) -> Page:
     return result
 
 
-def test_single_review_is_not_in_a_list() -> None:
+def test_single_review_outside_a_list_is_read() -> None:
     page = reviews(always({"feed": {"entry": REVIEW}}))
     assert ([one["id"] for one in page.records], page.next) == (["9001"], None)
 

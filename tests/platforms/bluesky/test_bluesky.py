@@ -426,7 +426,7 @@ def test_later_page_sends_the_cursor() -> None:
         ("BlockedByActor", "Requester is blocked by actor: did:plc:ada", "account_private"),
     ],
 )
-def test_actor_error_is_not_found(error: str, message: str, reason: str | None) -> None:
+def test_error_about_the_actor_means_not_found(error: str, message: str, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         _record("profile", always({"error": error, "message": message}, 400), handle="ada.test")
     assert refusal.value.reason == reason

@@ -30,7 +30,7 @@ def test_recorded_exchange_matches_its_field_table(case: Case) -> None:
 # Requests
 
 
-def test_list_uses_githubs_page_and_size_parameters() -> None:
+def test_list_sends_githubs_page_and_size_parameters() -> None:
     [(address, call)] = calls_of("repo/issues", {"url": REPO, "limit": 50, "state": "all"}, [], cursor={"p": 3})
     assert address == "api.github.com/repos/example/project/issues"
     assert call.target("") == "/repos/example/project/issues?state=all&page=3&per_page=50"

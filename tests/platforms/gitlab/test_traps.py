@@ -136,7 +136,7 @@ def profile(answer: Answer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_restricted_account_is_read_from_the_list(status: int) -> None:
+def test_restricted_account_is_read_from_the_search_result(status: int) -> None:
     words = {401: "401 Unauthorized", 403: "403 Forbidden", 404: "404 User Not Found"}
     kept = profile(told({"message": words[status]}, status))
     assert (kept["username"], kept["bio"]) == ("ada", None)
@@ -144,7 +144,7 @@ def test_restricted_account_is_read_from_the_list(status: int) -> None:
 
 
 @pytest.mark.parametrize(("status", "refusal"), [(429, UpstreamThrottled), (500, UpstreamFailed)])
-def test_failed_account_read_does_not_use_the_list(status: int, refusal: type[UpstreamError]) -> None:
+def test_failed_account_read_does_not_use_the_search_result(status: int, refusal: type[UpstreamError]) -> None:
     with pytest.raises(refusal):
         profile(told({"message": "no"}, status))
 

@@ -79,7 +79,7 @@ def test_recorded_comment_is_not_a_story() -> None:
 
 
 @pytest.mark.parametrize("resource", ["story", "story/comments"])
-def test_null_is_not_found_and_non_number_is_refused(resource: str) -> None:
+def test_null_item_is_not_found_and_non_numeric_id_is_refused(resource: str) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, resource, {"id": "7"}, always(None), rung_index=1)
     with pytest.raises(InvalidArgument):

@@ -231,7 +231,7 @@ def test_owner_email_is_never_returned() -> None:
     assert "@" not in str(found.record)
 
 
-def test_feed_in_another_format_is_a_show() -> None:
+def test_json_feed_is_read_as_a_show() -> None:
     item = {
         "id": "1",
         "title": "One",

@@ -145,7 +145,7 @@ def test_later_page_is_requested_by_number() -> None:
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_has_more_alone_ends_a_list(resource: str) -> None:
+def test_list_ends_when_has_more_is_false(resource: str) -> None:
     more = page(resource, LISTS[resource], always({"items": [], "has_more": True}), cursor={"p": 3})
     assert (more.records, more.next) == ([], {"p": 4})
     last = page(resource, LISTS[resource], always({"items": [{}], "has_more": False}), cursor={"p": 3})

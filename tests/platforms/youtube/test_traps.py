@@ -100,7 +100,7 @@ def test_video_url_spellings_are_normalized(address: str) -> None:
         ("youtube.com/user/GoogleDevelopers", "forUsername", "GoogleDevelopers"),
     ],
 )
-def test_channel_is_looked_up_by_its_kind_of_url(address: str, name: str, value: str) -> None:
+def test_channel_url_determines_the_lookup_parameter(address: str, name: str, value: str) -> None:
     calls, _ = calls_of("channel", {"items": [{"id": CHANNEL_ID}]}, url=address)
     members = {one: found for one, found in calls[0][1].items() if found is not None}
     assert members == {"part": "snippet,statistics", name: value}
@@ -142,7 +142,7 @@ ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL
     [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))],
 )
 @pytest.mark.parametrize("resource", ["channel/videos", "channel/shorts"])
-def test_channel_without_such_videos_has_an_empty_page(
+def test_channel_without_the_playlist_has_an_empty_page(
     resource: str, named: dict[str, str], answers: tuple[Answer, ...]
 ) -> None:
     waiting = iter(answers)

@@ -119,7 +119,7 @@ async def test_long_wait_is_counted_once(nodes: list[SharedCache]):
     assert [node.statistics().waited_total for node in nodes] == [0, 1, 0]
 
 
-async def test_failed_leader_is_succeeded_by_a_waiter(nodes: list[SharedCache]):
+async def test_failed_leader_is_replaced_by_a_waiter(nodes: list[SharedCache]):
     upstream, answers, failures = Upstream(fails=2), [], []
 
     async def caller(node: SharedCache) -> None:
@@ -178,7 +178,7 @@ async def test_lock_is_renewed_during_long_calls_only(nodes: list[SharedCache], 
     assert not any(node._locks for node in nodes)
 
 
-async def test_leader_without_renewal_is_succeeded_and_stores_nothing(
+async def test_leader_that_cannot_renew_is_replaced_and_stores_nothing(
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
     """Goal: a dead node does not delay the others for long. Method: the leader's commands no longer reach Redis."""
@@ -267,7 +267,7 @@ async def test_fresh_answer_replaces_copies_on_all_nodes(
     assert await get(nodes[1], Upstream()) == (fresh if len(fresh) <= BODY_BYTES_MAX else b"answer 1")
 
 
-async def test_nodes_work_alone_without_the_server(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_nodes_use_their_own_caches_without_the_server(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0)
     empty_redis.kill()
     await until(lambda: all(node._state.fault for node in nodes))

@@ -189,7 +189,7 @@ def judged(raw: bytes, judge: Judge, hidden: bytes = b"") -> Any:
     return read_answer(HttpAnswer(200, {}, raw), "main", 0.0, accepts="json", judge=judge, hidden=hidden).body
 
 
-def test_hidden_error_is_a_member_not_a_text() -> None:
+def test_hidden_error_is_detected_in_a_member_but_not_in_text() -> None:
     refusals = Refusals(code="error.code", hidden=True, absent=("nothing",))
     assert judged(b'{"title":"error"}', refusals, b'"error"') == {"title": "error"}
     with pytest.raises(NotFound):

@@ -166,7 +166,7 @@ async def test_error_among_concurrent_calls_is_raised_ungrouped(
 
 
 @pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
-async def test_refusing_source_refuses_concurrent_calls_like_one(
+async def test_refusing_source_refuses_concurrent_calls_like_a_single_call(
     autojump_clock: MockClock, refusal: type[Exception]
 ) -> None:
     exchange = ScriptedExchange(http_answer(status=429))

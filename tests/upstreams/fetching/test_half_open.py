@@ -49,7 +49,7 @@ async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> Non
     assert len(exchange.calls) == 1 + WAITERS
 
 
-async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: MockClock) -> None:
+async def test_waiters_on_a_dead_source_make_one_call_per_open_period(autojump_clock: MockClock) -> None:
     """No caller waits longer than its own time limit or than the circuit stays open."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):

@@ -250,7 +250,7 @@ async def test_each_host_has_its_own_circuit() -> None:
     }  # fmt: skip
 
 
-async def test_platform_circuit_is_the_default_hosts() -> None:
+async def test_circuit_of_the_platform_is_that_of_its_default_host() -> None:
     scene = Scene(FAILING)
     for _ in range(2):
         with pytest.raises(UpstreamFailed):

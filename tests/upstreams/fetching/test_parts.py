@@ -115,7 +115,7 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     assert fetched.result.record["came"] == [one == "other" for one in slugs.split(",")]
 
 
-async def test_refusal_of_a_required_part_is_the_composites(
+async def test_composite_fails_with_the_refusal_of_its_required_part(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(http_answer(7))
@@ -131,7 +131,7 @@ async def test_refusal_of_a_required_part_is_the_composites(
     assert (found.absent, exchange.calls) == (True, [])
 
 
-async def test_unserved_part_is_a_leg_without_an_answer_if_not_selected(
+async def test_optional_part_of_an_unserved_platform_is_missing(
     autojump_clock: MockClock,
 ) -> None:
     found = await part_of(

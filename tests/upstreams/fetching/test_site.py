@@ -201,7 +201,7 @@ async def test_optional_call_to_a_held_or_open_source_is_missing(autojump_clock:
     assert "circuit is open" in missing.problem
 
 
-async def test_bug_is_never_a_missing(autojump_clock: MockClock) -> None:
+async def test_programming_error_never_becomes_a_missing(autojump_clock: MockClock) -> None:
     with pytest.raises(ZeroDivisionError):
         await site_over(ScriptedExchange(ZeroDivisionError())).call(Call("/x", optional=True), LONG_S)
 

@@ -176,7 +176,7 @@ async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None
     assert exchange.asked_at == [5.0, 17.0]
 
 
-async def test_cancelled_waiter_leaves_the_others_served(
+async def test_cancelled_waiter_does_not_affect_the_others(
     autojump_clock: MockClock,
 ) -> None:
     """The call is cancelled at three moments: as the first in the queue, during its trial, and between its attempts."""
@@ -275,7 +275,7 @@ async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
     assert (now.held_total, now.queued, now.in_flight, now.calls_total) == (1, 0, 0, 4)
 
 
-async def test_standing_reports_hold_quota_and_pace(
+async def test_standing_contains_hold_quota_and_pace(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(

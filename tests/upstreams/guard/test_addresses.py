@@ -312,7 +312,7 @@ def test_ipv4_tunnels_are_refused(inner: IPv4Address, rest: int) -> None:
 
 
 @pytest.mark.parametrize("network", IANA_V4.split() + IANA_V6.split())
-def test_special_purpose_registries_are_refused_completely(network: str) -> None:
+def test_every_special_purpose_network_is_refused(network: str) -> None:
     """Method: the registries' networks are listed here again. Their first, middle and last addresses are tested."""
     block = IPv4Network(network) if "." in network else IPv6Network(network)
     for at in (0, block.num_addresses // 2, block.num_addresses - 1):

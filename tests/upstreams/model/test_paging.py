@@ -89,7 +89,7 @@ def test_row_is_returned_once_if_pages_repeat_the_last_one(
 
 
 @given(rows=st.integers(0, 25), limit=SIZES)
-def test_once_has_one_page(rows: int, limit: int) -> None:
+def test_list_with_once_has_one_page(rows: int, limit: int) -> None:
     records, state = page_of(Once(), limit, None, rows)
     assert (len(records), state) == (min(rows, limit), None)
 

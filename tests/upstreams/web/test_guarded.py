@@ -100,7 +100,7 @@ async def test_connection_goes_to_the_checked_address() -> None:
     assert len(resolver.asked) == 1
 
 
-async def test_name_that_becomes_private_is_refused_then(autojump_clock: Any) -> None:
+async def test_name_that_becomes_private_is_refused_on_the_next_lookup(autojump_clock: Any) -> None:
     """Method: the page redirects to itself, so no worker process runs while the clock jumps."""
     circle = HttpAnswer(302, {"location": "/"}, b"")
     exchange, resolver = ScriptedExchange(ABSENT, *[circle] * 20), Resolver([PUBLIC], ["127.0.0.1"])

@@ -153,7 +153,7 @@ async def test_robots_files_are_respected_and_cached(tmp_path: Path) -> None:
         "User-agent: other\rUser-agent: Sluice/1.0",
     ],
 )
-async def test_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) -> None:
+async def test_robots_file_may_name_our_agent_with_a_version(agent: str, tmp_path: Path) -> None:
     rules = f"{agent}\nDisallow: /private\n\nUser-agent: *\nDisallow: /user-agents/a/b\n"
     async with open_test_node(tmp_path) as node:
         robots = ScriptedAnswer(200, rules.encode(), {"content-type": "text/plain"})

@@ -94,7 +94,7 @@ async def test_account_does_not_take_another_accounts_process() -> None:
             assert await run(workers, "b", "pid") == second
 
 
-async def test_account_that_kills_processes_leaves_others_theirs() -> None:
+async def test_account_that_kills_processes_does_not_affect_other_accounts() -> None:
     """Method: a cancelled task ends its process, but the other account's process stays."""
     with open_workers() as workers:
 

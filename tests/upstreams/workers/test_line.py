@@ -66,7 +66,7 @@ async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: Mo
     assert trio.current_time() <= 31
 
 
-async def test_late_task_does_not_start_but_a_single_one_does(autojump_clock: MockClock) -> None:
+async def test_late_task_does_not_start_unless_the_queue_is_empty(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "the queue is empty, so the task may try"
     async with trio.open_nursery() as nursery:
@@ -165,7 +165,7 @@ async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_cl
     assert set(waits) == {0.0}
 
 
-async def test_accounts_share_the_rest_next_to_a_hostile_one(autojump_clock: MockClock) -> None:
+async def test_accounts_share_the_time_that_a_hostile_one_leaves(autojump_clock: MockClock) -> None:
     line, waits = TaskLine(2), list[float]()
 
     async def scrape(account: str) -> None:

@@ -55,7 +55,7 @@ async def render(rendering: Rendering, body: str, account_id: str = "a", **wante
 
 
 @pytest.mark.critical
-async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: Chromium) -> None:
+async def test_endless_scripts_of_one_account_do_not_block_another(chromium: Chromium) -> None:
     """Goal: an account does not wait for another account's scripts.
 
     Method: the attacker requests more pages than exist.
@@ -201,7 +201,7 @@ async def test_waiting_for_a_slot_does_not_block_the_browser(chromium: Chromium)
         nursery.cancel_scope.cancel()
 
 
-def test_only_renderers_of_the_browser_are_touched(chromium: Chromium) -> None:
+def test_only_renderers_of_our_browser_are_ended(chromium: Chromium) -> None:
     local = local_browser(chromium.pid, chromium.port)
     assert local is not None
     assert local.zygotes

@@ -32,7 +32,7 @@ def pages_of(browser: Chromium, site: Site, net: Net) -> HeldPages:
     return HeldPages(rendering, site)
 
 
-async def test_any_node_works_in_a_page_held_by_another(chromium: Chromium) -> None:
+async def test_node_can_use_a_page_held_by_another_node(chromium: Chromium) -> None:
     here, there = (Net({"/": document("<p id=p>First</p>"), "/b": document("<p id=p>Second</p>")}) for _ in range(2))
     async with open_web(here, Resolver([PUBLIC]), chromium) as site:
         holds, works = pages_of(chromium, site, here), pages_of(chromium, site, there)

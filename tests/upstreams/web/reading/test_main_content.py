@@ -92,7 +92,7 @@ def test_text_with_a_boilerplate_name_is_kept() -> None:
     assert text[:60] in found
 
 
-def test_page_itself_is_not_modified() -> None:
+def test_extraction_does_not_modify_the_page() -> None:
     root = page_tree(PAGES[0].html)
     before = as_text(root)
     main_tree(root)
@@ -117,7 +117,7 @@ def test_paragraphs_in_paid_content_are_text() -> None:
     assert all(f"{n} A sentence" in found for n in range(6))
 
 
-def test_page_without_an_article_is_its_words_without_menus() -> None:
+def test_page_without_an_article_keeps_its_text_but_not_its_menus() -> None:
     found = main_text(page_tree('<body><div role="navigation">Menu</div><div>Few words.</div></body>'))
     assert "Few words." in found
     assert "Menu" not in found
@@ -135,7 +135,7 @@ def test_text_starts_after_title_author_and_date() -> None:
         assert main_text(page_tree(page)).startswith(first)
 
 
-def test_faq_and_product_box_are_not_taken_for_the_page() -> None:
+def test_faq_or_product_box_does_not_replace_the_article() -> None:
     text = "A sentence that is long enough to be the text of an article, and then some more of it. " * 6
     answer = "This is an answer that is as long as the article above it, since it says all of it again. " * 3
     one = "<div itemscope itemtype='https://schema.org/Question'><h3>Why?</h3><div itemscope itemtype='https://schema.org/Answer'>"
@@ -217,7 +217,7 @@ def test_page_without_visible_text_is_read_from_linked_data() -> None:
     assert TEXT[:60] in found["markdown"]
 
 
-def test_section_name_above_the_title_belongs_to_the_head() -> None:
+def test_section_name_above_the_title_is_not_main_text() -> None:
     head = "<p>World news</p><h1>Of Bread</h1><p>Written by Ann Baker</p><p>3 hours ago</p>"
     found = main_text(page_tree(f"<title>Of Bread</title><body><article>{head}<p>{TEXT}</p></article></body>"))
     assert found.startswith("A sentence that is long enough")

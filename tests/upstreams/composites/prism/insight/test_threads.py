@@ -214,13 +214,13 @@ def test_leads_are_scored_by_the_table() -> None:
     assert offered[0]["reasons"][-1] == "offer"
 
 
-def test_no_answer_without_an_answered_search() -> None:
+def test_composite_fails_if_every_search_fails() -> None:
     for resource, values in (("leads", {"competitor": "Acme"}), ("mentions", {"phrase": "Acme"})):
         with pytest.raises((NotFound, UpstreamError)):
             compose(resource, values, {})
 
 
-def test_pulse_names_its_parts_and_missing_platforms() -> None:
+def test_pulse_reports_requested_parts_and_missing_platforms() -> None:
     rows = [hit(1, "2025-01-09", "Acme is great", link="https://blog.example/acme")]
     values = {"query": "Acme", "date_from": "2025-01-01", "subreddit": "Python"}
     result: Any = compose("devtool-pulse", {**values, "include": "hn,reddit"}, hits(*rows))
