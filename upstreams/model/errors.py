@@ -7,8 +7,8 @@ from typing import Literal
 from limits.errors import CircuitOpen, LimitError, Throttled
 
 Blame = Literal["source", "request", "node"]
-"""Who caused a failure. `source`: the source is unreachable. `request`: it failed on this request. `node`: this node or
-the caller allowed too little time."""
+"""The cause of a failure. `source`: the source is unreachable. `request`: it failed on this request. `node`: this node
+or the caller allowed too little time."""
 
 HELD_MAX_S = 86_400.0
 """The longest wait that is accepted from an upstream. Quotas reset at least daily, so a longer wait is an error and is

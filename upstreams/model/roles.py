@@ -39,7 +39,7 @@ Role = Literal[
 
 
 class Contract(NamedTuple):
-    """What every endpoint with a role guarantees."""
+    """The guarantees that every endpoint with a role gives."""
 
     archetype: str
     """The name of the endpoint's archetype."""

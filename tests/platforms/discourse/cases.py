@@ -1,7 +1,7 @@
 """Discourse's recordings as cases, compared with a table of the fields.
 
-These belong to no endpoint: `api_gem_groups.json`, `api_gem_user_badges.json` (no archetype contains groups and
-badges), `api_gem_search.json` (a format that forums no longer use), `post.json` (a single post, read as a row in
+These recordings belong to no endpoint: `api_gem_groups.json`, `api_gem_user_badges.json` (no archetype contains groups
+and badges), `api_gem_search.json` (a format that forums no longer use), `post.json` (a single post, read as a row in
 `test_traps.py`) and `topic_rss__2144.json` (a feed). The portions of posts, `topic_posts__*.json`, are answers to the
 second call of `post/comments`. `test_traps.py` uses them with topics that are built from their numbers. The same
 applies to the posts of `topic__1148.json`, whose list of numbers was invented by its source.

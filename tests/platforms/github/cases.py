@@ -1,8 +1,8 @@
 """GitHub's recordings that belong to an endpoint, and the records that the field tables expect from them.
 
-These belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*` (accounts and
-repositories that an account lists), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`, `repo_tags__*` and
-`rate_limit.json`.
+These recordings belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*`
+(accounts and repositories that an account lists), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`,
+`repo_tags__*` and `rate_limit.json`.
 """
 
 from __future__ import annotations

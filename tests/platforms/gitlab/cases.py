@@ -1,6 +1,7 @@
 """GitLab's recordings as cases, and handmade bodies for what no recording contains.
 
-These belong to no endpoint: `branches.json`, `tree.json`, `group.json`, `release.json` and `recorded_award_emoji.json`.
+These recordings belong to no endpoint: `branches.json`, `tree.json`, `group.json`, `release.json` and
+`recorded_award_emoji.json`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peculiarities of Lemmy."""
+"""Lemmy's peculiarities: accounts on other hosts, and two versions of the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peculiarities of Mastodon."""
+"""Mastodon's peculiarities: lists that need an account's number, posts on other hosts, and suspended accounts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peculiarities of PeerTube."""
+"""PeerTube's peculiarities: videos on other hosts, paths of pictures, captions, and restricted videos."""
 
 from __future__ import annotations
 

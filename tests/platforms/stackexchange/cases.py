@@ -1,6 +1,6 @@
 """Stack Exchange's recordings as cases. The expected records come from a table of fields.
 
-These belong to no endpoint: `posts__1163633.json`, the call that distinguishes answers from questions, and
+These recordings belong to no endpoint: `posts__1163633.json`, the call that distinguishes answers from questions, and
 `users_associated.json`, an account's other sites.
 """
 

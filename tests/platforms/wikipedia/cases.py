@@ -1,7 +1,7 @@
 """Wikipedia's recordings as cases, with handmade bodies for the views of a site and the most viewed pages.
 
-These belong to no endpoint: `extract__*`, `page_info*`, `mediawiki_*` (other properties of pages, of other wikis),
-`opensearch__*` (titles that begin with some letters).
+These recordings belong to no endpoint: `extract__*`, `page_info*`, `mediawiki_*` (other properties of pages, of other
+wikis), `opensearch__*` (titles that begin with some letters).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Peculiarities of YouTube."""
+"""YouTube's peculiarities: lists that are playlists, quotas, errors by reason, and sources without a key."""
 
 from __future__ import annotations
 
