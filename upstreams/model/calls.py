@@ -1,14 +1,6 @@
-"""Calls as values, and endpoints that make one call. A platform's declaration reads like its documentation.
+"""The function that builds the call.
 
-    LOOKUP = Get("/v1/accounts/lookup", acct=HANDLE)
-    POST_OF_ID = Get("/v1/statuses/{id}", id=POST_ID)
-
-    single("profile", "One account.", AUTHOR, LOOKUP, author_of)
-    listing("hashtag", "Posts with a hashtag.", POST_LIST, Get("/v1/timelines/tag/{tag}", tag=TAG), post_of, OLDER)
-
-The members of a call are parameters, constants, or values `made` from parameters. A member whose name occurs in the
-path is inserted there as one segment; `{+name}` allows a value with slashes. All other members go into the query, or
-into the body for a `Post`. Members with the value None are omitted.
+It receives arguments, a body format, a page's query members, and others to add.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads from GitHub's GraphQL API, used when the REST API's quota is exhausted, because its own quota is separate.
+"""GitHub's GraphQL API, which answers even if the REST API's quota is exhausted, because it has its own quota.
 
 Queries rename fields to the REST API's names (see `queries`), so the same functions build the records. A field is null
 if GraphQL lacks it or defines it differently.

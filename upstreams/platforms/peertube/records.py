@@ -29,7 +29,7 @@ def _picture(host: str | None, *urls: str | None) -> str | None:
 
 
 def _files(files: list[str], playlists: list[str]) -> list[str]:
-    """Return the URLs of a video's files. For newer videos, they are in the playlists."""
+    """Return the URLs of a video's files, or of its playlists, because newer videos have no other files."""
     return files or playlists
 
 
