@@ -105,7 +105,7 @@ def audited(  # noqa: PLR0913 - one argument per field of the answer
     component_coverage: Annotated[Record, "Each component's platform coverage: complete, partial or unavailable."],
     effective_weights: Annotated[Record, Of(component_weights), "The weights of the available components."],
     available_weight: Annotated[float, "The sum of the full weights of the available components, 0 to 1."],
-    score_aggregation: Annotated[Record, Of(aggregation), "How the scores of the platforms are combined."],
+    score_aggregation: Annotated[Record, Of(aggregation), "How the platforms' scores are combined."],
     surface: Annotated[Record, Of(surface), "The amount of content of the account."],
     platforms: Annotated[Record, "Each platform by slug: the same score blocks, the account, signals and evidence."],
     disclaimer: Annotated[str, "The limitations of the score."],

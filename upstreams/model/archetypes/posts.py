@@ -61,7 +61,7 @@ def comment(
     url: Annotated[Url, "URL of the comment."] = None,
     parent_id: Annotated[str | None, "ID of the comment or post that this comment replies to."] = None,
     post_id: Annotated[str | None, "ID of the post."] = None,
-    text: Annotated[str | None, "Text of the comment, as plain text; null if it was deleted."] = None,
+    text: Annotated[str | None, "The comment as plain text; null if it was deleted."] = None,
     author: Annotated[Record | None, Of(byline), "The account that wrote the comment; null if it was deleted."] = None,
     likes: Annotated[int | None, "Number of likes, points or upvotes."] = None,
     replies_count: Annotated[int | None, "Number of replies, including those that are not in `replies`."] = None,

@@ -136,7 +136,7 @@ PLATFORM = Platform(
         ),
         listing(
             "categories",
-            "Categories of the forum.",
+            "The forum's categories.",
             AUTHOR_LIST,
             Get("/categories.json"),
             Pages(category_of, Whole(), "category_list.categories"),

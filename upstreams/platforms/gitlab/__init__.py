@@ -90,10 +90,10 @@ PLATFORM = Platform(
             repository_of,
             located=PROJECT,
         ),
-        _of_repo("repo/issues", "Issues of a project, newest first.", POST_LIST, _ISSUES, state=STATE),
+        _of_repo("repo/issues", "Issues in a project, newest first.", POST_LIST, _ISSUES, state=STATE),
         _of_repo(
             "repo/merge-requests",
-            "Merge requests of a project, newest first.",
+            "Merge requests in a project, newest first.",
             POST_LIST,
             Pages(merge_request_of, PAGED),
             state=MERGE_STATE,
@@ -128,7 +128,7 @@ PLATFORM = Platform(
         ),
         listing(
             "group/repos",
-            "Projects of a group, newest first.",
+            "Projects in a group, newest first.",
             REPOSITORY_LIST,
             Get("/groups/{group}/projects", group=GROUP),
             _REPOSITORIES,
@@ -136,7 +136,7 @@ PLATFORM = Platform(
         Endpoint("profile", "One account.", AUTHOR, reads.profile, (HANDLE,), record=author_of),
         _of_account(
             "profile/repos",
-            "Projects of an account, newest first.",
+            "An account's projects, newest first.",
             Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset"),
             Pages(repository_of, KEYED),
         ),

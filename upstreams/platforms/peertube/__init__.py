@@ -231,7 +231,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "video/transcript",
-            "The transcript of a video, from its captions.",
+            "A video's transcript, from its captions.",
             TRANSCRIPT,
             _transcript,
             (LANGUAGE,),
@@ -248,7 +248,7 @@ PLATFORM = Platform(
         ),
         listing(
             "profile/channels",
-            "Channels of an account.",
+            "An account's channels.",
             AUTHOR_LIST,
             Get("/accounts/{name}/video-channels", name=ACCOUNT),
             _AUTHORS,
@@ -256,14 +256,14 @@ PLATFORM = Platform(
         single("channel", "One channel.", AUTHOR, Get("/video-channels/{name}", name=CHANNEL), author_of),
         listing(
             "channel/videos",
-            "Videos of a channel, newest first.",
+            "A channel's videos, newest first.",
             POST_LIST,
             Get("/video-channels/{name}/videos", name=CHANNEL),
             _VIDEOS,
         ),
         listing(
             "channel/playlists",
-            "Playlists of a channel.",
+            "A channel's playlists.",
             COLLECTION_LIST,
             Get("/video-channels/{name}/video-playlists", name=CHANNEL),
             Pages(playlist_of, _PAGED, "data"),

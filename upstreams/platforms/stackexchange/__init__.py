@@ -144,7 +144,7 @@ PLATFORM = Platform(
         ),
         listing(
             "questions",
-            "Questions of a site, optionally filtered by tag.",
+            "Questions on a site, optionally filtered by tag.",
             POST_LIST,
             _get("/questions", tagged=TAGGED, sort=SORT, order="desc"),
             _QUESTIONS,

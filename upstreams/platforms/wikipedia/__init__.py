@@ -96,7 +96,7 @@ PLATFORM = Platform(
     ),
     pace=Pace(200, per_s=60),
     endpoints=(
-        Endpoint("page", "The summary of a page.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
+        Endpoint("page", "A page's summary.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
         _listing(
             "search",
             "Search for pages.",
@@ -146,7 +146,7 @@ PLATFORM = Platform(
         ),
         _listing(
             "category",
-            "Pages and subcategories of a category.",
+            "Pages and subcategories in a category.",
             ARTICLE_LIST,
             Pages(listed_of, ByToken("cmcontinue", "continue.cmcontinue", size="cmlimit"), "query.categorymembers"),
             list="categorymembers",
@@ -155,8 +155,8 @@ PLATFORM = Platform(
             cmtype="page|subcat",
         ),
         _of_page("page/links", "Pages that a page links to.", "links", linked_of),
-        _of_page("page/categories", "Categories of a page.", "categories", linked_of, clshow="!hidden"),
-        _of_page("page/images", "Files of a page: images, audio and video.", "images", linked_of),
+        _of_page("page/categories", "A page's categories.", "categories", linked_of, clshow="!hidden"),
+        _of_page("page/images", "Files on a page: images, audio and video.", "images", linked_of),
         _of_page(
             "page/languages", "The same page in other languages.", "langlinks", translated_of, llprop="url|langname"
         ),

@@ -139,7 +139,7 @@ PLATFORM = Platform(
         ),
         _of_channel(
             "channel/videos",
-            "Videos of a channel, newest first.",
+            "A channel's videos, newest first.",
             Param(
                 "sort",
                 "Sort order: newest first, or most viewed full-length videos first.",
@@ -151,7 +151,7 @@ PLATFORM = Platform(
         ),
         _of_channel(
             "channel/shorts",
-            "Shorts of a channel, newest first.",
+            "A channel's shorts, newest first.",
             Param("sort", "Sort order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
             ("UUSH", "UUPS"),
         ),
