@@ -39,7 +39,7 @@ UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True)
-class _Below(Reader):
+class _NestedRecord(Reader):
     """Reads a record that is nested in another record."""
 
     map: RecordMap
@@ -75,14 +75,14 @@ class RecordMap:
         It returns None if all values of the record are None, or if `unless`, a reader of the containing object, returns
         true.
         """
-        return _Below(self, path, unless)
+        return _NestedRecord(self, path, unless)
 
     def here(self, *, unless: Reader | None = None) -> Reader:
         """Return a reader that builds this map's record from members of the containing object itself.
 
         It returns None in the same cases as the reader that `at` returns.
         """
-        return _Below(self, "", unless)
+        return _NestedRecord(self, "", unless)
 
     def inside(self, path: str) -> RecordMap:
         """Return the same map for objects in which `path` leads to the object that this map reads."""
@@ -159,7 +159,7 @@ def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
         reader = readers[value] if isinstance(value, _Filled) else None
         if isinstance(value, dict):
             yield from (f"{name}.{below}" for below in _unfilled(value, readers))
-        elif isinstance(reader, _Below):
+        elif isinstance(reader, _NestedRecord):
             yield from (f"{name}.{below}" for below in reader.map.unfilled)
         elif reader is None or reader is NEVER:
             yield name
@@ -199,10 +199,10 @@ class Rows:
     def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
         assert isinstance(self._row, RecordMap), "only a map's rows are decoded"
         shape = Shape()
-        row_shape = _down(shape, self._at, "list") if self._at else shape
+        row_shape = _shape_at(shape, self._at, "list") if self._at else shape
         build = compiled(self._row, row_shape)
         for path in self._also.values():
-            _down(shape, path, "value")
+            _shape_at(shape, path, "value")
         body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]
         return msgspec.json.Decoder(body_type).decode, build, row_shape.takes_given
 
@@ -220,7 +220,7 @@ class Rows:
         Raises:
             UnexpectedBody: The list is missing, or is longer than any page of a platform.
         """
-        found = _below(body, self._at)
+        found = _value_at(body, self._at)
         most = fields.ROWS_MAX if stop is None else fields.WHOLE_MAX
         if not isinstance(found, list) or not found or not isinstance(found[0], msgspec.Struct):
             objects = fields.rows(found, most)[start:stop]
@@ -236,16 +236,16 @@ class Rows:
         """Return the values of the body members in `also`."""
         if isinstance(body, list):
             return {}
-        return {name: _below(body, path) for name, path in self._also.items()}
+        return {name: _value_at(body, path) for name, path in self._also.items()}
 
 
-def _down(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
+def _shape_at(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
     for name in path[:-1]:
         shape = shape.member(name, "object")
     return shape.member(path[-1], kind)
 
 
-def _below(body: Any, path: Sequence[str]) -> Any:
+def _value_at(body: Any, path: Sequence[str]) -> Any:
     """Return the value at a path in a body, which is decoded or plain JSON. None if there is no value."""
     found = body if path == () or isinstance(body, msgspec.Struct) else fields.obj(body)
     for name in path:

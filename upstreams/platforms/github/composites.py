@@ -51,7 +51,7 @@ def velocity(args: Args) -> Steps:
     if repos and not isinstance(repos.body, list):
         repos = Missing("expected a list", repos.source, repos.took_s)
     record = archetypes.pace_of_profile(
-        author=user.result.record, velocity=_movement(rows(repos.body), args.now_at) if repos else None
+        author=user.result.record, velocity=_activity(rows(repos.body), args.now_at) if repos else None
     )
     return Single(record, legs=(Leg("github/profile", user), Leg("github/profile/repos", repos)))
 
@@ -62,7 +62,7 @@ def _known(about: Record) -> None:
         raise NotFound("The upstream returned no usable data.")
 
 
-def _movement(repos: list[Json], now_at: float) -> Record:
+def _activity(repos: list[Json], now_at: float) -> Record:
     own = [repo for repo in repos if repo.get("fork") is not True]
     return archetypes.movement(
         repos_seen=len(repos),

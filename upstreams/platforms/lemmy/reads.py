@@ -162,54 +162,54 @@ def listing_of(
 def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
     answer = yield old.at(args)
     if not answer:
-        answer = yield from _of_newer(new.at(args), answer)
+        answer = yield from _answer_of_version_4(new.at(args), answer)
     return Single(record.read(answer.body))
 
 
 def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
     (call, pages), (newer, newer_pages) = old, new
     newer_call = newer.at(args, newer_pages)
-    is_newer = _is_newer(args, pages)
+    is_newer = _is_from_version_4(args, pages)
     answer = yield (newer_call if is_newer else call.at(args, pages))
     if not answer:
-        answer = yield from _of_newer(newer_call, answer)
+        answer = yield from _answer_of_version_4(newer_call, answer)
     elif not is_newer:
         page = pages.page(args, answer)
         if args.cursor or len(page.records) < args.number("limit"):
-            return _unless_first(page, args)
+            return _without_repeated_page(page, args)
         answer = yield replace(newer_call, optional=True)
-        return _newer_page(newer_pages, args, answer) or _unless_first(page, args)
-    return _marked(newer_pages.page(args, answer), {_VERSION: 4})
+        return _page_of_version_4(newer_pages, args, answer) or _without_repeated_page(page, args)
+    return _with_state(newer_pages.page(args, answer), {_VERSION: 4})
 
 
-def _is_newer(args: Args, pages: Pages) -> bool:
+def _is_from_version_4(args: Args, pages: Pages) -> bool:
     """Return whether version 4 returned the previous page."""
     return bool(args.cursor and _VERSION in args.cursor) or (pages.paging is NUMBERED and args.token() is not None)
 
 
-def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
+def _answer_of_version_4(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
     """Return version 4's answer after version 3 failed.
 
     Raises:
         UpstreamError, LimitError: Both versions failed. If the server does not support version 4, this is version 3's
             failure.
     """
-    _hold(refused)
+    _raise_unless_unsupported(refused)
     answer: Answer | Missing = yield replace(call, optional=True)
     if isinstance(answer, Missing):
         raise _failure_of(refused if isinstance(answer.failure, OtherSoftware) else answer)
     return answer
 
 
-def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
+def _page_of_version_4(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
     """Return version 4's page, or None if its call failed or the page is unreadable."""
     if isinstance(answer, Answer):
         with suppress(*UNREADABLE):
-            return _marked(pages.page(args, answer), {_VERSION: 4})
+            return _with_state(pages.page(args, answer), {_VERSION: 4})
     return None
 
 
-def _unless_first(page: Page, args: Args) -> Page:
+def _without_repeated_page(page: Page, args: Args) -> Page:
     """Return a page from version 3, or an empty page if it repeats the first one.
 
     A server with Lemmy 1.0 returns the first page for every page number.
@@ -218,15 +218,15 @@ def _unless_first(page: Page, args: Args) -> Page:
     if before is not None and first == before:
         return Page([])
     is_numbered = page.next is not None and "p" in page.next
-    return _marked(page, {_FIRST: before or str(first)}) if is_numbered else page
+    return _with_state(page, {_FIRST: before or str(first)}) if is_numbered else page
 
 
-def _marked(page: Page, mark: State) -> Page:
+def _with_state(page: Page, mark: State) -> Page:
     """Return the page with more entries in the state of its cursor."""
     return page if page.next is None else replace(page, next={**page.next, **mark})
 
 
-def _hold(missing: Missing) -> None:
+def _raise_unless_unsupported(missing: Missing) -> None:
     """Raise the failure of a call, unless it means that the server does not support this version of the API.
 
     A 404 status without a message means that too, because the server may only lack the path.

@@ -54,7 +54,7 @@ def _together(*lists: list[str]) -> list[str]:
     return [name for one in lists for name in one]
 
 
-def _listed(**are_there: bool | None) -> list[str] | None:
+def _true_names(**are_there: bool | None) -> list[str] | None:
     """Return the names of the members that are true, or None if all of them are missing."""
     if all(one is None for one in are_there.values()):
         return None
@@ -64,7 +64,7 @@ def _listed(**are_there: bool | None) -> list[str] | None:
 def _platforms() -> Reader:
     names = ("windows", "mac", "linux")
     return of(
-        lambda *flags: _listed(**dict(zip(names, flags, strict=True))),
+        lambda *flags: _true_names(**dict(zip(names, flags, strict=True))),
         *(read.flag(f"platforms.{one}") for one in names),
     )
 

@@ -64,7 +64,7 @@ _FEW = "Without the operator's key or quota, only the last 15 videos are returne
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
 
 
-def _below(read: Read) -> tuple[Fallback, ...]:
+def _quota_fallback(read: Read) -> tuple[Fallback, ...]:
     """Return the fallback for a node whose key may run out of quota. A node without a key uses `read` directly."""
     return (Fallback("web", read, needs=_KEY),)
 
@@ -95,7 +95,7 @@ def _videos(
         one_of=one_of,
         needs=needs,
         description=_FEW if fed else "",
-        fallbacks=_below(fed) if fed else (),
+        fallbacks=_quota_fallback(fed) if fed else (),
         record=video_of,
         never=() if fed else ("total",),
         role="profile_posts" if resource == "channel/videos" else None,
@@ -132,7 +132,7 @@ PLATFORM = Platform(
             (CHANNEL_ID, HANDLE, CHANNEL_URL),
             one_of=ONE_CHANNEL,
             description="Without the operator's key or quota, only id, name, URL and age are known.",
-            fallbacks=_below(reads.fed_channel),
+            fallbacks=_quota_fallback(reads.fed_channel),
             record=channel_of,
             role="profile",
             many=reads.CHANNELS,
@@ -162,7 +162,7 @@ PLATFORM = Platform(
             reads.video,
             (VIDEO_URL, LANGUAGE),
             description="Without the operator's key or quota, only title, channel and picture are known.",
-            fallbacks=_below(reads.embedded),
+            fallbacks=_quota_fallback(reads.embedded),
             record=video_of,
             many=reads.VIDEOS,
         ),

@@ -54,7 +54,7 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
     if not any(leg.answer for leg in legs):
         raise failure_of(legs)
     released = _days_since_release(dossier, args)
-    load = _load(dossier)
+    load = _issue_load(dossier)
     change = _halves(listed, window)
     parts = threads.scores(
         release_recency=None if released is None else _part(1 - released / 365),
@@ -106,7 +106,7 @@ def read_dossier(
 ) -> Generator[tuple[Part, ...], Any, Record | None]:
     """Return the dossier of the requested repository or, if the request names none, of the first search result."""
     address = args.text_or_none("repo")
-    named = [(one, value) for one in platforms if address and (value := _at(one, address)) is not None]
+    named = [(one, value) for one in platforms if address and (value := _name_on(one, address)) is not None]
     if address is None:
         values: dict[str, Value] = {"query": args.text("query")}
         searched = yield from attempt([part_of(one, "repository_search", values, rows=1) for one in platforms])
@@ -120,7 +120,7 @@ def read_dossier(
     return next((leg.record for leg in settled if leg.record is not None), None)
 
 
-def _at(platform: Platform, address: str) -> str | None:
+def _name_on(platform: Platform, address: str) -> str | None:
     """Return the repository's name on a platform, or None if the URL does not belong to that platform."""
     endpoint = platform.playing("dossier")
     assert endpoint is not None, "only platforms that offer dossiers get here"
@@ -140,7 +140,7 @@ def _days_since_release(dossier: Record | None, args: Args) -> int | None:
     return max(0, (days.today(args) - max(known)).days) if known else None
 
 
-def _load(dossier: Record | None) -> float | None:
+def _issue_load(dossier: Record | None) -> float | None:
     info = (dossier or {}).get("repository")
     if info is None or info["open_issues"] is None or not info["stars"]:
         return None

@@ -97,7 +97,7 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
         competitor=competitor,
         leads=ranked[: args.number("limit")],
         counts_by_phrase=counts,
-        sources=[_joined(one, found) for one in named_in(platforms, args)],
+        sources=[_merged_source(one, found) for one in named_in(platforms, args)],
         method=METHOD,
     )
     return Single(record, legs=legs_of([*legs_in(found), *below]))
@@ -160,7 +160,7 @@ def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], so
     )
 
 
-def _joined(platform: Platform, found: Sequence[SearchSweep]) -> Record:
+def _merged_source(platform: Platform, found: Sequence[SearchSweep]) -> Record:
     """Combine a platform's searches for several phrases into one source."""
     platform_sources = [one.record() for one in found if one.platform is platform]
     known = [one["mentions"] for one in platform_sources if one["mentions"] is not None]
