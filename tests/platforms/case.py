@@ -39,8 +39,8 @@ class Case:
     answers: Mapping[str, Any]
     """The recordings that answer the calls, in order.
 
-    Each `host/path` of an upstream request, without the query, is mapped to a file in the platform's folder of
-    recordings, to a folder and a file of another platform, or to a handmade body.
+    The keys are the `host/path` of each upstream request, without the query. A value is a file in the platform's folder
+    of recordings, a folder and a file of another platform, or a handmade body.
     """
     expected: Callable[..., list[Record] | Record] | None = None
     """Builds the expected records, without computed fields. It receives the recorded bodies in the order of `answers`.

@@ -17,8 +17,8 @@ A generator runs up to its first call before anything is charged, so it can reje
 `InvalidArgument` for free. A path that would lead elsewhere, because a value in it is `..` or empty, is rejected at
 this point for all platforms (`upstreams.model.paths`).
 
-In addition to `read`, an endpoint may have `fallbacks`, which are other sources of the same data, and `collect`, which
-reads page after page until it has `limit` items.
+In addition to `read`, an endpoint may have `fallbacks`, which are other sources of the same data. It may also have
+`collect`, which reads page after page until it has `limit` items.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ _OWN_PAGES = (
     "about|apps|collections|contact|customer-stories|enterprise|events|explore|features|issues|join|login|marketplace|"
     "new|notifications|orgs|pricing|pulls|search|security|settings|site|sponsors|topics|trending|users"
 )
-"""The names of GitHub's own pages, which can stand in the place of an account in a URL."""
+"""The names of GitHub's own pages. In a URL, they are at the position of an account's name."""
 _OWNER, _NAME = r"[\w-]+", r"[\w.-]+"
 _REPO = rf"({_OWNER})/({_NAME}?)(?:\.git)?"
 _PLAIN = rf"{_OWNER}/(?!(?:\.{{1,2}}|\.git)(?:/|$)){_NAME}"

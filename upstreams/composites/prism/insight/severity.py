@@ -17,9 +17,9 @@ from upstreams.model.endpoint import Platform
 from upstreams.model.steps import Part
 
 METHOD: Final = (
-    "severity: the mean of up to four known numbers from 0 to 100: z_volume and z_negative_share as shares of twice "
-    "the sensitivity, the share of searches with a negative mention on that day, and the share of negative comments "
-    "on the day's five mentions with the most engagement."
+    "severity: the mean of the known ones among four numbers from 0 to 100. Two are z_volume and z_negative_share, as "
+    "shares of twice the sensitivity. One is the share of searches with a negative mention on that day. The last is the "
+    "share of negative comments on the day's five mentions with the most engagement."
 )
 _ROWS: Final = 10
 """The number of rows to request from each search, as in search/everywhere."""

@@ -30,8 +30,8 @@ from upstreams.model.steps import Part
 ROWS: Final = 100
 """The number of rows to request from each search call. A search may return fewer."""
 METHOD: Final = (
-    "Posts that contain the phrase as whole words (NFKC, any case), without duplicates, by the UTC day of their "
-    "publication, from the searches of these platforms, newest first if the search supports it."
+    "Posts that contain the phrase as whole words (NFKC, any case), without duplicates, by their UTC day of "
+    "publication. They come from the searches of these platforms, newest first if a search supports it."
 )
 
 
