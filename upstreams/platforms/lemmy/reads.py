@@ -222,7 +222,7 @@ def _without_repeated_page(page: Page, args: Args) -> Page:
 
 
 def _with_state(page: Page, mark: State) -> Page:
-    """Return the page with more entries in the state of its cursor."""
+    """Return the page with these entries added to the state of its cursor."""
     return page if page.next is None else replace(page, next={**page.next, **mark})
 
 

@@ -40,9 +40,9 @@ PHRASES: Final = {
 """The points for each phrase."""
 SEARCHED: Final = ("alternative to {}", "switching from {}", "{} vs")
 METHOD: Final = (
-    "Points for the phrase: switching from 45, alternative to or replacement for 40, instead of 25, vs 20. Other points: "
-    "a question mark 15, words that express a search 20, words that express discontent 10, a post in the last 7 days "
-    "10, the category 10, two words of the offer 10. The maximum is 100. Accounts are not named."
+    "Points for the phrase: switching from 45, alternative to or replacement for 40, instead of 25, vs 20. Other "
+    "points: a question mark 15, words that express a search 20, words that express discontent 10, a post in the last "
+    "7 days 10, the category 10, two words of the offer 10. The maximum is 100. Accounts are not named."
 )
 _LOOKING = re.compile(
     r"\b(?:looking for|recommend(?:ation|ations)?|suggest(?:ion|ions)?|what do you use"

@@ -18,8 +18,8 @@ from upstreams.model.steps import Part
 
 METHOD: Final = (
     "severity: the mean of the known ones among four numbers from 0 to 100. Two are z_volume and z_negative_share, as "
-    "shares of twice the sensitivity. One is the share of searches with a negative mention on that day. The last is the "
-    "share of negative comments on the day's five mentions with the most engagement."
+    "shares of twice the sensitivity. One is the share of searches with a negative mention on that day. The last is "
+    "the share of negative comments on the day's five mentions with the most engagement."
 )
 _ROWS: Final = 10
 """The number of rows to request from each search, as in search/everywhere."""
