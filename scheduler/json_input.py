@@ -28,7 +28,7 @@ def kind_of(value: object) -> str:
 
 
 def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[MonitorInvalid]) -> Mapping[str, object]:
-    """Return an object that has no fields other than these. Null fields count as missing.
+    """Return an object that has no fields other than `fields`. Null fields count as missing.
 
     Raises:
         `refuse`: the value is not an object, or has another field.

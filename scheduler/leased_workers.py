@@ -1,8 +1,10 @@
 """Leased work of one node: monitor runs, jobs and browser sessions.
 
-The store holds a lease for each piece of work. The node that has the lease renews it while it works; once a lease has
-expired, another node may begin the next attempt. This module contains what all kinds share: a task for each piece,
-renewal, and supervision, so that a failure of one piece never ends another one or the node. Each kind finds and leases
+The store holds a lease for each piece of work. The node that has the lease renews it while it works. Once a lease has
+expired, another node may begin the next attempt.
+
+This module contains the parts that all kinds of work share: a task for each piece, the renewal of leases, and
+supervision, which ensures that one failing piece ends neither another piece nor the node. Each kind finds and leases
 its own work.
 """
 

@@ -31,7 +31,7 @@ class GatheringFailed(Exception):
 
     @property
     def code(self) -> str:
-        """The `reason` of the error that caused it, or else the code of the first failed leg."""
+        """The `reason` of the error that caused the failure, or else the code of the first failed leg."""
         if isinstance(self.__cause__, NotFound) and self.__cause__.reason:
             return self.__cause__.reason
         return next((str(leg["error"]) for leg in self.legs if leg.get("error")), "UPSTREAM_ERROR")
@@ -91,7 +91,8 @@ class Recipes(Protocol):
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         """Validate a recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
 
-        A list requests this number of `rows`, within its endpoint's limits, unless the parameters set a number.
+        For a list, `rows` is the number of rows to request, within the endpoint's limits, unless the parameters set a
+        number.
 
         Raises:
             RecipeInvalid: it cannot be used; nothing was called.

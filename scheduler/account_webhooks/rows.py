@@ -52,9 +52,9 @@ DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE monitor_id =
 
 @dataclass(frozen=True, slots=True)
 class AccountWebhook:
-    """A webhook's row. `types` contains the names as they were sent, separated by commas.
+    """A webhook's row. `types` is the comma-separated list that the owner sent.
 
-    All events of the account up to the position `pos` are in deliveries or were not selected.
+    Every event of the account up to position `pos` either was queued in a delivery or was not selected.
     """
 
     id: str
@@ -157,12 +157,15 @@ def remove(tx: Tx, webhook_id: str) -> None:
 
 
 def drop_deliveries(tx: Tx, webhook_id: str) -> int:
-    """Delete some deliveries of a deleted webhook, and return their number."""
+    """Delete a batch of deliveries that belong to a deleted webhook, and return their number."""
     return tx.run(DROP_DELIVERIES, (webhook_id, DROPPED_AT_ONCE))
 
 
 def forget_webhooks_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of the account's webhooks, and finally the webhooks. Return 0 once none are left."""
+    """Delete a batch of rows that belong to the account's webhooks; the webhooks themselves come last.
+
+    Return 0 once none are left.
+    """
     for webhook in page(tx, account_id, before=None, limit=1):
         if not (dropped := drop_deliveries(tx, webhook.id)):
             remove(tx, webhook.id)

@@ -56,7 +56,7 @@ class AccountWebhookSetting:
 
 
 class AccountWebhookState(NamedTuple):
-    """A webhook and its target in their current state."""
+    """The current state of a webhook and of its target."""
 
     webhook: AccountWebhook
     target: Webhook

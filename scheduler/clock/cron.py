@@ -22,7 +22,7 @@ from cronsim import CronSim
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_S = 86_400
 _FAR_DAYS = 41 * 366
-"""Longer than any pause between two times: 29 February falls on a given weekday at least every 40 years."""
+"""Longer than the longest gap between two times: 29 February falls on a given weekday at least every 40 years."""
 
 
 class _Clock(NamedTuple):

@@ -30,7 +30,7 @@ class JobRecord:
     status: JobStatus
     stopped_because: str | None
     held_credits: int
-    """The credits of all its reservations. A job has several if it was resumed after its reservation was returned."""
+    """The credits of all its reservations. A job has several if it was resumed after a reservation was refunded."""
     used_credits: int
     """The sum of the prices of the finished steps."""
     waves: int
@@ -49,7 +49,7 @@ class JobRecord:
     closed_credits: int = 0
     """The credits charged by its closed reservations."""
     returned_credits: int = 0
-    """The credits returned by its closed reservations."""
+    """The credits refunded from its closed reservations."""
 
     @property
     def left_credits(self) -> int:
@@ -171,7 +171,7 @@ class JobKind(ABC):
         return Stop(verdict_of(job), None) if has_credits else Stop("paused", "max_credits")
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: B027 - as above
-        """Store data about the end or the pause of a settled job."""
+        """Store data about the end or the pause of a job whose credits have been settled."""
 
 
 def verdict_of(job: JobRecord) -> JobStatus:
@@ -182,7 +182,7 @@ def verdict_of(job: JobRecord) -> JobStatus:
 
 
 def progress_of(job: JobRecord) -> dict[str, Any]:
-    """Return the counts of its steps. The other counts add up to `planned`."""
+    """Return the number of a job's planned steps, and the counts by outcome that add up to it."""
     return {
         "planned": job.planned,
         "done": job.done,

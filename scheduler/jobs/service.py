@@ -38,12 +38,12 @@ class JobDraft:
     prefix: str = JOB_PREFIX
     """The prefix of the job's id."""
     also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
-    """Stores the kind's own data of a new job, in the same transaction."""
+    """Stores the data that this kind of job keeps in its own tables, in the transaction that stores the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """The key that starts a job, and the request that does so."""
+    """The account, the key and the request that start a job."""
 
     account_id: str
     key_id: str | None
@@ -163,7 +163,7 @@ class JobService:
         return job
 
     async def cancel(self, account_id: str, job_id: str) -> JobRecord:
-        """Cancel a job. Results of finished steps are kept and charged, and the rest of the reservation is returned.
+        """Cancel a job. Results of finished steps are kept and charged, and the rest of the reservation is refunded.
 
         Cancelling a cancelled job changes nothing.
 

@@ -171,7 +171,7 @@ class MonitorService:
         """Return one run of a monitor, with these parts of its data in stored form.
 
         Raises:
-            MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor no such run.
+            MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor has no such run.
         """
 
         def read(tx: Tx) -> RunEntry:

@@ -95,7 +95,7 @@ class Webhooks:
         wake: Callable[[], None],
         owner: WebhookOwner = OF_MONITORS,
     ) -> None:
-        """`instant` is the clock of deliveries. `wake` reports a new delivery. `Deliveries` has both."""
+        """`instant` is the clock for deliveries, and `wake` announces a new delivery. `Deliveries` provides both."""
         self._store = store
         self._cipher = cipher
         self._now = now
@@ -108,7 +108,7 @@ class Webhooks:
     ) -> Rotated:
         """Set a new signing secret.
 
-        For one day, deliveries are also signed with the previous one, as the last signature.
+        For one day, deliveries are also signed with the previous secret, whose signature comes last.
 
         `secret` is the one that the owner sent, if any. `write` replaces the store's own write, so that the caller can
         record the result in the same transaction.
@@ -128,7 +128,7 @@ class Webhooks:
         return await (write or self._store.write)(rotate)
 
     async def resume(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> OpenedWebhook:
-        """Resume a webhook: deliver from now on, with the failure count reset. If it is active, only reset the count.
+        """Resume a paused webhook and reset its failure count. If the webhook is active, only reset the count.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
@@ -146,7 +146,7 @@ class Webhooks:
         """Return a monitor's webhook.
 
         Raises:
-            MonitorUnknown, WebhookUnknown: the account has no such monitor, or the monitor no webhook.
+            MonitorUnknown, WebhookUnknown: the account has no such monitor, or the monitor has no webhook.
         """
 
         def read(tx: Tx) -> OpenedWebhook:
@@ -161,7 +161,7 @@ class Webhooks:
     async def redeliver(
         self, account_id: str, monitor_id: str, delivery_id: str, *, write: Write | None = None
     ) -> Logged:
-        """Send the same bytes of a delivery again, to the webhook's current URL, in a new series of attempts.
+        """Send a delivery's bytes again, unchanged, to the webhook's current URL, in a new series of attempts.
 
         The failure count never changes. If an attempt is in progress, the delivery is returned unchanged.
 
@@ -175,7 +175,7 @@ class Webhooks:
         """Return one of a monitor's deliveries.
 
         Raises:
-            MonitorUnknown, DeliveryUnknown: the account has no such monitor, or the monitor no such delivery.
+            MonitorUnknown, DeliveryUnknown: the account has no such monitor, or the monitor has no such delivery.
         """
 
         def read(tx: Tx) -> Logged:

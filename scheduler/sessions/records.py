@@ -36,7 +36,7 @@ class SessionRecord:
     status: SessionStatus
     closed_because: str | None
     charges: str
-    """The requests that reserved its credits, each with the credits and its key, as JSON."""
+    """The requests that reserved its credits, as JSON. Each has its credits and its key."""
     held_credits: int
     used_credits: int
     ttl_s: int

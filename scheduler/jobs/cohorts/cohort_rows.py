@@ -193,7 +193,7 @@ def destroyed_cohorts(tx: Tx, limit: int) -> list[str]:
 
 
 def drop_members(tx: Tx, cohort_id: str, limit: int) -> int:
-    """Delete some members of a destroyed cohort, and return their number."""
+    """Delete a batch of members of a destroyed cohort, and return their number."""
     return tx.run(DROP_MEMBERS, (cohort_id, cohort_id, limit))
 
 

@@ -65,7 +65,7 @@ class CohortQueries:
         self._reads = setting.reads
 
     async def plan(self, account_id: str, cohort_id: str, sent: QueryBody) -> QueryPlan:
-        """Return a query that can be started, with its maximum cost.
+        """Validate a query and compute its maximum cost, without starting it.
 
         Raises:
             CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortQueryTooDear: the query cannot be started.

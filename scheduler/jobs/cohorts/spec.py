@@ -128,7 +128,7 @@ class SentMember(NamedTuple):
 
 
 class SealedMember(NamedTuple):
-    """A member to store. If its handle differs from the plain form, also the same member under the plain form."""
+    """A member to store, and the same member under its plain form if the handle was sent in another form."""
 
     param: str
     kept: NewMember

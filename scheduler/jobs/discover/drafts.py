@@ -1,4 +1,4 @@
-"""Turns a page of a search into rows: their keys, and whether the run wants them. Pure functions."""
+"""Turns a page of search results into rows: computes their keys and applies the run's filters. Pure functions."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def legs_in_turn(spec: DiscoverSpec) -> list[int]:
         places.append((seen[search.platform], place))
         seen[search.platform] += 1
     order = [place for _, place in sorted(places)]
-    cycle = lcm(count, size)  # after this many turns the diagonal is at its start again, so shift it by one
+    cycle = lcm(count, size)  # after this many turns the diagonal is back at its start, so shift it by one
     return [turn % count * size + order[(turn + turn // cycle) % size] + 1 for turn in range(count * size)]
 
 

@@ -137,7 +137,7 @@ class DiscoverService:
     async def rows(
         self, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int = PAGE_BYTES
     ) -> tuple[list[DiscoverRow], bool]:
-        """Return rows of a run after a number, in order, and whether there are more. See `run_rows.rows_after`."""
+        """Return the rows after number `after`, in order, and whether there are more. See `run_rows.rows_after`."""
         read = partial(
             run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new, bytes_max=bytes_max
         )
@@ -148,7 +148,9 @@ class DiscoverService:
         return Follower(self._store, account_id, run_id)
 
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
-        """Pause a run, which returns its reservation; resume it, which makes a new one; or change its limit.
+        """Pause a run, resume it, or change its cost limit.
+
+        Pausing a run refunds its reservation, and resuming it makes a new one.
 
         Raises:
             JobUnknown, JobOver, JobInvalid: nothing was changed.
@@ -200,7 +202,7 @@ class DiscoverService:
         job_rows.reserve_more(tx, job.id, request_id=owner.request_id, key_id=owner.key_id, held_credits=held)
 
     async def cancel(self, account_id: str, run_id: str) -> DiscoverView:
-        """Cancel a run: its rows are kept, and its reservation is returned. Cancelling a cancelled run changes nothing.
+        """Cancel a run. Its rows are kept, and its reservation is refunded. Cancelling a cancelled run changes nothing.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.

@@ -92,7 +92,10 @@ class PlannedRead(msgspec.Struct, frozen=True):
 
 
 class DiscoverSpec(msgspec.Struct, frozen=True):
-    """A request as a job stores it. Each keyword on each search is a leg. Legs are ordered by keyword."""
+    """A request as a job stores it.
+
+    Each combination of a keyword and a search is a leg. Legs are ordered by keyword.
+    """
 
     keywords: tuple[str, ...]
     searches: tuple[PlannedSearch, ...]
@@ -251,7 +254,7 @@ class _Fields:
             self.refuse(
                 "language",
                 f"must be a code of two or three letters, not {quoted(sent)}",
-                "Send en, or de.",
+                "Send a code such as en or de.",
             )
         return code
 

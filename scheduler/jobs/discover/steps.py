@@ -37,7 +37,7 @@ from storage.store import Store, Tx
 
 CALL_S: Final = 30.0
 DRAFTED_AT_ONCE: Final = 10
-"""How many rows of a page are made between two checkpoints. They take about 0.3 ms."""
+"""How many rows of a page are built between two checkpoints. Building that many takes about 0.3 ms."""
 _ABSENT: Final = "RESOURCE_NOT_FOUND"
 
 
@@ -52,7 +52,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The result of reading an account's own page. Without a record the account does not exist."""
+    """The result of reading an account's own page. `record` is None if the account does not exist."""
 
     row_id: str
     key: str = ""

@@ -15,7 +15,10 @@ from scheduler.packing import unpacked
 from storage.store import Tx
 
 Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
-"""By row and metric, `abs` and `pct`: the difference from the previous run. New numbers have none."""
+"""The difference of each number from the previous run, as `abs` and `pct`, by row and metric.
+
+New numbers are missing.
+"""
 RUNS_MAX: Final = 1_000
 """The maximum number of runs of a window that are read, newest first."""
 
@@ -107,7 +110,7 @@ def stored_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False
 def unpacked_numbers(stored: Sequence[StoredNumbers]) -> Iterator[RunNumbers]:
     """Decompress and decode runs one by one.
 
-    Ten thousand objects at a time would burden the garbage collector.
+    Otherwise tens of thousands of objects would exist at the same time and slow down the garbage collector.
     """
     for one in stored:
         yield _numbers(*one)

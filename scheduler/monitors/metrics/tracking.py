@@ -37,7 +37,7 @@ class Track:
 
     @property
     def rows_asked(self) -> int | None:
-        """The rows that a run requests from its recipe, or None to use the recipe's own parameters."""
+        """The number of rows that a run requests from its recipe, or None to use the recipe's own parameters."""
         return self.max_rows if self.is_named and any(path.startswith(ROW) for path in self.metrics) else None
 
     def to_json(self) -> dict[str, Any]:
@@ -111,9 +111,7 @@ def _metrics(sent: object) -> tuple[str, ...]:
 
 def _max_rows(sent: object) -> int:
     if not isinstance(sent, int) or isinstance(sent, bool) or not 1 <= sent <= ROWS_MAX:
-        raise TrackInvalid(
-            "track.max_rows", f"must be a whole number from 1 to {ROWS_MAX}", f"Send one of 1 to {ROWS_MAX}."
-        )
+        raise TrackInvalid("track.max_rows", f"must be a whole number from 1 to {ROWS_MAX}", f"Send 1 to {ROWS_MAX}.")
     return sent
 
 

@@ -139,7 +139,7 @@ def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, run_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Extend the leases of `node`, and return how many runs it still has."""
+    """Extend the leases of `node`, and return how many runs it still holds."""
     return tx.run_in(RENEW, run_ids, (leases_at + LEASE_S, node))
 
 
