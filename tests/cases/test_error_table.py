@@ -88,7 +88,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("key", TABLE)
-async def test_code_or_reason_occurs_on_a_node(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_node_returns_code_or_reason(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case, (code, _, reason) = CASES[key], key.partition("/")
     platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
     async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:
@@ -107,7 +107,7 @@ async def test_code_or_reason_occurs_on_a_node(key: str, tmp_path: Path, monkeyp
         await node.assert_sound()
 
 
-async def test_browser_reasons_occur_on_a_node(
+async def test_running_node_returns_browser_reasons(
     tmp_path: Path, chromium: Chromium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pictures, "PNG_LETTERS_MAX", 100)

@@ -126,7 +126,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("query", "meant"), UNKNOWN.items(), ids=UNKNOWN.keys())
-async def test_unknown_endpoint_is_a_404_with_suggestion(query: str, meant: str | None, tmp_path: Path) -> None:
+async def test_unknown_endpoint_returns_404_with_suggestion(query: str, meant: str | None, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
         assert details.get("did_you_mean") == meant

@@ -147,7 +147,7 @@ async def test_path_without_a_number_gets_suggestion(path: str, problem: str, tm
         assert refused.json["error"]["message"].endswith(problem)
 
 
-async def test_runs_end_cost_and_fire_according_to_numbers(tmp_path: Path) -> None:
+async def test_outcome_cost_and_alerts_of_runs_follow_from_their_numbers(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         assert [run["scheduled_for"] for run in life.runs] == list(SLOTS)
         assert tuple(run["status"] for run in life.runs) == ENDS

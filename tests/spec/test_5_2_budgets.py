@@ -224,7 +224,7 @@ async def test_two_402_errors_have_different_fixes(tmp_path: Path) -> None:
         assert (await node.get(profile(12), key=key)).status == 200
 
 
-async def test_key_revoked_during_a_call_pays_only_for_it(tmp_path: Path) -> None:
+async def test_key_revoked_during_a_call_is_charged_only_for_that_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(GOOD)
         answers: list[Answered] = []

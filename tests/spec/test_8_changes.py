@@ -110,7 +110,7 @@ async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
         assert (refused["reason"], refused["param"], refused["remove_params"]) == ("invalid_param", "when", ["when"])
 
 
-async def test_consumer_is_moved_once(tmp_path: Path) -> None:
+async def test_repeated_consumer_change_moves_it_only_once(tmp_path: Path) -> None:
     """Method: undo the effect of a reset with a key, then repeat the request."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)

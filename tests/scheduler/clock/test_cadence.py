@@ -41,7 +41,7 @@ INSTANTS = st.floats(unix("2026-01-01"), unix("2029-01-01"))
 
 
 @pytest.mark.parametrize("sent", SENT, ids=str)
-def test_cadence_json_is_unchanged(sent):
+def test_cadence_json_round_trips(sent):
     cadence = read_cadence(sent, AT)
     assert cadence.to_json() == sent
     assert stored_cadence(cadence.to_json()) == cadence

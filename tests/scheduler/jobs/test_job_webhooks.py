@@ -61,7 +61,7 @@ class HookedDesk(JobDesk):
         return [orjson.loads(body) for (body,) in found]
 
 
-async def test_each_end_is_queued_once_and_a_pause_never(desk: Desk) -> None:
+async def test_end_of_a_job_is_queued_once_and_a_pause_is_not_queued(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 3)))
     owner = await jobs.owner()
     first = await jobs.hooked(owner)

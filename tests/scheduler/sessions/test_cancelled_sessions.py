@@ -115,7 +115,7 @@ async def owned(desk: Desk) -> Owned:
 
 
 @pytest.mark.critical
-async def test_session_with_a_too_costly_page_pays_the_minimum_price(desk: Desk) -> None:
+async def test_session_with_a_too_costly_page_is_charged_the_minimum_price(desk: Desk) -> None:
     one = await owned(desk)
     one.pages.is_costly = True
     async with open_holder(one.setting) as holder:

@@ -73,7 +73,7 @@ def test_sign_and_verify_round_trip(body: bytes, secret: str, at: int) -> None:
 # Rotation
 
 
-def test_either_secret_verifies_during_a_rotation_with_the_previous_last() -> None:
+def test_either_secret_verifies_during_a_rotation_and_the_previous_comes_last() -> None:
     headers = signed_headers(BODY, delivery_id="whd_1", keys=["new secret", "old secret"], at=AT, header_name=HEADER)
     for secret in ("new secret", "old secret"):
         assert verify(secret, of(headers, HEADER), BODY, now=AT) == AT
@@ -143,7 +143,7 @@ def test_malformed_header_is_rejected(header: str) -> None:
         (SECRET, BODY, lambda header: re.sub("v1=.*", "v1=é", header)),
     ],
 )
-def test_other_body_secret_timestamp_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
+def test_wrong_body_secret_timestamp_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
     assert callable(change)
     with pytest.raises(SignatureRefused, match="no v1"):
         verify(secret, change(sign(BODY, keys=[SECRET], at=AT)), body, now=AT)

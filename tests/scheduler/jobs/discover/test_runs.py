@@ -201,7 +201,7 @@ class LastIsFirst(Net):
         return await super().gather(recipe, credits_held, **how)
 
 
-async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk) -> None:
+async def test_leg_of_a_full_run_is_counted_once_despite_its_planned_page(desk: Desk) -> None:
     """Goal: a full run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)

@@ -54,13 +54,13 @@ async def test_waiter_returns_when_its_run_settles(autojump_clock: MockClock) ->
     assert jobs.waits._looker is None
 
 
-async def test_settled_run_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_waiting_for_a_settled_run_returns_immediately(autojump_clock: MockClock) -> None:
     jobs = Jobs()
     await jobs.wait("gone")
     assert (jobs.ended, jobs.reads) == ([("gone", 0.0)], 1)
 
 
-async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
+async def test_polling_compensates_for_a_lost_wake(autojump_clock: MockClock) -> None:
     """Settle the job as on another node, or delete its account."""
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:

@@ -197,7 +197,7 @@ async def test_overloaded_node_delays_runs_without_skipping_them(
         assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_refused_runs_are_missed_like_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_refused_runs_count_as_missed_as_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     async with desk.clock() as clock:

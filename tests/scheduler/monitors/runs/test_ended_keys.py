@@ -34,7 +34,7 @@ def fails(_recipe: object) -> Any:
     raise UpstreamFailed("api", "status 500")
 
 
-async def test_events_belong_to_the_key_until_revoked_then_to_the_account(desk: Desk) -> None:
+async def test_events_belong_to_the_key_until_it_is_revoked_then_to_the_account(desk: Desk) -> None:
     account = await desk.account()
     monitor = await keyed(desk, account, rules=[{"metric": "stars", "op": "gt", "value": 1}])
     other = await keyed(desk, account)

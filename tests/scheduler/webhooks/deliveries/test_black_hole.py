@@ -14,7 +14,7 @@ HELD, ACCOUNTS, EACH = 1_000, 10, 20
 COUNTS = "SELECT status, host, COUNT(*), SUM(attempts) FROM deliveries GROUP BY status, host"
 
 
-async def test_others_are_delivered_while_an_unresponsive_host_waits(office: Office) -> None:
+async def test_unresponsive_host_does_not_delay_deliveries_to_others(office: Office) -> None:
     """Method: both are at one address, one of them by name, so the queue sees two hosts."""
     end = trio.Event()
 

@@ -208,7 +208,7 @@ async def test_deliveries_use_the_current_url(virtual: Office, autojump_clock: M
     assert (await virtual.webhook(monitor)).status == "active"
 
 
-async def test_raising_attempt_fails_alone(office: Office) -> None:
+async def test_exception_in_one_attempt_does_not_affect_others(office: Office) -> None:
     account = await office.desk.account()
     bad, good = await office.monitor(account, "https://bad.example.com/"), await office.monitor(account)
     receivers = Receivers()

@@ -148,7 +148,7 @@ def test_deliveries_without_room_stay_in_the_store() -> None:
     assert due_cache.is_short(under_way[1:])
 
 
-def test_failed_read_removes_nothing() -> None:
+def test_failed_read_keeps_all_cached_deliveries() -> None:
     due_cache = DueCache()
     due_cache.add_queued(_due(1))
     due_cache.begin_look()
