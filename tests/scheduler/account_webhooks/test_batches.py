@@ -130,7 +130,9 @@ async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office
     assert second.body == first.body or third.body == first.body, "the redelivery has the same bytes"
 
 
-async def test_test_event_is_not_in_the_feed_and_never_counts_as_failure(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_test_event_is_not_in_the_feed_and_never_counts_as_failure(
+    virtual: Office, autojump_clock: MockClock
+) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account, "credits.low")
     async with hooked.open(receivers, backoff_s=()):

@@ -74,7 +74,9 @@ async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: O
     assert (await office.delivery(id_)).status == "delivered"
 
 
-async def test_delivery_with_an_expired_lease_is_taken_over_by_another_node(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_delivery_with_an_expired_lease_is_taken_over_by_another_node(
+    virtual: Office, autojump_clock: MockClock
+) -> None:
     """Goal: an attempt that ends after its lease writes nothing, and the other node's end counts."""
     monitor = await virtual.monitor(await virtual.desk.account())
     (id_,) = await virtual.queue(monitor)
