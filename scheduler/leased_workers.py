@@ -46,7 +46,7 @@ class LeasedKind(Generic[T]):
     """Renew the leases of the work with these ids."""
     renew_every_s: float
     is_private: Callable[[T], bool] = lambda _: False
-    """Whether the text of its errors is kept out of the log."""
+    """Returns whether the text of the work's errors is kept out of the log."""
     ended: Callable[[], None] = lambda: None
     """Called after each piece of work."""
 

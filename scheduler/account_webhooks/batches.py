@@ -32,7 +32,7 @@ SealCursor = Callable[[str, Position], str]
 
 
 class Fed(NamedTuple):
-    """The result of one step for a webhook."""
+    """The result of one call of `EventBatches.feed`."""
 
     events: int = 0
     """How many events were queued."""
@@ -87,7 +87,7 @@ class EventBatches:
         return self._queue(tx, webhook, host, [orjson.dumps(event)], is_test=True)
 
     def _event(self, account_id: str, item: Item) -> bytes:
-        """Return an event as the feed shows it, with the cursor after it (spec 2.8)."""
+        """Return an event as JSON, as the feed shows it: with the cursor of the position after it (spec 2.8)."""
         cursor = self.seal(account_id, Position(item.pos, item.at))
         return b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode())
 

@@ -151,7 +151,7 @@ def count_queued(tx: Tx, webhook_id: str) -> int:
 
 
 def remove(tx: Tx, webhook_id: str) -> None:
-    """Delete a webhook. Its deliveries end at their next attempt; `drop_deliveries` deletes them."""
+    """Delete a webhook. Its queued deliveries end at their next attempt; `drop_deliveries` deletes all of them."""
     tx.run(REMOVE, (webhook_id,))
     hook_rows.forget_webhook(tx, webhook_id)
 

@@ -19,7 +19,7 @@ MISSED: Final = "missed"
 
 
 class Missed(NamedTuple):
-    """A slot that passed without a run, and the reason for its record."""
+    """A slot that passed without a run, and the reason why."""
 
     slot: float
     reason: str

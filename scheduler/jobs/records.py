@@ -26,7 +26,7 @@ class JobRecord:
     request_id: str
     """The request id under which its credits are reserved."""
     spec: str
-    """Its request as JSON, which its kind parses."""
+    """The request as JSON, which the job's kind parses."""
     status: JobStatus
     stopped_because: str | None
     held_credits: int
@@ -90,7 +90,10 @@ class EndedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended. Only a `done` step has a result. Other steps are free, unless a page exceeded its price."""
+    """How a step ended. Only a `done` step has a result.
+
+    Other steps are free, unless their page was too costly to process.
+    """
 
     status: StepStatus
     result: bytes | None = None
@@ -99,7 +102,7 @@ class Outcome:
     found: tuple[str, ...] = ()
     """The names that the step found for the next wave, in order."""
     kept_value: Any = None
-    """A value passed to `JobKind.keep`."""
+    """A value that the step passes to `JobKind.keep`."""
 
 
 class Stop(NamedTuple):

@@ -54,7 +54,7 @@ class JobOwner:
 
 
 class JobService:
-    """Jobs. Every method takes the account; jobs of other accounts do not exist for it."""
+    """Jobs. Every method takes an account id, and treats jobs of other accounts as unknown."""
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ from upstreams.model.errors import TargetRefused
 
 
 class MonitorService:
-    """Monitors. Every method takes the account; monitors of other accounts do not exist for it."""
+    """Monitors. Every method takes an account id, and treats monitors of other accounts as unknown."""
 
     def __init__(self, setting: MonitorSetting) -> None:
         self._setting = setting

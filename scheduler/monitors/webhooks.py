@@ -80,7 +80,7 @@ OF_MONITORS: Final = WebhookOwner(check_monitor, "run", "POST /v1/monitors/{}/we
 
 
 class Webhooks:
-    """Webhooks. Every method takes the account; webhooks of other accounts do not exist for it.
+    """Webhooks. Every method takes an account id, and treats webhooks of other accounts as unknown.
 
     If the owner is a job or the account, `monitor_id` is the id of the job or of the webhook.
     """

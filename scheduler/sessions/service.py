@@ -49,7 +49,7 @@ class SessionOwner:
 
 
 class SessionService:
-    """Sessions. Every method takes the account; sessions of other accounts do not exist for it."""
+    """Sessions. Every method takes an account id, and treats sessions of other accounts as unknown."""
 
     def __init__(
         self,

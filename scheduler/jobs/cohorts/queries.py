@@ -51,7 +51,7 @@ class Query(NamedTuple):
 
 
 class CohortQueries:
-    """Cohort queries. Every method takes the account; queries of other accounts do not exist for it."""
+    """Cohort queries. Every method takes an account id, and treats queries of other accounts as unknown."""
 
     def __init__(self, setting: CohortSetting, cohorts: CohortService, jobs: JobService) -> None:
         """`jobs` is a job service for query jobs."""

@@ -145,7 +145,7 @@ def live_queries(tx: Tx, cohort_id: str) -> list[str]:
 
 
 def leave(tx: Tx, cohort_id: str, gone: Gone, now: float) -> None:
-    """Record in the queries of a cohort why the cohort is being destroyed."""
+    """Record in each query of a cohort why the cohort is being destroyed."""
     tx.run(LEAVE, (gone, now, cohort_id))
 
 

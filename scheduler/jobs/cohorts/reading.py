@@ -55,7 +55,7 @@ class MemberPosts:
     oldest_at: float | None = None
     pages: int = 0
     pages_used: int = 0
-    """How many pages had posts. Only these pages are charged."""
+    """The number of pages that had posts. Only these pages are charged."""
     error: str | None = None
     """The error code of the page that failed."""
     matches: list[MatchedPost] = field(default_factory=list)

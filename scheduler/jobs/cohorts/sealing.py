@@ -48,7 +48,7 @@ class CohortKey:
         """Decrypt the result of `seal`.
 
         Raises:
-            SealBroken: it was sealed with another key, was altered, or is bound to something else.
+            SealBroken: the data was sealed with another key, was altered, or is bound to something else.
         """
         try:
             return self._aead.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to.encode())

@@ -120,7 +120,7 @@ class SentMember(NamedTuple):
     """A member as it was sent, with the route of its platform."""
 
     param: str
-    """Its path in the body."""
+    """The path of the member in the request body."""
     route: PostRoute
     identity: str
     handle: str

@@ -220,7 +220,7 @@ def _path(page: str) -> str:
 
 
 def _shape(page: str) -> str | None:
-    """Return a page's URL with its digits replaced, if it contains a date."""
+    """Return a page's URL with its digits replaced, or None if the URL contains no date."""
     return _DIGITS.sub("0", page) if _DATE.search(page) else None
 
 

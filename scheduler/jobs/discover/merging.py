@@ -147,7 +147,7 @@ class Merge:
 
 
 def sightings_of(row: DiscoverRow) -> list[Sighting]:
-    """Return where a row was found."""
+    """Return the sightings of a row: the searches and keywords that found it."""
     return [Sighting(**one) for one in orjson.loads(row.found_in)]
 
 

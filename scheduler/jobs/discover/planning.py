@@ -43,7 +43,7 @@ class LegPage(NamedTuple):
 
 
 class PageRest(NamedTuple):
-    """The rows of a page that wait until it is their leg's turn again."""
+    """The rows of a page that wait for their leg's next turn."""
 
     leg: int
     page: int

@@ -205,7 +205,7 @@ def rows_after(
 
 
 def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
-    """Return the number of a row, even of a dropped one, or 0 if `row_id` is None.
+    """Return the number of a row, even if the row was dropped, or 0 if `row_id` is None.
 
     Raises:
         JobInvalid: the run has no such row.

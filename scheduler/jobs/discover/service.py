@@ -50,7 +50,7 @@ class RunPatch(msgspec.Struct, frozen=True):
 
 
 class DiscoverService:
-    """Discover runs. Every method takes the account; runs of other accounts do not exist for it."""
+    """Discover runs. Every method takes an account id, and treats runs of other accounts as unknown."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class Follower:
         self._run_id = run_id
         self._returned: set[int] = set()
         self._low = 0
-        """All steps up to this number were returned."""
+        """Steps up to this number have been returned."""
 
     async def look(self) -> tuple[DiscoverView, list[EndedStep]]:
         """Return the current run, and the pages and accounts read since the last call.

@@ -176,7 +176,7 @@ class DiscoverSteps(JobKind):
         return Stop("partial", because) if run.legs_done or run.legs_empty else Stop("failed", "upstreams_down")
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - required by the protocol
-        """Publish the end or the pause of a run."""
+        """Publish the event for the end or the pause of a run."""
         run = run_rows.the_run(tx, job.id)
         told, facts = settled(job, replace(run, version=run.version + 1))
         run_rows.save_run(tx, told)

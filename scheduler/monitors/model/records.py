@@ -38,7 +38,7 @@ class Monitor:
     updated_at: float
     version: int
     web: str | None = None
-    """Its web watch as JSON (`scheduler.monitors.web.watch`); None for other monitors."""
+    """The web watch as JSON (`scheduler.monitors.web.watch`); None for other monitors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class Deliveries:
         self._woken = trio.Event()
 
     def notify(self, due: DueDelivery) -> None:
-        """Start this delivery soon. Called when a commit has just queued it."""
+        """Start this delivery soon. A commit that has just queued it calls this method."""
         self._due_cache.add_queued(due)
         self._woken.set()
 

@@ -33,7 +33,7 @@ PAUSE_S: Final = 0.02
 
 
 class ScheduleService:
-    """Discover schedules. Every method takes the account; schedules of other accounts do not exist for it."""
+    """Discover schedules. Every method takes an account id, and treats schedules of other accounts as unknown."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ScheduleService:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
     ) -> None:
-        """`wake` makes the clock check for earlier slots."""
+        """`wake` makes the clock look for slots that are earlier than the one it waits for."""
         self._store = store
         self._searches = searches
         self._now = now
