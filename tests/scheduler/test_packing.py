@@ -1,4 +1,4 @@
-"""How much of its compressed rows a page decompresses."""
+"""How many of its compressed rows a page decompresses."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from tests.scheduler.webhooks.office import BROKEN, GONE, HEADER, OK, SILENT, Of
 async def test_batch_has_at_most_100_events_in_feed_order(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     other = await office.desk.account()
-    await hooked.happen(account, 3, first=900)  # before the webhook is created
+    await hooked.happen(account, 3, first=900)  # these events precede the webhook
     await hooked.make(account)
     async with hooked.open(receivers):
         ids = await hooked.happen(account, 250)
@@ -71,7 +71,7 @@ async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: 
 
 
 async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: at most eight deliveries wait, and every event still arrives."""
+    """Goal: at most eight deliveries wait at a time, and every event still arrives."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(SILENT)
     id_ = await hooked.make(account)
     async with hooked.open(receivers, backoff_s=(60.0,) * 5):

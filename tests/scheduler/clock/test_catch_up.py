@@ -61,7 +61,7 @@ def test_in_turn_is_round_robin_over_accounts(
         taken = given_to[account] - under_way.get(account, 0)
         assert [one for one in chosen if one.account_id == account] == own[:taken]
         assert given_to[account] <= each_max
-    for one in set(ready) - set(chosen):  # its account does not have fewer in progress, or has no free slot
+    for one in set(ready) - set(chosen):  # the account already has as many in progress as others, or has no free slot
         if len(chosen) < free:
             assert given_to[one.account_id] >= each_max
         else:

@@ -1,4 +1,4 @@
-"""Webhooks of jobs on one store: one delivery for each end, and no rows left (decisions 21)."""
+"""Webhooks of jobs on one store: each end has one delivery, and deletion leaves no rows (decisions 21)."""
 
 from __future__ import annotations
 

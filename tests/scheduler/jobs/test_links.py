@@ -31,7 +31,7 @@ START = "https://site.test/docs/"
 
 
 def pages(*links: str, room: int = 10_000, known: Sequence[str] = (START,), **bounds: object) -> list[str]:
-    """Return the pages that a crawl follows, as a wave finds them."""
+    """Return the pages that a crawl follows from these links, as a wave would find them."""
     rules, frontier = LinkRules(CrawlBounds(START, 10_000, **bounds)), Frontier()  # type: ignore[arg-type]
     for page in known:
         frontier.note(page)

@@ -36,7 +36,7 @@ FIELDS = {
 
 
 class Profiles(ScriptedRecipes):
-    """The recipes: one is a single record, and all others are lists."""
+    """Recipes of which one returns a single record and all others return lists."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         found = super().read(recipe, params, rows=rows)

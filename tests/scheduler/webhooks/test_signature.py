@@ -1,4 +1,4 @@
-"""Signatures: the specification's scheme, third-party verifiers, rotation, and rejected headers."""
+"""Signatures: the specification's scheme, third-party verifiers, rotation of secrets, and rejected headers."""
 
 import base64
 import hashlib
@@ -155,7 +155,7 @@ def test_spaces_and_later_versions_in_the_header_are_ignored() -> None:
 
 
 def test_every_signature_is_always_compared() -> None:
-    """Goal: the duration reveals nothing. Method: the valid signature is first, last, or among many."""
+    """Goal: the duration reveals nothing. Method: the valid signature is placed first, last, or among many others."""
     good = sign(BODY, keys=[SECRET], at=AT).partition(",v1=")[2]
     bad = "0" * 64
     for offered in ([good, bad], [bad, good], [bad] * 20 + [good] + [bad] * 20):

@@ -1,4 +1,4 @@
-"""Members stored before addresses counted as handles are found, named and read in their stored form."""
+"""Members that were stored before URLs were accepted as handles are still found, updated and read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scheduler.jobs.cohorts.test_cohort_queries import newest, told
 
 
 class Addressed(Accounts):
-    """Accounts that also have addresses."""
+    """Accounts that can also be named by their URL."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         assert isinstance(params, dict)

@@ -1,4 +1,4 @@
-"""Schedules: each slot once, rows compared with all earlier occurrences, skips, and their events (spec 3, 6.2)."""
+"""Schedules run each slot once, compare rows with all earlier occurrences, and report skips (spec 3, 6.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def started(desk: Desk, net: Net, begins_at: float = EPOCH) -> DiscoverDesk:
 
 
 def found(net: Net, *names: str) -> None:
-    """Make the search return these from now on."""
+    """Make the search return these posts from now on."""
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 

@@ -131,12 +131,15 @@ def test_no_data_fires_if_no_row_has_the_metric():
 
 
 def walk(rule: AlertRule, series, step_s=HOUR_S) -> list[int]:
-    """Return the positions of a series of runs at which the rule fires; None is a run without the number."""
+    """Return the positions at which the rule fires in a series of numbers.
+
+    None in the series is a run without a number.
+    """
     state, fired, previous = {}, [], None
     for place, number in enumerate(series):
         numbers = {"a": {} if number is None else {"x": number}}
         told = judged([rule], numbers, previous, state=state, at=place * step_s)
-        state = json.loads(orjson.dumps(told.state))  # as stored
+        state = json.loads(orjson.dumps(told.state))  # the state passes through JSON, as in the store
         previous = numbers
         fired += [place] * len(told.fired)
     return fired
@@ -208,7 +211,7 @@ RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampl
 def test_backtest_matches_the_original_alerts(rules, runs, by_row):
     """Goal: a backtest agrees with the original alerts.
 
-    Method: evaluate run by run, with the state passed through JSON; failed runs are not a baseline.
+    Method: evaluate run by run, and pass the state through JSON in between. Failed runs are not a baseline.
     """
     fired, state, previous = [], {}, None
     for place, numbers in enumerate(runs):

@@ -124,7 +124,7 @@ def test_unknown_path_lists_the_numbers(path):
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
 def test_every_number_of_a_shape_can_be_tracked_and_no_other_path(archetype):
     shape = shape_of(archetype)
-    known_by = "id" if f"items[].{archetype.key}.id" in shape.kinds else "url"  # like the archetypes of web pages
+    known_by = "id" if f"items[].{archetype.key}.id" in shape.kinds else "url"  # as in the archetypes of web pages
     row_key = {} if shape.row_key or not shape.is_list else {"row_key": f"{archetype.key}.{known_by}"}
     for path in numbers_in(shape):
         assert read_track({"metrics": [path], **row_key}, archetype).warnings == []

@@ -1,4 +1,4 @@
-"""Changes of a monitor: omitted fields are kept, invalid ones are named, and the next slot is set (decisions 12)."""
+"""Changes to a monitor: omitted fields are kept, invalid ones are named, and the next slot is set (decisions 12)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BEGUN = replace(TRACKED, rule_state='{"x": 1}', baseline_run_id="run_1")
 
 
 def test_new_parameters_or_track_reset_baseline_and_rule_state() -> None:
-    """Numbers of other parameters or another track are not compared with earlier ones."""
+    """Numbers from other parameters or another track must not be compared with earlier ones."""
     for sent in ({"params": {"query": "another"}}, {"track": {"metrics": ["total"]}}):
         after = changed(BEGUN, **sent)
         assert (after.rule_state, after.baseline_run_id) == ("{}", None), sent
