@@ -1,4 +1,4 @@
-"""Charges and balances as owners see them: the cost of a request, and the credits still held."""
+"""Charges and balances as owners see them: the cost of a request, and the credits that are still reserved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captions as programs and people write them, through a whole node: they are read, or a 404 is free."""
+"""Captions as programs and people write them, through a whole node: they are read, or a free 404 is returned."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DECLARED = CODES.keys() | REASONS.keys()
 TABLE = sorted(DECLARED - UNSENT - IN_BROWSER)
 PACKAGES = ("gateway", "scheduler", "events", "billing", "limits", "upstreams")
 NO_ERRORS = ("gateway/docs/", "gateway/server/", "gateway/http/websocket.py", "gateway/feed/sinks.py")
-"""Code whose `reason` is for closing a WebSocket, or describes the reasons of other code."""
+"""Code whose `reason` closes a WebSocket, or describes the reasons of other code."""
 
 
 def test_every_code_and_reason_has_a_case() -> None:

@@ -63,7 +63,7 @@ def members(post: Any) -> dict[str, Any]:
 
 
 def assert_has(found: Any, expected: dict[str, Any]) -> None:
-    """Return a feed in which every item has these ids and these members."""
+    """Check that a feed has exactly these items, and that each item has the expected members."""
     assert found.keys() == expected.keys()
     for name, wanted in expected.items():
         assert {key: found[name][key] for key in wanted} == wanted, name

@@ -1,4 +1,7 @@
-"""Small budgets and balances under concurrent calls: held credits cause a temporary refusal, spent ones a final one."""
+"""Small budgets and balances under concurrent calls.
+
+Reserved credits cause a temporary refusal, spent credits a final one.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ KINDS: Mapping[str, Mapping[str, int]] = {"balance": {}, "limit": {"credit_limit
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_reserved_credits_refuse_every_endpoint_only_temporarily(kind: str, tmp_path: Path) -> None:
-    """Every endpoint, by declaration: 429 while a call holds the credit, 402 once it is spent or can never suffice."""
+    """Every declared endpoint returns 429 while a call reserves the credit, and 402 once it cannot suffice any more."""
     credits_ = 1 if kind == "balance" else 100_000
     limits = {"requests_per_minute": 5_000}
     node_of = open_test_node(tmp_path, credits=credits_, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits)
@@ -133,7 +136,10 @@ def _wrong(row: Row, answer: Answered, status: int) -> list[tuple[str, int, str]
 
 
 async def test_reserved_credits_refuse_every_paid_post_only_temporarily(tmp_path: Path) -> None:
-    """Batches, jobs, queries and files, by declaration. A request above the whole balance gets a final refusal."""
+    """All declared batches, jobs, queries and files.
+
+    A request that costs more than the balance gets a final refusal.
+    """
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, credits=1, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as node:
         operations = node.node.description.reference.operations
@@ -177,7 +183,7 @@ async def _ask_failing(node: OpenNode) -> None:
 
 
 async def test_calls_started_before_a_reset_do_not_count_after_it(tmp_path: Path) -> None:
-    """Calls from before the reset no longer count, so they hold no credits of the budget."""
+    """Calls from before the reset no longer count, so they reserve nothing of the budget."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         async with trio.open_nursery() as nursery:

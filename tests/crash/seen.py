@@ -40,7 +40,7 @@ class Finished:
     status: int
     request_id: str
     content: dict[str, Any]
-    """Return the envelope without the fields that a replay may change."""
+    """The envelope without the fields that a replay may change."""
 
     @property
     def is_paid(self) -> bool:

@@ -24,7 +24,7 @@ LEFT: Final = (
     "SELECT (SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL) "
     "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued')"
 )
-"""Return the jobs that have not ended, and the deliveries that have not arrived."""
+"""Counts the jobs that have not ended and the deliveries that have not arrived."""
 HTML: Final = {"content-type": "text/html"}
 BODY: Final = b"<html><title>A page</title><body><main><p>It has a text that is long enough.</p></main></body></html>"
 

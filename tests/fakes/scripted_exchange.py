@@ -64,7 +64,7 @@ class ScriptedExchange:
         self._script = script or self._next
 
     def script(self, *answers: Scripted) -> None:
-        """Return these answers from now on, instead of the earlier ones."""
+        """Make the exchange return these answers from now on, instead of the earlier ones."""
         self._waiting = list(answers)
 
     @property

@@ -161,7 +161,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def framings() -> dict[str, Sequence[bytes]]:
-    """Answers with unusual heads or framing, in pieces."""
+    """Return answers with unusual heads or framing, in pieces."""
     return {
         "headers": (HEAD, b"a: b\r\n" * 1_000_000),
         "one header": (HEAD + b"a: ", b"b" * 5 * MB),

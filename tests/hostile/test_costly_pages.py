@@ -72,7 +72,7 @@ class Scene:
 
 
 def _stat(place: Path) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
-    """A process, its parent, its CPU time, and the CPU time of its ended children."""
+    """Return the ids of a process and its parent, its CPU time, and the CPU time of its ended children."""
     try:
         words = (place / "stat").read_text().rpartition(")")[2].split()
     except OSError:  # the process has ended

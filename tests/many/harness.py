@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Node:
-    """A node that is running, or was."""
+    """A node that is running or was running."""
 
     process: Process
     public: Origin

@@ -51,7 +51,7 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
 
 
 async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenCluster) -> None:
-    """Goal: no overcharge, and nothing is lost or held for longer than a minute, although two nodes race to recover."""
+    """Goal: nothing is overcharged, lost, or reserved for more than a minute, although two nodes race to recover."""
     async with cluster_of(pace=QUICK) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes

@@ -15,10 +15,10 @@ from tests.many.load import MISS, assert_served, open_load
 from tests.processes.serving import QUICK
 
 SLOW = ScriptedAnswer(delay_s=100.0)
-HELD = 20  # so that the load, whose key has the same limit, reaches it only if a response takes a second
+HELD = 20  # fewer than the limit, which the load's key shares: the load reaches it only if a response takes a second
 SPANS = GateSpans(lease_s=5.0, renew_s=1.0)
 BUSY_S = 15.0
-"""The maximum time on a busy machine until it is reported."""
+"""The maximum number of seconds on a busy machine until the killed node is reported."""
 REFUND_S = 60.0
 
 

@@ -66,7 +66,7 @@ async def test_leases_stay_within_the_limit_and_end_with_their_requests(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(limits__concurrent_requests=5) as cluster:
-        cluster.upstream.behaviour.latency_s = 1.5  # all requests are judged within this time
+        cluster.upstream.behaviour.latency_s = 1.5  # all requests are checked against the window within this time
         for _ in range(2):
             answers = await ask_all(cluster, [MISS.format(n=next(cluster.numbers)) for _ in range(30)])
             assert sorted(one.status for one in answers) == [200] * 5 + [429] * 25

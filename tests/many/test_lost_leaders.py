@@ -18,13 +18,13 @@ SAME = "/v1/github/profile?handle=the-same"
 PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
 LATE, FOLLOWER = "the late one's", "the follower's"
 TAKEN_OVER_S = 15.0
-"""Two seconds on an idle machine, and half of a lease's 30 s."""
+"""About two seconds are enough on an idle machine. This is half of a lease's 30 s."""
 LATE_S = 4.0
 REFUND_S = 60.0
 
 
 def _script(cluster: Cluster, first: ScriptedAnswer) -> None:
-    """Return the given response to the first call, and another one to later calls."""
+    """Make the upstream send the given response to the first call, and another one to later calls."""
 
     def answer(_asked: str) -> ScriptedAnswer:
         return first if len(cluster.upstream.requests) == 1 else json_answer(PROFILE | {"name": FOLLOWER})
@@ -63,7 +63,7 @@ async def _lose_leader(cluster: Cluster) -> None:
         await until(partial(_has_leader, cluster), within_s=30)
         for node in cluster.nodes[1:]:
             nursery.start_soon(_ask, cluster, node, answers)
-        await trio.sleep(0.7)  # the lock was renewed before
+        await trio.sleep(0.7)  # by now, the lock has been renewed
         assert answers == []
         cluster.kill(doomed)
         killed_at = trio.current_time()

@@ -108,4 +108,4 @@ class Sent:
 
 NOBODY = Sent("the node", None, "")
 CURRENT: ContextVar[Sent] = ContextVar("CURRENT", default=NOBODY)
-"""Return the request that the running task works for."""
+"""The request that the running task works for."""

@@ -91,7 +91,10 @@ OPEN = ("ext", "format_mix", "posts_estimate", "comments_estimate", "platforms",
 
 
 def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
-    """The same keys at every depth. Either side may be null, and lists are compared by their first row."""
+    """Check that both have the same keys at every depth.
+
+    Either side may be null, and lists are compared by their first row.
+    """
     if where.endswith(OPEN) or example is None or real is None:
         return
     assert type(example) is type(real), where

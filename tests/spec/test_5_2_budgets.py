@@ -37,7 +37,7 @@ def profile(number: int) -> str:
 
 
 async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -> None:
-    """Check that the key may not pay for this request, and that nothing was deducted."""
+    """Check that the request was refused because of the key's limit, and that nothing was deducted."""
     details = assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
     assert details == {"reason": "key_budget_reached", "credits_required": required}
     assert answer.json["credits_remaining"] == (await node.money())[0]

@@ -43,7 +43,7 @@ class Counters:
 
 
 async def counters(node: OpenNode) -> Counters:
-    """The counters after all pending writes. Reading them changes none."""
+    """Return the counters after all pending writes. Reading them changes none."""
     balance, held = await node.money()
     assert held == 0
     store, parts = node.node.stores.store, node.node.api._parts

@@ -23,7 +23,7 @@ AGAIN_S = 0.02
 
 @dataclass(slots=True)
 class Living:
-    """A serving node. Set this event before killing it."""
+    """A serving node. `is_killed` must be set before the node is killed."""
 
     process: Process
     public: Origin
@@ -116,7 +116,10 @@ class Nodes:
             return None
 
     async def _taken(self, answer: HttpAnswer) -> Any:
-        """Return the envelope. If all polls of the key are in use, it comes immediately, with a time to wait."""
+        """Return the envelope.
+
+        If all polls of the key are in use, the answer is immediate and says how long to wait first.
+        """
         told = answer.headers.get("x-poll-interval")
         if told is not None:
             self.figures.polls_full += 1

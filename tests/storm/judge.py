@@ -38,7 +38,7 @@ class Filter:
         return types + (f"&subject_id={','.join(self.parents)}" if self.parents else "")
 
     def admits(self, row: Row) -> bool:
-        """Return whether it selects this event."""
+        """Return whether the filter selects this event."""
         if self.types and not any(fnmatchcase(row.type, one) for one in self.types):
             return False
         return not self.parents or row.parent_id in self.parents
@@ -51,7 +51,7 @@ def visible(rows: Iterable[Row], key_id: str, chosen: Filter) -> array[int]:
 
 @dataclass
 class LogJudge:
-    """Judges the logs of accounts one after the other, and then whether all batches are complete."""
+    """Checks the logs of accounts one after the other, and then whether all batches are complete."""
 
     plan: Plan
     found: dict[int, int] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class LogJudge:
 
 
 def judge_walk(expected: Numbers, seen: Numbers) -> Iterator[str]:
-    """Check that a walker saw the log visible to it, in order, once."""
+    """Check that a walker saw each event of the log that is visible to it once, in order."""
     if array("Q", expected) == array("Q", seen):
         return
     at = next((n for n, pair in enumerate(zip(expected, seen, strict=False)) if pair[0] != pair[1]), None)

@@ -61,7 +61,7 @@ def _all_pids() -> list[int]:
 
 
 def _stat_of(pid: int) -> tuple[int, tuple[int, float]] | None:
-    """A process's id, its parent, and its CPU seconds including ended child processes."""
+    """Return a process's id, its parent, and its CPU seconds including ended child processes."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         return pid, (int(fields[1]), sum(map(int, fields[11:15])) / _TICKS)

@@ -42,13 +42,13 @@ class Money:
     taken: int
     """Charged credits, including later refunds."""
     refunds: int
-    """Entries that returned credits."""
+    """The number of refund entries."""
     refunded: int
-    """Credits that were returned."""
+    """The number of refunded credits."""
 
     @property
     def kept(self) -> int:
-        """The credits that it has paid."""
+        """The credits that were charged and not refunded."""
         return self.taken - self.refunded
 
 
@@ -147,7 +147,7 @@ async def _phase(neighbour: Neighbour, watch: Watch, seconds: float, grace_s: fl
 
 
 async def _money(client: httpx.AsyncClient) -> Money:
-    """Return the account's ledger once no credits are held, or after `SETTLES_S`."""
+    """Return the account's ledger once no credits are reserved, or after `SETTLES_S`."""
     with trio.move_on_after(SETTLES_S):
         while (await client.get("/v1/credits/balance")).json()["data"]["held"]:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.2)

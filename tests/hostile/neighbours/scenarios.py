@@ -15,7 +15,7 @@ BESIDE = (WEB, *FREE)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Two accounts on one node. Figures of memory are in MB, and all that a part of it may have at a time.
+    """Two accounts on one node. Bounds on memory are in MB, for the most that a part of the node has at any time.
 
     A node keeps up to 268 MB of answers (`[cache] max_bytes`), which only long answers fill within a minute. A browser
     may have 1 GB, and 1 GB for each page that grows before it is ended.
@@ -23,7 +23,7 @@ class Scenario:
 
     name: str
     item: str
-    """Its point in issue 34; `control` is a second account that is not hostile."""
+    """The item of issue 34 that it tests; `control` is a second account that is not hostile."""
     attack: Attack
     kinds: tuple[Kind, ...] = BESIDE
     node_mb: float = 350.0

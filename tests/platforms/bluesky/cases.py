@@ -197,7 +197,7 @@ _ACTOR: Json = {
 }
 _COUNTS = ("followersCount", "followsCount", "postsCount", "website")
 _LISTED_ACTOR = {name: value for name, value in _ACTOR.items() if name not in _COUNTS}
-"""Return an account as lists contain it."""
+"""An account in the form in which lists contain it."""
 _IMAGES = {"images": [{"thumb": "https://cdn.example.com/1-small", "fullsize": "https://cdn.example.com/1"}]}
 _VIDEO = {"playlist": "https://cdn.example.com/1.m3u8", "thumbnail": "https://cdn.example.com/1.jpg"}
 _CARD = {"external": {"uri": "https://example.com/1", "thumb": "https://cdn.example.com/1-card"}}

@@ -150,7 +150,8 @@ async def _by_turns(
     client: httpx.AsyncClient, target: ServerTarget, jobs_kind: BackgroundJobs, pace: Pace, keys: Sequence[str]
 ) -> Compared:
     tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=jobs_kind.workers)
-    alone = await drive_open(MISS, target, tempo)  # objects kept by the first calls belong to neither
+    # Objects that the first calls leave in memory must not count for the jobs.
+    alone = await drive_open(MISS, target, tempo)
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
     jobs = await jobs_kind.begin(client, keys)
     for turn in range(2 * pace.turns):

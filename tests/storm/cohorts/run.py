@@ -73,7 +73,7 @@ class Due:
     status: str
     pages: int
     paid: int
-    """Return the pages that had posts."""
+    """The number of pages that had posts, which are charged."""
     content_ids: tuple[str, ...]
 
 
@@ -197,7 +197,7 @@ class _Storm:
             await trio.sleep(0.02)
 
     def _measure(self) -> None:
-        """Return the peak memory of any node."""
+        """Record the peak memory of any node."""
         for process, _, _ in self.nodes.values():
             text = Path(f"/proc/{process.pid}/status").read_text()
             peak = next(line for line in text.splitlines() if line.startswith("VmHWM"))
@@ -229,7 +229,7 @@ class _Storm:
         return str(query["query_id"])
 
     async def _is_over(self, *, within_s: float) -> bool:
-        """Return whether all queries have ended by then."""
+        """Return whether all queries have ended within this time."""
         end = trio.current_time() + within_s
         while True:
             if all([(await self._query(one))["finished_at"] for one in self.queries]):
@@ -245,7 +245,10 @@ class _Storm:
         return (await self._ask("GET", f"/v1/cohort-queries/{query}"))["data"]
 
     async def _check(self, query: str) -> None:
-        """Check that members are read once and in order, posts are stored once, and pages with posts are paid once."""
+        """Check that members are read once and in order, and posts stored once.
+
+        Only pages with posts are charged, once.
+        """
         due = [due_of(self.panel, number) for number in range(self.size.members)]
         data, paid = await self._query(query), sum(one.paid for one in due)
         assert (data["status"], data["actual_credits"]) == ("succeeded", paid), data
@@ -291,7 +294,7 @@ class _Storm:
         return {name: body for name, body in (answers | places).items() if name != "config.toml"}
 
     async def _destroy(self, cohort: str, store_url: str, places: Mapping[str, bytes]) -> int:
-        """Delete a cohort. Afterwards the node's secret opens none of its rows, which it did before."""
+        """Delete a cohort. Check that the node's secret then opens none of its rows, all of which it opened before."""
         members, secret = hiding.members_of(store_url, cohort), ENVIRON["SLUICE_SECRET"]
         assert hiding.opened(places, secret, cohort, members[:SOME]) == len(members[:SOME]), "the key must be found"
         assert (await self._request("DELETE", f"/v1/cohorts/{cohort}")).status_code == 204

@@ -23,7 +23,10 @@ LAPSE: Final = 0.25
 
 @dataclass
 class Lives:
-    """The nodes by their number, each one process after another. `buried` gets the nodes that keep their leases."""
+    """The nodes by their number, each one process after another.
+
+    `buried` is called with the names of the nodes that keep their leases after a kill.
+    """
 
     fleet: Fleet
     config: Path

@@ -12,7 +12,10 @@ from tests.hostile.neighbours.neighbour import scrape
 
 LANES = 5
 LENGTHS = (20, 20, 20, 12, 6, 4)
-"""Numbers of combinators in a selector, in turn: if twenty are refused, the largest accepted number is tried too."""
+"""How many combinators the selectors have, in turn.
+
+If the node refuses twenty, the largest accepted number is among them.
+"""
 
 
 def siblings_of(length: int) -> str:

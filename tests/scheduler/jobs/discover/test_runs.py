@@ -216,7 +216,7 @@ async def test_leg_of_a_full_run_is_counted_once_despite_its_planned_page(desk: 
 
 
 async def test_run_continues_if_max_credits_changes_while_it_starts(desk: Desk) -> None:
-    """Method: the owner's change, with a new reservation, happens between an attempt's lease and its first read."""
+    """Method: the owner changes the limit between an attempt's lease and its first read, with a new reservation."""
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     job = await desk_.begin(owner, max_credits=10)
