@@ -24,7 +24,7 @@ KEYS_PENDING_MAX = 200
 
 @dataclass
 class Node:
-    """The node while it lives. Set this event before killing it."""
+    """The node while it lives. `is_killed` must be set before the node is killed."""
 
     exchange: Exchange
     public: Origin

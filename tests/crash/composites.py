@@ -1,8 +1,8 @@
-"""A node is killed repeatedly during composites and batches. All credits that it took are used or refunded.
+"""A node is killed repeatedly during composites and batches. All credits that it reserved are used or refunded.
 
 The legs are fast, fail, are cut off or hang. Clients disconnect at any moment, also from streams. At the end, each
 request was charged at most once, costs at most the credits that were reserved, and matches its answer if that was
-received. No credits are held.
+received. No credits are reserved any more.
 """
 
 from __future__ import annotations

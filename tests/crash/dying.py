@@ -17,7 +17,7 @@ class NodeDied(Exception):
 
 
 class Mortal(Protocol):
-    """A running process of a node. Set this event before killing it."""
+    """A running process of a node. `is_killed` must be set before the node is killed."""
 
     exchange: Exchange
     is_killed: bool

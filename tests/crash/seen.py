@@ -44,7 +44,7 @@ class Finished:
 
     @property
     def is_paid(self) -> bool:
-        """Return whether it must have been charged: it is a success that is not from the cache."""
+        """Return whether the outcome must have been charged, because it is a success that is not from the cache."""
         return self.status == 200 and not self.content["cached"]
 
 

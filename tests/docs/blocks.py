@@ -32,7 +32,7 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is run, not only parsed."""
+        """Whether the block is run, instead of being only parsed."""
         return "test" in self.info[1:]
 
 

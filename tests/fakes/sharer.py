@@ -97,7 +97,7 @@ class Sharer:
         return await self.calls.call(self.ask(resource, **more))
 
     async def spent(self) -> int:
-        """Return the credits spent so far, after checking that none are held and the ledger is sound."""
+        """Return the credits spent so far, after checking that none are reserved and the ledger is sound."""
         await self.stores.store.write(lambda _tx: None)
         report = await self.stores.ledger.report(self.key.account_id)
         assert report.held == 0

@@ -28,7 +28,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Return its process id, which is also the id of the group that it leads."""
+        """Return the process id, which is also the id of the group that the process leads."""
         return self.popen.pid
 
     def signal(self, number: signal.Signals) -> None:
@@ -36,7 +36,7 @@ class Process:
         self.popen.send_signal(number)
 
     def wait(self) -> int:
-        """Wait for its end. Return its exit code, or minus the number of the signal that ended it."""
+        """Wait until the process ends. Return its exit code, or minus the number of the signal that ended it."""
         return self.popen.wait(STOP_S)
 
     def stop(self) -> int:
@@ -45,11 +45,14 @@ class Process:
         return self.wait()
 
     def kill(self) -> None:
-        """Kill it and everything that it started with SIGKILL, and wait for its end. It must not have ended before."""
+        """Kill the process and everything that it started with SIGKILL, and wait until it has ended.
+
+        The process must not have ended before.
+        """
         assert self.close() == -signal.SIGKILL, f"ended by itself: {self.log.read_text()}"
 
     def close(self) -> int:
-        """Kill everything of it that still runs, and close its output. Return its exit code."""
+        """Kill everything that the process started and that still runs, and close its output. Return its exit code."""
         if isinstance(self.popen, Started):
             self.popen.kill_group()
             exit_code = self.popen.wait(STOP_S)
@@ -60,7 +63,7 @@ class Process:
         return exit_code
 
     def read_first_line(self, wait_s: float = READY_S) -> bytes:
-        """Wait for its first line, and keep it in `first_line`."""
+        """Wait for the first line of output, and keep it in `first_line`."""
         stdout = self.popen.stdout
         assert stdout is not None
         assert select.select([stdout], [], [], wait_s)[0], f"silent for {READY_S} s: {self.log.read_text()}"
@@ -69,7 +72,7 @@ class Process:
         return self.first_line
 
     async def listening(self) -> dict[str, str]:
-        """Return the fields of its first line as soon as it has printed it. Other tasks continue meanwhile."""
+        """Return the fields of the first line as soon as the process has printed it. Other tasks continue meanwhile."""
         assert self.popen.stdout is not None
         with trio.move_on_after(READY_S):  # after a timeout, the next line raises with the log
             await trio.lowlevel.wait_readable(self.popen.stdout)
@@ -77,7 +80,7 @@ class Process:
         return line
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Return the events of this name that it has logged so far. Every line must be JSON."""
+        """Return the events of this name that the process has logged so far. Every line must be JSON."""
         # Text after the last line's end may be a line that is being written, or that a kill interrupted.
         events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
         return [event for event in events if event["event"] == name]

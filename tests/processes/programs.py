@@ -30,12 +30,15 @@ def open_program(
 
 
 def has_line(process: Process, within_s: float = LINE_S) -> bool:
-    """Return whether it prints something, or ends, in time."""
+    """Return whether the process prints something, or ends, in time."""
     return bool(select.select([process.popen.stdout], [], [], within_s)[0])
 
 
 def read_line(process: Process) -> bytes:
-    """Return the next line of its stdout, empty at the end. Fails if neither happens within `LINE_S`."""
+    """Return the next line of the process's stdout, or an empty one at the end.
+
+    Fails if neither arrives in `LINE_S`.
+    """
     stdout = process.popen.stdout
     assert stdout is not None
     assert has_line(process), process.log.read_text()
@@ -43,7 +46,7 @@ def read_line(process: Process) -> bytes:
 
 
 def rest_of(process: Process) -> list[bytes]:
-    """Return its output until it ends."""
+    """Return the output of the process until it ends."""
     lines = []
     while line := read_line(process):
         lines.append(line.removesuffix(b"\n"))

@@ -17,7 +17,10 @@ class Started:
     """A child of another process. Its end is noticed here, and the other process is asked for its exit code."""
 
     def __init__(self, pid: int, stdout: int, exit_code: Callable[[int], int]) -> None:
-        """`stdout` is the descriptor of its output. `exit_code` returns the exit code of an ended process, once."""
+        """`stdout` is the descriptor of the program's output.
+
+        `exit_code` returns the exit code of an ended process, once.
+        """
         self.pid = pid
         self.stdout = open(stdout, "rb", buffering=0)  # noqa: SIM115 - closed with this
         self.returncode: int | None = None
@@ -25,7 +28,7 @@ class Started:
         self._end = os.pidfd_open(pid)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal to the process, unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -34,19 +37,23 @@ class Started:
         self.send_signal(signal.SIGKILL)
 
     def kill_group(self) -> None:
-        """Send SIGKILL to it and to everything in its group, whether or not it has ended."""
+        """Send SIGKILL to the process and to everything in its group, whether or not the process has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Return its exit code, or None if it still runs."""
+        """Return the exit code, or None if the process still runs."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = GONE_S) -> int:
-        """Return its exit code, or minus the number of the signal that ended it. Raises subprocess.TimeoutExpired."""
+        """Return the exit code, or minus the number of the signal that ended the process.
+
+        Raises:
+            subprocess.TimeoutExpired: the process still runs after `timeout` seconds.
+        """
         if self.returncode is None:
             if not select.select([self._end], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)

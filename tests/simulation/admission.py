@@ -32,14 +32,17 @@ class Gate:
         self.telling: set[Sent] = set()
 
     def tell(self, sent: Sent) -> None:
-        """The last piece of its answer is being sent, so it has no lease. While events are sent, it may have one."""
+        """Record that the last piece of an answer is being sent, so that the request has no lease.
+
+        While events are sent, the request may still have one.
+        """
         if sent.wants_events:
             self.telling.add(sent)
         else:
             self.leave(sent)
 
     def leave(self, sent: Sent) -> None:
-        """The request has ended."""
+        """Record that a request has ended."""
         self.telling.discard(sent)
         if sent.holder is not None:
             self.running[sent.holder.key_id].discard(sent)

@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     entries: list[EntryRow]
     counters: list[tuple[int, str, int, int]]
     accounts: dict[str, tuple[int, int]]
-    """The balance and the held credits of each account."""
+    """The balance and the reserved credits of each account."""
     keys: dict[str, KeyRow]
     charges: dict[str, tuple[str, int]]
     """The account and the credits of each open charge, by request."""

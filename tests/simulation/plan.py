@@ -9,7 +9,7 @@ from typing import Literal
 LIVES_MAX = 3
 LIFE_S = (15.0, 45.0)
 COMMITS_FIRST_MIN = 20
-"""The minimum time of the first node, in which the accounts are created."""
+"""The minimum number of commits of the first node, in which the accounts are created."""
 COMMITS_MAX = 150
 STANDS_STILL = 0.08
 
@@ -25,11 +25,11 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The nodes of a world, one after the other; the last one becomes idle."""
+    """The nodes of a world, one after another. The last node continues until it is idle."""
 
     lifetimes: tuple[Lifetime, ...]
     stands_still: bool
-    """The store of this node may not commit for minutes, so that claims are taken over."""
+    """Whether the store may stop committing for minutes, so that claims are taken over."""
 
 
 def draw_plan(rng: Random) -> Plan:

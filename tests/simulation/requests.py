@@ -35,22 +35,22 @@ class Sent:
     first_balance: int = 0
     """The position in the account's balances that a node must have known when the request began."""
     key_was_revoked: bool = False
-    """Whether its key had been revoked before it began."""
+    """Whether the key had been revoked before the request began."""
     is_told: bool = False
-    """Whether its answer was received completely."""
+    """Whether the answer was received completely."""
     answers: int = 0
-    """The number of useful bodies that the upstream returned for it."""
+    """How many useful bodies the upstream returned for the request."""
     patience_ends_at: float = float("inf")
-    """The time from which its client accepts no more data."""
+    """The time from which the client accepts no more data."""
     charged: list[str] = field(default_factory=list)
-    """The request ids under which it requested a charge."""
+    """The request ids under which the request asked for a charge."""
     status: int = 0
     received: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
     @property
     def claim(self) -> str | None:
-        """Return its idempotency key."""
+        """Return the request's idempotency key."""
         return self.headers.get("idempotency-key")
 
     @property
@@ -60,22 +60,22 @@ class Sent:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether it requests an uncached answer."""
+        """Return whether the request demands an uncached answer."""
         return "cache-control" in self.headers
 
     @property
     def wants_events(self) -> bool:
-        """Return whether it requests server-sent events."""
+        """Return whether the request asks for server-sent events."""
         return "accept" in self.headers
 
     @property
     def is_stream(self) -> bool:
-        """Return whether it was answered with server-sent events."""
+        """Return whether the request was answered with server-sent events."""
         return self.received.get("content-type", "").startswith("text/event-stream")
 
     @property
     def is_replay(self) -> bool:
-        """Return whether it repeats an earlier request's outcome."""
+        """Return whether the answer repeats an earlier request's outcome."""
         return bool(self.body.get("idempotent_replay"))
 
     def scope(self) -> HTTPScope:
@@ -98,7 +98,7 @@ class Sent:
         }
 
     def take(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Record that its answer has arrived."""
+        """Record that the answer has arrived."""
         self.status = status
         self.received = {name.decode(): value.decode() for name, value in headers}
         # In a stream of events, the last one contains the envelope.

@@ -138,7 +138,7 @@ class Shadow:
             self._trace.hold(row.used == due and not left, COUNTER, f"{key} has {row.used}, due {due}")
 
     def _is_counted(self, entry: EntryRow) -> bool:
-        """Return whether it is not a refund of a charge that was open at the reset."""
+        """Return whether an entry changes the counter. A refund does not if its charge was open at the reset."""
         return entry.kind != "refund" or entry.request_id not in self._uncounted
 
     def _open_at(self, key: str, until_entry: int) -> set[str]:
