@@ -17,7 +17,7 @@ def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 
 def quoted(text: str) -> str:
-    """Return a sent text in quotes, shortened for messages."""
+    """Return a client's text in quotes, shortened for use in a message."""
     return repr(text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}...")
 
 

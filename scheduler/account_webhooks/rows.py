@@ -129,7 +129,7 @@ def save(tx: Tx, webhook: AccountWebhook) -> None:
 
 
 def move(tx: Tx, webhook_id: str, pos: int) -> None:
-    """Record that the events up to this position are processed."""
+    """Record that all events up to position `pos` have been processed."""
     tx.run(MOVE, (pos, webhook_id))
 
 

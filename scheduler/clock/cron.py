@@ -74,7 +74,7 @@ class Cron:
         return at_ends + sum(self._size_of(ordinal) for ordinal in range(first + 1, last))
 
     def crowded_at(self, after: float, *, apart_s: int, days: int) -> int | None:
-        """Return a time that follows another by less than `apart_s` within `days`, or None."""
+        """Return a time that comes less than `apart_s` after another one within `days`, or None."""
         return next((later for before, later in self._neighbours(after, days) if later - before < apart_s), None)
 
     def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:

@@ -315,7 +315,7 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
 
 
 def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
-    """Remove the price of a step that `end_step` counted in this transaction."""
+    """Remove the price of a step that `end_step` has counted in the same transaction."""
     tx.run(FREE_STEP, (job.id, step.number))
     tx.run(UNCOUNT_CREDITS, (credits_used, job.id))
 
@@ -338,7 +338,7 @@ def ended_steps(
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
-    """Delete a batch of steps of the oldest job of these kinds that ended before this time.
+    """Delete a batch of steps of the oldest job of these kinds that ended before the time `before`.
 
     The job is deleted together with its last steps. Return 0 if there is no such job.
     """
@@ -350,7 +350,10 @@ def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
 
 
 def expire_paused(tx: Tx, kind: str, before: float, now: float) -> int:
-    """End paused jobs of a kind that started before this time and have no reservation. Return how many ended."""
+    """End paused jobs of a kind that started before the time `before` and have no reservation.
+
+    Return how many ended.
+    """
     return tx.run(EXPIRE, (now, kind, before))
 
 

@@ -168,7 +168,7 @@ class MonitorService:
         return run
 
     async def run(self, account_id: str, monitor_id: str, run_id: str, *, parts: Sequence[DataPart] = ()) -> RunEntry:
-        """Return one run of a monitor, with these parts of its data in stored form.
+        """Return one run of a monitor, with the requested `parts` of its data in stored form.
 
         Raises:
             MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor has no such run.
@@ -193,7 +193,7 @@ class MonitorService:
         limit: int,
         parts: Sequence[DataPart] = (),
     ) -> RunsPage:
-        """Return a page of a monitor's runs, newest first, with these parts of their data in stored form.
+        """Return a page of a monitor's runs, newest first, with the requested `parts` of their data in stored form.
 
         Raises:
             MonitorUnknown: the account has no such monitor.

@@ -23,7 +23,7 @@ from storage.store import Store, Tx, Write
 PAGE_CHARACTERS: Final = 1_000_000
 """A page of deliveries ends early when the stored responses of receivers reach this size, in characters."""
 ATTEMPTS_MAX: Final = 60
-"""The maximum number of attempts of a delivery that can be sent again. This limits its log."""
+"""A delivery with this many attempts cannot be sent again, which limits the size of its log."""
 
 
 class Logged(NamedTuple):
@@ -231,7 +231,7 @@ def _check_redelivery(delivery: Delivery, webhook: Webhook, owner: WebhookOwner)
 
 
 def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
-    """Return the first of these deliveries, as many as fit on a page."""
+    """Return a page with the first of the given deliveries, as many as fit."""
     sizes = rows.answer_sizes(tx, [one.id for one in found[:limit]])
     shown: list[Delivery] = []
     size = 0

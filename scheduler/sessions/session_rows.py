@@ -198,5 +198,5 @@ def forget_sessions_of(tx: Tx, account_id: str) -> int:
 
 
 def drop_old_sessions(tx: Tx, before: float, limit: int) -> int:
-    """Delete a batch of sessions that were closed before this time, and return their number."""
+    """Delete a batch of sessions that were closed before the time `before`, and return their number."""
     return tx.run(DROP_OLD, (before, limit))

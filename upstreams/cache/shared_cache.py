@@ -55,7 +55,7 @@ class CacheTurn:
     def keep(self, body: bytes, ttl_s: float) -> None:
         """Store the response on this node and, unless it is too long or the lock was lost, for all nodes.
 
-        Call this once.
+        Call this method at most once per turn.
         """
         self._keep(body, ttl_s)
 

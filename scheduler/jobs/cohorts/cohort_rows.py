@@ -124,7 +124,7 @@ def read_key(tx: Tx, cohort_id: str) -> bytes | None:
 
 
 def read_keys(tx: Tx, cohort_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the stored keys of these cohorts, except destroyed ones."""
+    """Return the stored keys of the given cohorts, except destroyed ones."""
     return {cohort_id: bytes(kept) for cohort_id, kept in tx.all_in(READ_KEYS, cohort_ids)}
 
 

@@ -167,7 +167,10 @@ class CohortQueries:
 def _fill(
     builder: PageBuilder, key: CohortKey, query_id: str, begin: ResultPosition, found: list[tuple[int, bytes]]
 ) -> ResultPosition | None:
-    """Fill a page from these shards. Return the position of the first row that did not fit, or None if all fitted."""
+    """Fill a page with rows of the shards in `found`.
+
+    Return the position of the first row that did not fit, or None if all fitted.
+    """
     for number, sealed in found:
         here = begin if number == begin.number else ResultPosition(number, 0)
         rows = rows_of(query_id, number, key.unseal(sealed, results_of(query_id, number)))

@@ -155,7 +155,7 @@ def is_left(tx: Tx) -> bool:
 
 
 def next_expired(tx: Tx, before: float) -> str | None:
-    """Return a query whose cohort expired before this time."""
+    """Return a query whose cohort expired before the time `before`."""
     row = tx.one(OLD, (before,))
     return None if row is None else str(row[0])
 
@@ -175,7 +175,10 @@ def drop_deleted(tx: Tx, limit: int) -> int:
 
 
 def drop_expired(tx: Tx, before: float, limit: int) -> int:
-    """Delete a batch of rows of a query whose cohort expired before this time. Return 0 if there is no such query."""
+    """Delete a batch of rows of a query whose cohort expired before the time `before`.
+
+    Return 0 if there is no such query.
+    """
     query_id = next_expired(tx, before)
     if query_id is not None:
         job_rows.drop_some(tx, query_id, limit)

@@ -43,7 +43,7 @@ class RunChanges(NamedTuple):
 
 
 class RunPatch(msgspec.Struct, frozen=True):
-    """The fields of a run to change."""
+    """A change to a run, as the client sends it."""
 
     status: Literal["paused", "running"] | None = None
     max_credits: int | None = None
@@ -144,7 +144,7 @@ class DiscoverService:
         return await self._store.read(read)
 
     def follow(self, account_id: str, run_id: str) -> Follower:
-        """Return a follower of a run of the account. The follower reports steps as they end."""
+        """Return a follower of an account's run, which reports steps as they end."""
         return Follower(self._store, account_id, run_id)
 
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:

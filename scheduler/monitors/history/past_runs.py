@@ -88,7 +88,7 @@ def newest_runs(tx: Tx, monitor_id: str, window: SlotSpan, limit: int = RUNS_MAX
 
 
 def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
-    """Return the numbers that a run at this time is compared with, or None for the first run."""
+    """Return the numbers that a run at the time `at` is compared with, or None for the first run."""
     row = tx.one(BASELINE, (monitor_id, at))
     return None if row is None or row[0] is None else orjson.loads(unpacked(row[0]))
 

@@ -180,7 +180,7 @@ def packed(data: RunData) -> RunData:
 
 
 def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict[str, RunData]:
-    """Return these parts of the runs' data by run id, in stored form. Runs without data are left out."""
+    """Return the requested `parts` of the runs' data by run id, in stored form. Runs without data are left out."""
     if not parts:
         return {}
     columns = ", ".join(part if part in parts else "NULL" for part in get_args(DataPart))

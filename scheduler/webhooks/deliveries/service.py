@@ -184,7 +184,10 @@ class Deliveries:
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[DueDelivery]) -> bool:
-        """Lease and start these deliveries. Return False if other nodes leased some first, or some had no webhook."""
+        """Lease and start the chosen deliveries.
+
+        Return False if other nodes leased some of them first, or if some had no webhook.
+        """
         if not chosen or self._is_stopping():
             return True
         asked_at = trio.current_time()
@@ -220,7 +223,7 @@ class Deliveries:
                 self._woken.set()
 
     def _look_by(self, next_at: float) -> None:
-        """Read the queue again at the time of this retry."""
+        """Read the queue again at `next_at`, when a delivery is retried."""
         self._look_at = min(self._look_at, trio.current_time() + next_at - self._setting.now())
         self._woken.set()
 

@@ -172,7 +172,7 @@ def forget_schedules_of(tx: Tx, account_id: str) -> int:
 
 
 def drop_old_occurrences(tx: Tx, before: float) -> int:
-    """Delete a batch of occurrences that are older than this time, and return their number."""
+    """Delete a batch of occurrences that were recorded before the time `before`, and return their number."""
     old = tx.all(OLD, (before, DROPPED_AT_ONCE))
     for row in old:
         tx.run(DROP_OLD, (row[0], row[1]))
