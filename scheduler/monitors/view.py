@@ -39,12 +39,12 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
         cost_max = recipe.credits_most + SCHEDULING_CREDITS
         warnings += _of_rules(monitor) if track is None else _of_track(track, recipe)
     except MonitorInvalid as exc:
-        warnings.append(f"its runs fail at the moment: {exc}")
+        warnings.append(f"this monitor's runs currently fail: {exc}")
     runs = None
     try:
         runs = runs_a_month(cadence_of(monitor.cadence), now)
     except CadenceInvalid as exc:  # for example because a timezone was removed; the other warnings must still be shown
-        warnings.append(f"it no longer runs: {exc}")
+        warnings.append(f"this monitor no longer runs: {exc}")
     warnings += _of_webhook(monitor, webhook)
     return {
         "id": monitor.id,

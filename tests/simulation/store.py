@@ -66,7 +66,7 @@ class SimStore:
 
     @asynccontextmanager
     async def open(self, _url: str, _migrations: Sequence[MigrationSet]) -> AsyncIterator[SimStore]:
-        """Like `storage.opening.open_store`: on leaving, queued calls are committed."""
+        """Like `storage.opening.open_store`: queued calls are committed when the block ends."""
         working = trio.CancelScope(shield=True)  # continues when its callers are cancelled, like a thread
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._work, working)
