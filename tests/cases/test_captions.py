@@ -46,7 +46,7 @@ async def test_every_caption_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.critical
-async def test_captions_without_words_are_not_found_and_free(tmp_path: Path) -> None:
+async def test_captions_without_words_return_a_free_404(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number, raw in enumerate(WORDLESS):
             answer = await transcript(node, raw, number)

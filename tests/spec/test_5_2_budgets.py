@@ -148,7 +148,7 @@ async def test_free_requests_pass_with_a_spent_key(ask: AskWith, tmp_path: Path)
         assert await used(node, key_id) == 1
 
 
-async def test_spent_key_may_follow_a_call_paid_by_another(tmp_path: Path) -> None:
+async def test_spent_key_may_wait_for_a_call_charged_to_another_key(tmp_path: Path) -> None:
     """A request that waits for an identical call settles as a hit, and hits are free."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=0)

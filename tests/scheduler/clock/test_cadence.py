@@ -78,7 +78,7 @@ def test_cadence_text_is_one_line(sent, text):
         ({"cron": "0 0 * * *", "timezone": "Asia/Kathmandu"}, "2026-05-04 10:20:30", "2026-05-04 18:15:00"),
     ],
 )
-def test_next_slot(sent, after, expected):
+def test_next_slot_of_each_cadence(sent, after, expected):
     assert next_slot(stored_cadence(sent), unix(after), AT) == unix(expected)
 
 

@@ -207,7 +207,7 @@ async def test_query_can_be_cancelled_only_while_it_runs(desk: Desk) -> None:
         await panel.results(owner, query)
 
 
-async def test_each_use_restarts_retention_which_ends_with_key_and_queries(desk: Desk) -> None:
+async def test_each_use_restarts_retention_and_its_end_removes_key_and_queries(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"a": newest(5), "b": newest(3)}))
     owner = await panel.owner()
     cohort = await panel.cohort(owner, "a", days=7)

@@ -194,7 +194,7 @@ async def test_schedule_is_changed_listed_and_deleted_only_by_its_owner(desk: De
         (SchedulePatchBody(cadence={"cron": "* * * * *"}), "cadence.cron"),
     ],
 )
-async def test_invalid_field_of_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
+async def test_invalid_field_in_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
     desk_ = DiscoverDesk(desk, Net(), ONE)
     owner = await desk_.owner()
     schedule = await desk_.schedule(owner)

@@ -38,7 +38,7 @@ def fires(rule: AlertRule, cur: float, prev: float | None = None) -> bool:
         ("lt", 0, -0.0, False),
     ],
 )
-def test_absolute_ops_compare_only_the_number(op, value, cur, expected):
+def test_absolute_ops_use_only_the_number_of_the_run(op, value, cur, expected):
     assert fires(AlertRule("x", op, value), cur) is expected
     assert fires(AlertRule("x", op, value), cur, prev=-100) is expected
 
@@ -166,7 +166,7 @@ def test_rule_fires_at_the_expected_runs_of_a_series(rule, series, expected):
     assert walk(rule, series) == expected
 
 
-def test_rows_and_rules_are_paced_separately():
+def test_streaks_and_cooldowns_are_separate_for_each_row_and_rule():
     rules = [AlertRule("x", "gt", 5, consecutive=2), AlertRule("x", "gt", 7, consecutive=2)]
     first = judged(rules, {"a": {"x": 6}, "b": {"x": 8}})
     assert first.fired == []

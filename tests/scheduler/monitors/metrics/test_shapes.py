@@ -41,7 +41,7 @@ def emptiest(constructor: Callable[..., dict[str, object]]) -> dict[str, object]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_of_an_archetype(name):
+def test_shape_contains_the_numbers_of_an_archetype(name):
     shape = shape_of(next(archetype for archetype in KNOWN if archetype.name == name))
     assert {path for path, kind in shape.kinds.items() if kind == "number"} == set(NUMBERS[name].split())
 

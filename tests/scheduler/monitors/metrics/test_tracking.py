@@ -101,20 +101,20 @@ def test_misspelled_path_gets_a_did_you_mean(archetype, path, meant):
         (archetypes.COMMENT_LIST, "items[].comment.replies", "'items[].comment.replies' is an array"),
     ],
 )
-def test_path_to_another_kind_names_the_kind(archetype, path, told):
+def test_error_names_the_kind_of_a_non_numeric_value(archetype, path, told):
     refused = refusal({"metrics": [path]}, archetype)
     assert refused.problem == f"must lead to a number; {told}"
     assert refused.did_you_mean is None
 
 
-def test_path_to_an_object_lists_its_numbers():
+def test_error_about_an_object_lists_its_numbers():
     refused = refusal({"metrics": ["items[].post.engagement"]})
     assert refused.did_you_mean == VIEWS
     assert "items[].post.engagement.saves" in refused.next_step
 
 
 @pytest.mark.parametrize("path", ["zzz", ".", "items[].", "[]", "..", "weather"])
-def test_unknown_path_lists_the_numbers(path):
+def test_error_about_an_unknown_path_lists_the_numbers(path):
     refused = refusal({"metrics": [path]}, archetypes.COMMENT_LIST)
     assert refused.problem == f"{path!r} is not a number of this recipe's responses"
     there_is = "items[].comment.engagement.likes, items[].comment.engagement.replies, total"

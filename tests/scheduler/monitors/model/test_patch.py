@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str | None]] = {
 
 
 @pytest.mark.parametrize(("sent", "param", "meant"), WRONG.values(), ids=WRONG.keys())
-def test_invalid_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
+def test_invalid_field_in_a_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
     with pytest.raises(MonitorInvalid) as refused:
         changed(TRACKED, **sent)
     assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
