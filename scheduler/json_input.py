@@ -41,7 +41,7 @@ def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[M
             raise refuse(
                 f"{param}.{name[:_TEXT_MAX]}",
                 "is an unknown field",
-                f"Its fields are {listed}.",
+                f"The allowed fields are {listed}.",
                 did_you_mean=nearest(name, fields),
             )
     return {name: value for name, value in sent.items() if value is not None}

@@ -183,7 +183,7 @@ def _zone_name(sent: object) -> str | None:
     if sent is None or (isinstance(sent, str) and sent in _zones()):
         return sent
     meant = _zone_names().nearest(sent) if isinstance(sent, str) else None
-    problem = f"must be a zone of the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
+    problem = f"must be a timezone in the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
     raise CadenceInvalid("cadence.timezone", problem, "Send a name such as Europe/Berlin.", did_you_mean=meant)
 
 

@@ -135,7 +135,7 @@ async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("items[].post.engagement.lieks", f"is not a number of this recipe's responses; did you mean {LIKES}?"),
+        ("items[].post.engagement.lieks", f"is not a number in this recipe's responses; did you mean {LIKES}?"),
         ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
     ],
 )

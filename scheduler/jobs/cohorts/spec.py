@@ -284,7 +284,7 @@ def plan_query(
     if not chosen:
         where = "on these platforms " if spec.platforms else ""
         param = "platforms" if spec.platforms else "cohort_id"
-        raise JobInvalid(param, f"leaves no member {where}to read", "Add members with PUT .../members first.")
+        raise JobInvalid(param, f"leaves no members {where}to read", "Add members with PUT .../members first.")
     held = sum(prices.get(slug, 0) * spec.max_pages for _, slug in chosen)
     if held > max_credits:
         raise CohortQueryTooDear(held, max_credits)

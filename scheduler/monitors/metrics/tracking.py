@@ -135,7 +135,7 @@ def _unchecked(path: str) -> str:
 
 
 def _no_path(param: str, path: str) -> TrackInvalid:
-    how = "Send names with dots between them, after items[]. for a number of each row."
+    how = "Separate the names with dots. Begin with items[]. for a number in each row."
     return TrackInvalid(param, f"is not a path: {quoted(path)}", how)
 
 
@@ -150,7 +150,7 @@ def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     if kind is not None:
         return _wrong_kind(param, path, kind, shape)
     if meant is None:
-        return TrackInvalid(param, f"{quoted(path)} is not a number of this recipe's responses", _listing(shape))
+        return TrackInvalid(param, f"{quoted(path)} is not a number in this recipe's responses", _listing(shape))
     return _another_path(param, path, meant)
 
 
@@ -168,7 +168,7 @@ def _another_path(param: str, path: str, meant: Suggestion) -> TrackInvalid:
     if meant.misplaced:
         problem = f"names {quoted(path)} at the wrong level; its path is {meant.path}"
     else:
-        problem = f"{quoted(path)} is not a number of this recipe's responses; did you mean {meant.path}?"
+        problem = f"{quoted(path)} is not a number in this recipe's responses; did you mean {meant.path}?"
     return TrackInvalid(param, problem, f"Send {meant.path}.", did_you_mean=meant.path)
 
 
@@ -176,7 +176,9 @@ def _listing(shape: ArchetypeShape, below: str = "") -> str:
     numbers = list(numbers_in(shape, below))
     more = f" and {len(numbers) - _LISTED_MAX} more" if len(numbers) > _LISTED_MAX else ""
     return (
-        f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its responses contain no numbers."
+        f"This recipe's numbers are {', '.join(numbers[:_LISTED_MAX])}{more}."
+        if numbers
+        else "This recipe's responses contain no numbers."
     )
 
 

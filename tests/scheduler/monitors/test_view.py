@@ -180,7 +180,7 @@ def test_unreadable_cadence_has_a_warning() -> None:
     zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
     found = shown(replace(made(), cadence=orjson.dumps(zone).decode()), hook())
     (warning,) = found["warnings"]
-    assert warning.startswith("this monitor no longer runs: cadence.timezone must be a zone")
+    assert warning.startswith("this monitor no longer runs: cadence.timezone must be a timezone")
     assert (found["cadence"], found["estimated_cost_per_run"], found["estimated_monthly_cost"]) == (zone, 6, None)
 
 

@@ -79,7 +79,7 @@ def test_path_at_the_wrong_level_is_corrected(archetype, path, meant):
 )
 def test_misspelled_path_gets_a_did_you_mean(archetype, path, meant):
     refused = refusal({"metrics": [path]}, archetype)
-    assert refused.problem == f"{path!r} is not a number of this recipe's responses; did you mean {meant}?"
+    assert refused.problem == f"{path!r} is not a number in this recipe's responses; did you mean {meant}?"
     assert refused.did_you_mean == meant
 
 
@@ -116,9 +116,9 @@ def test_error_about_an_object_lists_its_numbers():
 @pytest.mark.parametrize("path", ["zzz", ".", "items[].", "[]", "..", "weather"])
 def test_error_about_an_unknown_path_lists_the_numbers(path):
     refused = refusal({"metrics": [path]}, archetypes.COMMENT_LIST)
-    assert refused.problem == f"{path!r} is not a number of this recipe's responses"
+    assert refused.problem == f"{path!r} is not a number in this recipe's responses"
     there_is = "items[].comment.engagement.likes, items[].comment.engagement.replies, total"
-    assert refused.next_step == f"Its numbers are {there_is}."
+    assert refused.next_step == f"This recipe's numbers are {there_is}."
 
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
