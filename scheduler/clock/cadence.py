@@ -214,9 +214,11 @@ def _read(expression: str, zone: str) -> Cron:
 def _check_pace(cron: Cron, at: float) -> None:
     first = cron.first_after(at, within_days=_WITHIN_DAYS + 2)
     if first is None or first > at + _WITHIN_DAYS * _DAY_S:
-        raise CadenceInvalid(_CRON_PARAM, f"does not fire within {_WITHIN_DAYS} days", "Send one that fires each year.")
+        raise CadenceInvalid(
+            _CRON_PARAM, f"does not fire within {_WITHIN_DAYS} days", "Send one that fires every year."
+        )
     crowded_at = cron.crowded_at(at, apart_s=_APART_S, days=_WITHIN_DAYS)
     if crowded_at is not None:
         crowded = datetime.fromtimestamp(crowded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         problem = f"fires twice within {_APART_S // 60} minutes, for example at {crowded}"
-        raise CadenceInvalid(_CRON_PARAM, problem, "Send one such as */5 * * * * or slower.")
+        raise CadenceInvalid(_CRON_PARAM, problem, "Send one that runs less often, such as */5 * * * *.")

@@ -25,7 +25,7 @@ class SlotSource(Protocol):
     def reset_late(self, tx: Tx, instant: Instant) -> int:
         """Reset slots that a fast clock has moved too far into the future, and return their number.
 
-        Each one is reset to the next slot of its cadence.
+        Each slot is reset to the next one of its cadence.
         """
         ...
 

@@ -75,7 +75,7 @@ def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | No
     """
     _check_plan(tx, read_account(tx, monitor.account_id))
     if lists.all_monitors(tx, monitor.account_id) >= ALL_MAX:
-        raise MonitorLimitReached("of every account", ALL_MAX, "monitors, paused ones too")
+        raise MonitorLimitReached("of every account", ALL_MAX, "monitors, including paused ones")
     store.add_monitor(tx, monitor)
     if webhook is not None:
         hook_rows.add_webhook(tx, webhook)

@@ -21,7 +21,7 @@ from storage.store import Tx, Write
 
 QueryStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 SHARDS_AT_ONCE: Final = 8
-"""The maximum number of shards read from the store in one query. Each can be as long as several pages."""
+"""The maximum number of shards read from the store in one query. A shard can be as long as several pages."""
 _STATUS: Final[dict[JobStatus, QueryStatus]] = {
     "queued": "queued",
     "running": "running",

@@ -43,7 +43,7 @@ class Match(NamedTuple):
 
 
 def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """Return the best match of an account over all keywords, the first one if several are equal.
+    """Return the best match of an account over all keywords. Of several equal matches, return the first.
 
     `is_read` means that the account's own page was read.
     """
@@ -51,7 +51,7 @@ def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) 
 
 
 def judge_one(keyword: str, author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """Return the match of an account with one keyword."""
+    """Return how well an account matches a single keyword."""
     reasons = tuple(_reasons(keyword, author))
     if reasons and author.get("verified"):
         reasons = (*reasons, "verified")

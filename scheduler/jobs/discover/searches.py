@@ -60,7 +60,7 @@ class PlatformSearch:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRead:
-    """How to read one account of a platform: the endpoint, the parameter that names the account, and the price."""
+    """How to read one account on a platform: the endpoint, the parameter that names the account, and the price."""
 
     id: str
     param: str

@@ -43,7 +43,7 @@ _ABSENT: Final = "RESOURCE_NOT_FOUND"
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of a leg, or the rest of one. `state` is the start of the next page, as JSON."""
+    """A page of a leg, or the rest of such a page. `state` is the start of the next page, as JSON."""
 
     drafts: Sequence[RowDraft]
     rows: int

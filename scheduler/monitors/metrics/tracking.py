@@ -185,7 +185,7 @@ def _listing(shape: ArchetypeShape, below: str = "") -> str:
 def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
     if not isinstance(sent, str) or not is_path(sent):
         what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
-        raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send one such as post.id.")
+        raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send a path such as post.id.")
     if shape is not None and not shape.is_list:
         raise TrackInvalid(_KEY_PARAM, "is not allowed: this recipe returns no rows", "Omit row_key.")
     if sent.startswith(ROW):

@@ -270,7 +270,7 @@ async def test_paused_monitors_count_toward_the_total_limit(quick: Desk) -> None
             store.add_monitor(tx, replace(monitor, id=f"mon_{number}"))
 
     await quick.store.write(fill)
-    with pytest.raises(MonitorLimitReached, match="5000 monitors, paused ones too"):
+    with pytest.raises(MonitorLimitReached, match="5000 monitors, including paused ones"):
         await service.create(service.draft(PLAIN), account, "key_1")
 
 

@@ -89,7 +89,7 @@ class ScheduleService:
             # Locks the account, so that the count is exact even with several nodes.
             read_account(tx, schedule.account_id)
             if schedule_rows.count_schedules(tx, schedule.account_id) >= ALL_MAX:
-                raise MonitorLimitReached("of every account", ALL_MAX, "discover schedules, paused ones too")
+                raise MonitorLimitReached("of every account", ALL_MAX, "discover schedules, including paused ones")
             schedule_rows.add_schedule(tx, schedule)
             return schedule
 
