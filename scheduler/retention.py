@@ -16,7 +16,7 @@ import trio
 from events.log.retention import PAUSE_S, cutoff
 from storage.store import Row, Store, Tx
 
-# Rows as (time, id, whether the row is kept anyway), starting after a time and id.
+# Each query returns rows as (time, id, whether the row must be kept), starting after a given time and id.
 FIND_DELIVERIES = """
 SELECT created_at, id, 0 FROM deliveries
 WHERE status <> 'queued' AND created_at < ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?

@@ -17,10 +17,10 @@ from storage.store import Tx
 Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
 """The difference of each number from the previous run, as `abs` and `pct`, by row and metric.
 
-New numbers are missing.
+A number that the previous run lacked has no entry.
 """
 RUNS_MAX: Final = 1_000
-"""The maximum number of runs of a window that are read, newest first."""
+"""At most this many runs of a window are read, starting with the newest."""
 
 # A failed run is included only if rules were evaluated on it, because its `no_data` rules may have fired.
 NEWEST: Final = """

@@ -58,7 +58,7 @@ ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
 """Results longer than this are compressed in a thread."""
 _PLAIN_BYTES: Final = 16 * 1024
-"""Results longer than this are evaluated in a thread, because 200 rows with 20 rules take 20 ms."""
+"""Results longer than this are evaluated in a thread, because evaluating 200 rows with 20 rules takes about 20 ms."""
 UNEXPECTED: Final = "internal_error"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
@@ -237,7 +237,7 @@ class Runs:
 def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
     """Return the charge for the recipe's price plus one scheduling credit.
 
-    It counts toward the key that created the monitor.
+    The charge counts toward the key that created the monitor.
     """
     run, monitor = lease
     least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS
