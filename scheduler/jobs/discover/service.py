@@ -43,7 +43,7 @@ class RunChanges(NamedTuple):
 
 
 class RunPatch(msgspec.Struct, frozen=True):
-    """A change to a run, as the client sends it."""
+    """The requested changes to a run."""
 
     status: Literal["paused", "running"] | None = None
     max_credits: int | None = None
