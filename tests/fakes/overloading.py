@@ -39,9 +39,10 @@ async def open_slow_loop() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[list[Answered]]:
-    """Overload the node until it sheds. The list contains the answers of the requests in progress once the block ends.
+    """Overload the node until it sheds.
 
-    Method: more requests than `FEW` wait for a stalled writer, in a late loop.
+    Once the block ends, the list contains the answers of the requests in progress. Method: more requests than `FEW`
+    wait for a stalled writer, while the loop is late.
     """
     answers: list[Answered] = []
     go_on, is_held = threading.Event(), threading.Event()

@@ -248,7 +248,7 @@ async def test_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Pat
 
 
 async def test_method_with_backoff_is_not_called_for_as_long_as_requested(tmp_path: Path) -> None:
-    """Stack Exchange's `backoff`: per method, and for an hour at most, however large it is."""
+    """Stack Exchange's `backoff` applies to one method. However large it is, it is honored for at most an hour."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(json_answer({"items": [], "has_more": False, "backoff": 10**18}))
         assert (await node.get("/v1/stackexchange/questions?tagged=trio")).status == 200

@@ -88,7 +88,7 @@ async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
 
 
 async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
-    """Without a key, the second is rejected, because runs must be a minute apart."""
+    """Without an idempotency key, the second request is rejected, because runs must be a minute apart."""
     async with open_test_node(tmp_path) as node:
         id_ = (await change(node, MONITORS, TRACKED, "make")).json["monitor"]["id"]
         first = await change(node, f"{MONITORS}/{id_}/run")

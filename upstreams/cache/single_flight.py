@@ -63,7 +63,7 @@ class Flights(Generic[T]):
         return None
 
     def begin(self, key: Hashable) -> None:
-        """Start a call for `key`. None may be in progress for this key."""
+        """Start a call for `key`. No other call for the key may be in progress."""
         assert key not in self._flights, "only one task leads at a time"
         self._flights[key] = None
 

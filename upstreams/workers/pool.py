@@ -63,7 +63,7 @@ class _Worker:
     out_of: trio.lowlevel.FdStream
     tasks: int = 0
     account_id: str = ""
-    """The account that used it last."""
+    """The account that used the process last."""
 
     def cpu_s(self) -> float | None:
         """Return the CPU time of the process; None if it has ended or the system does not report it."""

@@ -38,7 +38,7 @@ class LegPage(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its step."""
+        """The name of the step."""
         return f"{self.leg}.{self.page}"
 
 
@@ -51,7 +51,7 @@ class PageRest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its step."""
+        """The name of the step."""
         return f"{self.leg}.{self.page}+{self.turn}"
 
 
@@ -63,7 +63,7 @@ class AccountRead(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its step."""
+        """The name of the step."""
         return f"@{self.platform} {self.row_id}"
 
 
@@ -141,7 +141,7 @@ def share_of_rows(rows_left: int, steps_left: int) -> int:
 
 
 def most_credits(spec: DiscoverSpec) -> int:
-    """Return the maximum cost of a run, if every leg has all its pages and every row is an account to read."""
+    """Return the maximum cost of a run: every leg has all its pages, and every row is an account that must be read."""
     pages = sum(one.price_credits for one in spec.searches) * len(spec.keywords) * PAGES_MAX
     return pages + spec.max_rows * max((one.price_credits for one in spec.profiles.values()), default=0)
 

@@ -150,7 +150,7 @@ class DiscoverService:
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
         """Pause a run, resume it, or change its cost limit.
 
-        Pausing a run refunds its reservation, and resuming it makes a new one.
+        Pausing a run refunds its reservation, and resuming a run reserves credits again.
 
         Raises:
             JobUnknown, JobOver, JobInvalid: nothing was changed.

@@ -105,7 +105,7 @@ def _totals(monitor: MonitorRow, runs: Sequence[RunRow]) -> Iterator[str]:
 
 
 def _calls(monitor: MonitorRow, runs: Sequence[RunRow], calls: int) -> Iterator[str]:
-    """Check one call per run, and at most one more for each interrupted attempt."""
+    """Check that each run made one call, and each interrupted attempt at most one more."""
     least = sum(run.status in CALLED and run.skip_reason != GIVEN_UP for run in runs)
     most = least + sum(max(run.attempt - 1, 0) for run in runs)
     if not least <= calls <= most:
