@@ -38,7 +38,7 @@ class JobDraft:
     prefix: str = JOB_PREFIX
     """The prefix of the job's id."""
     also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
-    """Stores the data that this kind of job keeps in its own tables, in the transaction that stores the job."""
+    """Stores further data of the new job, such as rows of its kind's own tables, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)

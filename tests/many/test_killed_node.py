@@ -15,7 +15,7 @@ from tests.many.load import MISS, assert_served, open_load
 from tests.processes.serving import QUICK
 
 SLOW = ScriptedAnswer(delay_s=100.0)
-HELD = 20  # fewer than the limit, which the load's key shares: the load reaches it only if a response takes a second
+HELD = 20  # every key's limit; the load, at 20 requests a second, reaches it only if a response takes a second
 SPANS = GateSpans(lease_s=5.0, renew_s=1.0)
 BUSY_S = 15.0
 """The maximum number of seconds on a busy machine until the killed node is reported."""

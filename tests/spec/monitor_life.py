@@ -30,7 +30,7 @@ STORIES = {
     "name": "apples",
 }
 CREDITS = 14
-"""The first six runs cost 11 credits in total. The request costs one more, so a seventh run is not affordable."""
+"""The first six runs cost 11 credits. A search before the seventh run costs one more, so that run is not affordable."""
 ONE_TRY = {"upstreams": {"defaults": {"retries": 0}}}
 
 Story = tuple[int, int, int]
