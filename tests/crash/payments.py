@@ -186,7 +186,10 @@ class CrashRun:
                 await trio.sleep(0.02)
 
     def _start(self) -> Process:
-        """Start a node that finds the previous one's remaining work immediately. On a server, it checks often."""
+        """Start a node that finds the previous node's remaining work immediately.
+
+        On a server, the new node checks often.
+        """
         pace = None
         if not self.store_url.startswith("sqlite:"):
             pace = MembershipPace(beat_s=BEAT_S)

@@ -84,7 +84,10 @@ class CrashRun:
         self.report.kills += 1
 
     def _start(self) -> Process:
-        """Start a node that finds the previous one's remaining work immediately. On a server, it checks often."""
+        """Start a node that finds the previous node's remaining work immediately.
+
+        On a server, the new node checks often.
+        """
         self.place.bury()
         pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
         return self.fleet.start(self.place.config, self._environ, pace=pace)

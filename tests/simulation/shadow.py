@@ -39,7 +39,7 @@ class Money:
 
     @property
     def net(self) -> int:
-        """Return the credits that it cost so far."""
+        """Return the credits that the request has cost so far."""
         return self.taken - self.refunded
 
 

@@ -49,7 +49,7 @@ class _Said(NamedTuple):
     what: HttpAnswer | Exception
     result: Result
     told: int | None = None
-    """The number of a useful body."""
+    """The number that identifies a useful body."""
 
 
 @dataclass

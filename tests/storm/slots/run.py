@@ -89,7 +89,7 @@ class Storm:
     tables: Tables
     rng: Random
     began_at: float
-    """The current time on the shared clock."""
+    """The time on the shared clock at which the storm began."""
 
     async def run(self) -> float:
         """Run until every run has ended and every node is gone. Return the seconds until the last slot."""
