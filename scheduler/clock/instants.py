@@ -12,7 +12,7 @@ Instant: TypeAlias = Callable[[Tx], float]
 
 
 class SlotSource(Protocol):
-    """Slots other than those of monitors that the clock opens. Each method runs in its own transaction."""
+    """Slots that the clock opens in addition to those of monitors. Each method runs in its own transaction."""
 
     def due_at(self, tx: Tx) -> float | None:
         """Return the time of the source's next slot, or None."""

@@ -62,7 +62,7 @@ class Walker:
     rng: Random
     seen: array[int] = field(default_factory=lambda: array("Q"))
     seen_at: list[tuple[int, float]] = field(default_factory=list)
-    """The times at which it had seen a number of events."""
+    """Numbers of events, and the times at which the walker had seen that many."""
 
     async def walk(self, nodes: Nodes) -> None:
         """Read until no more events can arrive."""

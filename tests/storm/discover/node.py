@@ -47,7 +47,7 @@ class Search(NamedTuple):
 
     @property
     def endpoint(self) -> str:
-        """Return the id of its endpoint."""
+        """Return the id of the search's endpoint."""
         return f"{self.slug}/{LIKE[self.like]}"
 
 
