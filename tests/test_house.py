@@ -124,12 +124,12 @@ def test_docstrings_begin_with_their_subject_or_verb() -> None:
     assert wrong == []
 
 
-def test_no_module_has_a_name_with_a_better_word() -> None:
+def test_no_module_name_uses_a_discouraged_word() -> None:
     old = {name for name in modules() if name.rpartition(".")[2] in OLD_NAMES}
     assert old - STILL_OLD.keys() == set()
 
 
-def test_no_function_or_attribute_has_a_name_with_a_better_word() -> None:
+def test_no_function_or_attribute_name_uses_a_discouraged_word() -> None:
     """Goal: one word for one thing. Platforms use the words of their upstreams, records the words of responses."""
     wrong = [
         f"{module.path}:{getattr(node, 'lineno', 0)}: {name}"

@@ -100,7 +100,7 @@ def test_axe_finds_text_that_is_hard_to_read(browser: Browser) -> None:
     assert found.startswith("color-contrast (serious): ")
 
 
-def test_dark_page_is_dark(browser: Browser, node: Served) -> None:
+def test_page_is_dark_in_the_dark_theme(browser: Browser, node: Served) -> None:
     colours = []
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url)

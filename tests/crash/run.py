@@ -199,7 +199,7 @@ def unreliable(rng: Random, upstream: Upstream) -> Callable[[str], ScriptedAnswe
 
 
 def at_once(_report: Report) -> bool:
-    """Return everything that has happened by then."""
+    """Accept any report, so that the run ends after its number of kills."""
     return True
 
 

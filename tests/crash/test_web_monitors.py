@@ -94,7 +94,7 @@ async def _made(place: Place, fleet: Fleet, key: str) -> None:
 
 
 def _open_charges(place: Place) -> int:
-    """Return the checks that were paid and in progress when the node was killed."""
+    """Return the number of checks that were charged and in progress when the node was killed."""
     place.bury()
     with open_outsider(place.store_url) as store:
         return int(store.run("SELECT COUNT(*) FROM charges")[0][0])

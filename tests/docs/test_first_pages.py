@@ -22,7 +22,7 @@ from tests.processes.place import Place
 QUICKSTART, MONEY = PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "credits.md"
 PROGRAMS = {"python": (sys.executable, "-c"), "js": ("node", "--input-type=module", "-e")}
 CALL, LIST, CLIENT = range(3)
-"""Return the positions of the blocks of each language."""
+"""The positions of each language's code blocks on the page."""
 of_each_language = pytest.mark.parametrize("language", PROGRAMS)
 
 

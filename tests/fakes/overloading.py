@@ -43,7 +43,8 @@ async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[
 
     When the block ends, the list contains the answers to the requests that were in progress.
 
-    Method: more requests than `FEW` wait for a stalled writer, in a late loop.
+    Once the block ends, the list contains the answers of the requests in progress. Method: more requests than `FEW`
+    wait for a stalled writer, while the loop is late.
     """
     answers: list[Answered] = []
     go_on, is_held = threading.Event(), threading.Event()

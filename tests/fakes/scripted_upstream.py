@@ -139,5 +139,5 @@ async def open_app(app: ASGIApp, *, change: str) -> AsyncIterator[str]:
 
 
 def open_upstream(upstream: Upstream) -> AbstractAsyncContextManager[str]:
-    """Serve it on its own port. Return the address for `egress`."""
+    """Serve the upstream on its own port, and return the address for `egress`."""
     return open_app(upstream, change="upstream.port")

@@ -21,7 +21,7 @@ START_S = 1_000_000_000
 
 @dataclass(slots=True)
 class Clock:
-    """Return the seconds on the clock of the gate under test."""
+    """The clock of the gate under test, in seconds."""
 
     tell: Callable[[float], None] = lambda _now: None
     now: float = START_S

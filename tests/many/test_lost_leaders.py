@@ -46,7 +46,7 @@ def _name(answer: Answer) -> str:
     return next(name for name in (LATE, FOLLOWER) if name.encode() in answer.body)
 
 
-async def test_killed_leaders_call_is_made_by_another_node_and_paid_once(
+async def test_killed_leaders_call_is_made_by_another_node_and_charged_once(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(pace=QUICK) as cluster:

@@ -1,7 +1,7 @@
 """Two nodes over a Redis Cluster, or over a primary that Sentinel watches, which is killed under load.
 
-Redis replicates a write shortly after it has answered. Writes that a primary has not replicated before it died are
-lost, so that many requests more than a window's limit may be admitted in total, but no more. Credits are not in Redis.
+Redis replicates a write shortly after it has answered. Writes that a primary has not replicated before it dies are
+lost. A window may then admit as many additional requests as writes were lost, but no more. Credits are not in Redis.
 """
 
 from __future__ import annotations

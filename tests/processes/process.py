@@ -28,7 +28,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Return its process id, which is also the id of the group that it leads."""
+        """Return the process id, which is also the id of the group that the process leads."""
         return self.popen.pid
 
     def signal(self, number: signal.Signals) -> None:

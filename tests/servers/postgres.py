@@ -49,7 +49,7 @@ class PostgresServer:
         self._run("initdb", "--no-sync", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8")
 
     def url(self, port: int | None = None) -> str:
-        """Return the address of its database; with another port, the address of a proxy."""
+        """Return the address of the server's database. With another port, return the address of a proxy."""
         return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres"
 
     def fresh(self) -> str:
@@ -67,7 +67,7 @@ class PostgresServer:
             connection.execute(END_ALL)
 
     def start(self) -> None:
-        """Start it if it is not running, and wait until it responds."""
+        """Start the server if it is not running, and wait until it responds."""
         if self._process is None:
             command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
             for setting in SETTINGS:
@@ -99,7 +99,7 @@ class PostgresServer:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Stop it in any state."""
+        """Stop the server, whatever its state."""
         if self._process is None:
             return
         self.thaw()

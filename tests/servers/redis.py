@@ -72,7 +72,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Return its address for `state.url`."""
+        """Return the server's address for `state.url`."""
         user = f":{self.password}@" if self.password else ""
         return f"redis://{user}127.0.0.1:{self.port}"
 
@@ -81,7 +81,7 @@ class RedisServer:
         return ask(self.port, *parts, password=self.password)
 
     def start(self) -> None:
-        """Start it without data, and wait until it responds."""
+        """Start the server without data, and wait until it responds."""
         first = [str(self.sentinel_file), "--sentinel"] if self.sentinel_file else []
         quiet = [] if self.sentinel_file else [*_QUIET, "--dir", str(self.folder)]
         secret = ["--requirepass", self.password] if self.password else []

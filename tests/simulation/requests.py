@@ -98,7 +98,7 @@ class Sent:
         }
 
     def take(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Record that its answer has arrived."""
+        """Record that the answer has arrived."""
         self.status = status
         self.received = {name.decode(): value.decode() for name, value in headers}
         # In a stream of events, the last one contains the envelope.
@@ -108,4 +108,4 @@ class Sent:
 
 NOBODY = Sent("the node", None, "")
 CURRENT: ContextVar[Sent] = ContextVar("CURRENT", default=NOBODY)
-"""Return the request that the running task works for."""
+"""The request that the running task works for."""

@@ -38,7 +38,7 @@ class Filter:
         return types + (f"&subject_id={','.join(self.parents)}" if self.parents else "")
 
     def admits(self, row: Row) -> bool:
-        """Return whether it selects this event."""
+        """Return whether the filter selects this event."""
         if self.types and not any(fnmatchcase(row.type, one) for one in self.types):
             return False
         return not self.parents or row.parent_id in self.parents

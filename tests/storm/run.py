@@ -34,7 +34,7 @@ SETTINGS: dict[str, Setting] = {
     "log.access": False,
 }
 TO_MEET = ("lost_connections", "long_polls", "rereads", "restarts", "acknowledged")
-"""The events that the readers of killed nodes must have met; the storm continues until then."""
+"""The events that readers of killed nodes must have experienced; the storm continues until then."""
 WALKERS = 2
 """Walkers of each account: one sees everything visible to its key, the other has filters."""
 CHECK_S = 0.05

@@ -50,7 +50,7 @@ def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision
 
 
 class Row(NamedTuple):
-    """Return a journal row by its columns."""
+    """A row of the journal, by its columns."""
 
     id: bytes
     kind: int

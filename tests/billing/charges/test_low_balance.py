@@ -166,7 +166,7 @@ STEPS = st.lists(
 
 
 class History:
-    """Return the entries of some accounts in the order in which the steps wrote them."""
+    """The entries of some accounts, in the order in which the steps wrote them."""
 
     def __init__(self, desk: Desk, ids: Sequence[str]) -> None:
         self._desk = desk

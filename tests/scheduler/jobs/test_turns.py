@@ -11,7 +11,7 @@ from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:
-    """Return the start times of this many steps that are ready together, each for another account."""
+    """Return the start times of `count` steps that become ready at the same moment, each for a different account."""
     begun = list[float]()
 
     async def step(account: int) -> None:

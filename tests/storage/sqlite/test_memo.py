@@ -19,7 +19,7 @@ WRITE = "UPDATE numbers SET number = number + 1"
 
 
 class Known:
-    """Return the number in the only row; None in a new store."""
+    """What a memo knows: the number in the only row, or None in a new store."""
 
     def __init__(self) -> None:
         self.number: int | None = None

@@ -73,7 +73,7 @@ class Due:
     status: str
     pages: int
     paid: int
-    """Return the pages that had posts."""
+    """The number of pages that had posts, which are charged."""
     content_ids: tuple[str, ...]
 
 
@@ -229,7 +229,7 @@ class _Storm:
         return str(query["query_id"])
 
     async def _is_over(self, *, within_s: float) -> bool:
-        """Return whether all queries have ended by then."""
+        """Return whether all queries have ended within this time."""
         end = trio.current_time() + within_s
         while True:
             if all([(await self._query(one))["finished_at"] for one in self.queries]):
@@ -245,7 +245,10 @@ class _Storm:
         return (await self._ask("GET", f"/v1/cohort-queries/{query}"))["data"]
 
     async def _check(self, query: str) -> None:
-        """Check that members are read once and in order, posts are stored once, and pages with posts are paid once."""
+        """Check that members are read once and in order, and posts stored once.
+
+        Only pages with posts are charged, once.
+        """
         due = [due_of(self.panel, number) for number in range(self.size.members)]
         data, paid = await self._query(query), sum(one.paid for one in due)
         assert (data["status"], data["actual_credits"]) == ("succeeded", paid), data

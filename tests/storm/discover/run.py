@@ -140,7 +140,7 @@ class _Storm:
     environ: Mapping[str, str]
     key: str
     reader: str
-    """Return the key of another account, used to call the searches' endpoints."""
+    """The key of another account, used to call the searches' endpoints."""
     nodes: int
     kills: int = 0
     resumed_s: float = 0.0
@@ -240,7 +240,7 @@ class _Storm:
         return (await self._ask("GET", f"{RUNS}/{run_id}")).json()["data"]
 
     async def _check(self, run_id: str, expected: Expected) -> int:
-        """Check that each row is stored once, with every position and all its content, and that each page is paid."""
+        """Check that each row is stored once, with every position and all its content, and each page charged."""
         run, pages = await self._run(run_id), expected.pages
         assert (run["status"], run["stopped_because"]) == ("completed", None), run
         legs = {"planned": self.size.legs, "done": self.size.legs}

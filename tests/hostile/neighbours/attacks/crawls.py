@@ -11,7 +11,10 @@ LANES = 8
 PAGES = 13
 PATTERNS = 50
 STARS = (90, 90, 90, 10, 4, 1)
-"""Numbers of wildcards in a pattern, in turn: if many are refused, the largest accepted number is tried too."""
+"""How many wildcards the patterns have, in turn.
+
+If the node refuses many, the largest accepted number is among them.
+"""
 POLL_S = 1.0
 
 
