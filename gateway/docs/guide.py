@@ -26,7 +26,7 @@ _RELATED_MAX: Final = 5
 
 
 class Guides:
-    """Builds guides. The example of an endpoint is created by its own reader from the sandbox's response."""
+    """Builds guides. The endpoint's own reader creates the example from the sandbox's response."""
 
     def __init__(self, reference: Reference, *, base_url: str, signer: CursorSigner) -> None:
         self._reference = reference

@@ -86,7 +86,7 @@ class _RecordSchemas:
         """Return a reference to a record's schema."""
         name = make.__name__
         if name not in self.definitions:
-            self.definitions[name] = {}  # registered before its fields are built, because a comment contains comments
+            self.definitions[name] = {}  # before its fields: a comment contains comments
             description = (make.__doc__ or "").strip().partition("\n")[0]
             self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
         return {"$ref": f"#/$defs/{name}"}

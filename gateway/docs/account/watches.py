@@ -18,7 +18,7 @@ class WebMonitorView(TypedDict):
     monitor_id: WatchId | None
     name: Annotated[str, meaning("The monitor's name.", "Changes of https://example.com/")]
     mode: Literal["scrape", "search"]
-    url: Annotated[str | None, meaning("The page. For a search, the site whose results count.", "https://example.com/")]
+    url: Annotated[str | None, meaning("The page, or the site to look for in search results.", "https://example.com/")]
     query: Annotated[str | None, meaning("The search query.")]
     status: Literal["active", "paused"]
     cadence_minutes: Annotated[int | None, meaning("Minutes between checks.", 60)]
@@ -37,7 +37,7 @@ class WebMonitorView(TypedDict):
     next_check_at: Instant | None
     warnings: Annotated[
         list[str],
-        meaning("Problems with this configuration; for a new one, also that a run may cost more than usual.", []),
+        meaning("Problems with the configuration, and for a new monitor, possible higher costs.", []),
     ]
     created_at: Instant
     updated_at: Instant

@@ -63,7 +63,7 @@ _TEXT: Final = {
     "text/csv": "A column for each field.",
     "application/x-ndjson": "One row per line.",
 }
-_STREAM: Final = "Server-sent events. `x-events` has the schema of each."
+_STREAM: Final = "Server-sent events. `x-events` has their schemas."
 _OF_KEYS: Final = (
     "X-Request-Id",
     "X-Credits-Used",
@@ -144,7 +144,7 @@ class Answers:
 
     def _described(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         doc = operation.route.doc
-        assert doc is not None, "a data endpoint's answer is shared"
+        assert doc is not None, "a data endpoint uses a shared response"
         names = _PUBLIC if doc.is_public else _OF_SOCKETS if doc.status == 101 else _OF_KEYS
         response: Schema = {"description": _status_description(doc.status), "headers": headers_of(names)}
         if doc.status == 101:

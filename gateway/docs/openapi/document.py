@@ -92,7 +92,7 @@ def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
 
 
 def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str, Any]:
-    """Return one operation of the document."""
+    """Return the document's entry for one operation."""
     doc, price = operation.route.doc, operation.price
     description = description_of(operation)
     item: dict[str, Any] = {
@@ -167,7 +167,7 @@ def _webhooks(answers: Answers) -> Schema:
     how_delivered = "delivered to its webhook and retried until the receiver returns 2xx."
     run = _received("receive_monitor_run", f"A monitor's run, {how_delivered}", {"anyOf": forms}, parameters)
     batch = f"Events of the account's feed, {how_delivered}"
-    job = f"The end of a web job, {how_delivered}"
+    job = f"A finished web job, {how_delivered}"
     return {
         "monitorRun": run,
         "jobEnd": _received("receive_job_end", job, answers.take(JobData), parameters),

@@ -17,7 +17,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         await owner.get("/billing")
         assert "No purchases yet" in owner.words
-        assert "1,000 credits, and the starter plan unless yours is larger" in owner.words
+        assert "1,000 credits, and the starter plan unless you have a larger one" in owner.words
         assert "9.00 USD" in owner.words
         await owner.send("/billing/buy", pack="starter")
         assert owner.page is not None
@@ -26,7 +26,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
         (form,) = shop.stripe.sessions
         assert form["success_url"] == f"{shop.node.url}/dashboard/billing?paid=1"
         await owner.get("/billing?paid=1")
-        assert "We add the credits when the payment is confirmed" in owner.words
+        assert "The credits are added when the payment is confirmed" in owner.words
         assert "starter open" in owner.words
         await shop.send_event(event("checkout.session.completed", session(form["client_reference_id"])))
         await owner.get("/billing")

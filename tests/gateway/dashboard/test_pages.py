@@ -177,7 +177,7 @@ async def test_invalid_monitor_error_is_shown_at_its_field(tmp_path: Path) -> No
             assert words in owner.words, (wrong, owner.words)
             assert "<strong>" in answer.text
         await owner.send_fields("/monitors", {**TRACKED, "deed": "price"})
-        assert "Each run costs 2 credits; per month, 60." in owner.words
+        assert "Each run costs 2 credits, and a month costs 60." in owner.words
 
 
 async def test_events_are_shown_per_account_and_updated_as_rows(tmp_path: Path) -> None:
