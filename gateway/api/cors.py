@@ -20,7 +20,7 @@ _EXPOSED: Final = (
 )
 _VARIES: Final[Fields] = ((b"vary",), (b"origin",))
 _KEPT_S: Final = b"600"
-"""How long a browser may cache the permission, in seconds."""
+"""Seconds for which a browser may cache the permission."""
 
 
 class Cors:
@@ -44,7 +44,7 @@ class Cors:
     def fields(self, origin: bytes) -> Fields:
         """Return the headers that let a page of this origin read a response; none for an empty origin.
 
-        A response without permission also depends on the origin, so it also has `Vary`.
+        A response without permission also depends on the origin, so it has `Vary` too.
         """
         allowed = self._allowed(origin)
         if allowed is None:

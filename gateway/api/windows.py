@@ -18,10 +18,12 @@ _FIELDS: Final = (("from", "since"), ("to", "until"))
 
 
 def window_of(values: Mapping[str, Value]) -> SlotSpan:
-    """Return the window. An end that was not sent stays open.
+    """Return the window.
+
+    A bound that was not sent stays open.
 
     Raises:
-        InvalidParam: an end is not valid, or the window ends before it starts. The 400 names the parameter.
+        InvalidParam: a bound is invalid, or the window ends before it starts. The 400 names the parameter.
     """
     ends = {name: _instant(name, str(values[name])) for name in ("from", "to") if name in values}
     window = SlotSpan()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})

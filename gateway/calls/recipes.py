@@ -211,9 +211,7 @@ def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str
     kept = tuple(body for body, size in zip(bodies, sizes, strict=True) if size <= _RESULT_BYTES_MAX)
     if len(kept) == len(bodies):
         return kept, ()
-    warning = (
-        f"the result has the bodies of {len(kept)} of {len(bodies)} calls: it is limited to {_RESULT_BYTES_MAX} bytes"
-    )
+    warning = f"the result contains {len(kept)} of {len(bodies)} response bodies (limit: {_RESULT_BYTES_MAX} bytes)"
     return kept, (warning,)
 
 

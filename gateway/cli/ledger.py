@@ -21,7 +21,7 @@ def ledger() -> None:
 
 @ledger.command("verify")
 @config_option
-@click.option("--archives", is_flag=True, help="Also verify the archive: every file, and the balances kept for it.")
+@click.option("--archives", is_flag=True, help="Also verify the archive: every file, and the balances stored for it.")
 @json_option
 def ledger_verify(config_path: str | None, archives: bool, as_json: bool) -> None:
     """Verify the ledger's invariants. Exit 1 and print every violation."""

@@ -45,7 +45,7 @@ def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> N
             break
         slot = record["scheduled_for"]
     if not was_begun:
-        complain(f"the slot {record['scheduled_for']} was already run; nothing was run now, this is its record")
+        complain(f"the slot {record['scheduled_for']} has already run; nothing was run now, and its record follows")
     show(record, as_json=True)
 
 

@@ -48,7 +48,7 @@ PARAMS = (
     ),
     Param(
         "wait_s",
-        f"Seconds to hold an empty read open, 0 to {WAIT_S_MAX}.",
+        f"Seconds to wait for an event, 0 to {WAIT_S_MAX}.",
         "25",
         type="integer",
         default=0,

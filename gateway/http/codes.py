@@ -1,4 +1,4 @@
-"""The error table: every code of the specification (7.2), and the codes used by the HTTP edge.
+"""The error table: every code in the specification (7.2), and the codes that the HTTP edge uses.
 
 To add a code, add a row to `CODES`.
 """
@@ -70,7 +70,7 @@ CODES = {
         Code("HTTP_VERSION_NOT_SUPPORTED", 505, "none", "The request does not use HTTP/1.0, HTTP/1.1 or HTTP/2."),
     )
 }
-"""SERVICE_UNAVAILABLE without `Retry-After` means a withdrawn endpoint and is permanent."""
+"""SERVICE_UNAVAILABLE without `Retry-After` means that the endpoint was withdrawn permanently."""
 OF_THE_EDGE = {
     CODES[name].status: name
     for name in (

@@ -1,4 +1,4 @@
-"""Routes, and the routing table, which finds a route by path and method (spec 4; decisions 5)."""
+"""Routes, and the routing table that finds a route by path and method (spec 4; decisions 5)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RouteDoc:
     status: int = 200
     platform: str = "account"
     reasons: tuple[str, ...] = ()
-    """Errors in addition to the errors of every route, as `CODE` or `CODE/reason`."""
+    """Errors in addition to the errors that every route returns, as `CODE` or `CODE/reason`."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters. Exactly one of each group must be sent."""
     once: bool = False
@@ -49,11 +49,11 @@ class RouteDoc:
     notes: tuple[str, ...] = ()
     """Further paragraphs of the description, for example on other response formats."""
     gives: Mapping[str, str] = field(default_factory=dict)
-    """Values in the response that the paths of other routes need, as JSON pointers into the body."""
+    """JSON pointers to the values in the response that the paths of other routes need."""
     sample: Mapping[str, object] = field(default_factory=dict)
     """Fields of the example response that differ from the examples of its type."""
     settles: bool = False
-    """Whether the route returns 200 with the same data if the job finishes in time. That applies to its stream too."""
+    """Whether the route returns 200 with the same data if the job finishes in time. This also applies to its stream."""
     dry_run: type | None = None
     """The type of its `data` if `dry_run` is sent."""
     streams: Mapping[str, type] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Routes:
         if route is None:
             raise wrong_method(request, by_method)
         length = request.headers.get(b"content-length")
-        if length is not None and route.is_listed:  # a withdrawn endpoint responds with that error to any body
+        if length is not None and route.is_listed:  # A withdrawn endpoint returns its own error, whatever the body.
             _check_body_size(length, route.body_bytes_max)
         return route
 
@@ -139,7 +139,7 @@ class Routes:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Compile a path with names. A name may contain anything but NUL, which PostgreSQL cannot store."""
+    """Compile a path with names. A name may contain any character except NUL, which PostgreSQL cannot store."""
     return re.compile(
         "".join(rf"(?P<{one[1:-1]}>[^/\0]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
     )

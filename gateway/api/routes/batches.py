@@ -1,4 +1,4 @@
-"""Batches: `POST` many inputs and get one row for each (decisions 14 and 17)."""
+"""Batches: a client sends many inputs with one `POST` and gets a row for each (decisions 14 and 17)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,10 @@ class BatchRoutes:
         )
 
     def _lacks(self, batch: Batch) -> tuple[str, ...]:
-        """Return the missing credentials of a batch that is billed by upstream calls. Others do not depend on them."""
+        """Return the missing credentials of a batch that is billed by upstream calls.
+
+        Other batches do not depend on credentials.
+        """
         if batch.rows_a_cost == 1:
             return ()
         site = self._sites[batch.platform]

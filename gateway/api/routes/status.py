@@ -63,7 +63,7 @@ class Status:
         }
 
     async def keep_checking(self) -> None:
-        """Until cancelled, record the worst state of each platform for every hour."""
+        """Record the worst state of each platform for every hour, until cancelled."""
         while True:
             self.check()
             await trio.sleep(CHECK_EVERY_S)
@@ -80,7 +80,7 @@ class Status:
             self._hours.popitem(last=False)
 
     def past(self) -> dict[str, list[Health | None]]:
-        """Return each platform's state in the last hours up to now. None for hours in which the node did not run."""
+        """Return each platform's state in the last hours, oldest first. An hour in which the node did not run is None."""
         now = int(self._now() // 3_600)
         seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
         return {slug: [worst.get(slug) for worst in seen] for slug in self._sites()}

@@ -1,4 +1,4 @@
-"""Jobs of the web: progress, cost and cancelling (decisions 17)."""
+"""Web jobs: progress, cost and cancelling (decisions 17)."""
 
 from __future__ import annotations
 

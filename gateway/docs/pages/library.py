@@ -45,7 +45,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "webhooks": ("Webhooks", "Deliveries: their format, retries, and how to verify them.", "use"),
         "first-hour": (
             "The first hour in production",
-            "From an empty machine to a node with TLS, a backup and alerts.",
+            "Set up a node with TLS, a backup and alerts.",
             "run",
         ),
         "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, shutdown.", "run"),
@@ -53,7 +53,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "performance": ("Performance", "What a request costs, and why.", "run"),
         "how-it-works": (
             "How it works",
-            "How a request, a charge, a Monitor run and an event move through the code.",
+            "How the code handles requests, charges, Monitors and events.",
             "run",
         ),
         "architecture": ("Architecture", "The packages of each layer, for people who change the code.", "run"),

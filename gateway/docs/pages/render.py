@@ -55,7 +55,7 @@ class Rendered:
         return [part for part in self.parts if part.anchor]
 
     def around(self, anchors: Sequence[str]) -> tuple[str, str, str]:
-        """Split the page in three: the text before the parts with these anchors, those parts, and the text after them."""
+        """Split the page in three: the text before the parts with these anchors, the parts, and the text after them."""
         found = [place for place, part in enumerate(self.parts) if part.anchor in anchors]
         begin, end = (found[0], found[-1] + 1) if found else (len(self.parts), len(self.parts))
         html = [part.html for part in self.parts]

@@ -95,7 +95,7 @@ ROWS = {
         RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "retry in 0 s", retry_after_s=1
     ),
     "all leases held": Row(
-        ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests of this key", retry_after_s=1, headers=LEASES
+        ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests with this key", retry_after_s=1, headers=LEASES
     ),
     "an unsuitable value": Row(InvalidArgument("url", "leads elsewhere"), "INVALID_REQUEST", "url leads", wrong("url")),
     "a cursor of another list": Row(

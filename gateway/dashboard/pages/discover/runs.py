@@ -84,7 +84,7 @@ class RunPages:
         return long_download(f"{run_id}.csv", pieces, content_type=CSV)
 
     async def pause(self, run_id: str) -> Response:
-        """Pause a run, which returns its held credits."""
+        """Pause a run, which refunds its unused credits."""
         return await self._change(run_id, RunPatch("paused"), done="run_paused")
 
     async def go_on(self, run_id: str) -> Response:
@@ -136,9 +136,9 @@ class RunPages:
     async def _pieces(
         self, owner: str, run_id: str, write: Callable[[list[DiscoverRow]], tuple[bytes, int]], head: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield the rows of a run.
+        """Yield the rows of a run of the account `owner`.
 
-        Takes the account `owner`, because the request's context is gone when the rows are read.
+        The account is an argument, because the rows are read after the request's context has ended.
         """
         yield head.encode()
         after = 0
