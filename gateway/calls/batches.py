@@ -2,8 +2,8 @@
 
 A batch is one charge. Its rows are read in concurrent legs. A failed leg affects only its own rows. Rows that are not
 ready in time are deferred. Only rows with a record, or with a page that was too costly, cost credits, and the batch
-costs the sum of its rows. A row that repeats an earlier row is free. A client that disconnects pays only for the rows
-that were sent to it.
+costs the sum of its rows. A row that repeats an earlier row is free. If the client disconnects, only the rows that were
+already sent are billed.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class BatchRequest:
 
 @dataclass(slots=True)
 class _LegRun:
-    """A started leg and its outcome. If it has neither a response nor a failure, it ran out of time."""
+    """A started leg and its outcome. A leg with neither a response nor a failure ran out of time."""
 
     leg: BatchLeg
     started: float
     rows: int
-    """The number of its rows, including repeated rows."""
+    """The number of the leg's rows, including repeated rows."""
     fetched: Fetched | None = None
     failure: UpstreamError | LimitError | None = None
     took_s: float = 0.0
@@ -103,9 +103,9 @@ class _Run:
     request: BatchRequest
     results: list[Record | None]
     parts: KeyParts
-    """Reads rows, sharing identical calls in progress. It does not use the cache."""
+    """Reads rows. Identical calls in progress are shared, but the cache is not used."""
     repeats: Mapping[int, Sequence[int]]
-    """The positions of repeated rows, by the position of the first one."""
+    """The positions of repeated rows, by the position of the first such row."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
     """Held while a row is sent, so that events do not interleave."""
@@ -189,7 +189,7 @@ class Batches:
             legs += plan_each(run.request.rows, self._sites, leg.places)
             return
         is_costly = isinstance(began.failure, PageTooCostly)
-        # the call belongs to another request, which pays for it
+        # Another request made this call and pays for it.
         is_shared = began.fetched is not None and began.fetched.source == CACHE
         shares = _shares(batch, [not is_shared and (is_costly or place in found) for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):
@@ -228,7 +228,7 @@ class Batches:
         if publish is None or run.is_gone:
             return
         async with run.turn:
-            # added before the row is sent, because a sent row is billed even if the client disconnects
+            # Added before the row is sent, because a sent row is billed even if the client disconnects.
             run.sent_credits += credits_used
             run.is_gone = not await publish({"index": place, **result})
 
@@ -264,7 +264,10 @@ def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]
 
 
 def _shares(batch: Batch, is_billed: Sequence[bool]) -> list[int]:
-    """Return the price of each row of a leg. Successful rows share the cost; earlier ones get the remainder."""
+    """Return the price of each row of a leg.
+
+    Successful rows share the cost equally, and the first rows get the remainder.
+    """
     ok = sum(is_billed)
     if batch.rows_a_cost == 1:
         return [batch.cost_credits if one else 0 for one in is_billed]

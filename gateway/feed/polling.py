@@ -28,7 +28,7 @@ from limits.gate import Gate
 
 HELD = "polls"
 EARLY = 0.04
-"""A poll may end early by up to this fraction of its wait, so that polls that began together end at different times."""
+"""A poll may end early by up to this fraction of its wait, so that polls with the same start end at different times."""
 FULL_INTERVAL_S = 2
 STOP_INTERVAL_S = 5
 BEAT_S = 15.0
@@ -36,7 +36,7 @@ BEAT_S = 15.0
 
 
 class Polled(NamedTuple):
-    """The last page that was read, and when the client should poll again if not immediately."""
+    """The last page that was read, and when the client should poll again (None: immediately)."""
 
     view: PageView
     interval_s: int | None = None
@@ -44,7 +44,7 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Polls:
-    """Holds the polls and streams of this node. `per_key` is the limit of one key across all nodes."""
+    """Counts the polls and streams of this node. `per_key` is a key's limit across all nodes."""
 
     hub: Hub
     gate: Gate
@@ -67,7 +67,7 @@ class Polls:
         that the same event wakes.
 
         Raises:
-            KeyUnusable: the key was revoked meanwhile, or its account suspended.
+            KeyUnusable: the key was revoked in the meantime, or its account was suspended.
             StateUnavailable: the polls of the key cannot be counted. Refused, StorageError: raised by the read.
         """
         hub, key = self.hub, reading.key
@@ -100,7 +100,7 @@ class Polls:
                     return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
                     view = by_cursor.view(waiter.found)
-                else:  # also if the prefetch failed, because this read then raises the error
+                else:  # Also if the prefetch failed: this read then raises the error.
                     waiter.arm()
                     view = await reading.read()
                 if ended is WaitEnd.TIME_UP or is_news(view):

@@ -8,7 +8,7 @@ consumer with `unread`, and with `restarted_from` and `dropped` after a lapse;
 `{"type":"alive","next_cursor":"cur_..."}` after 15 s without events; `{"type":"acked",...}` with the `data` of an
 acknowledgement; `{"type":"error","error":{...}}` in its place, or before a close;
 `{"type":"end","reason":"...","retry_after_s":2}` before a close. Client to server: `{"type":"ack","cursor":"cur_..."}`,
-for a named consumer. They are answered one by one, in order.
+for a named consumer. The server replies to these messages one by one, in order.
 """
 
 from __future__ import annotations
@@ -84,12 +84,15 @@ class EventSource:
         return False
 
     async def end(self, stopped: Stopped) -> None:
-        """Send the delay before a reconnect. A client that has only half-closed also gets a complete response."""
+        """Send the delay before a reconnect.
+
+        A client that has closed only its sending side also gets a complete response.
+        """
         await self._stream.write(b"retry: %d\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)
 
 
 class _ClientMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message from a client. Any other message is refused like an invalid body."""
+    """A message from a client. A message of any other form is refused like an invalid body."""
 
     type: Literal["ack"]
     cursor: str
