@@ -133,7 +133,7 @@ class BilledCalls:
         self.refusal = why
 
     def is_young(self, request: CallRequest, age_s_max: float) -> bool:
-        """Return whether a cached response is at most this old. Always true if the cache drops responses by that age."""
+        """Return whether a cached response is at most this old. Always true if the cache drops it by that age."""
         older_s = request.listing.endpoint.cache_ttl_s - age_s_max
         return older_s <= 0 or self.cache.holds(request.cache_key, for_s=older_s)
 

@@ -42,7 +42,7 @@ _REFUSED: dict[type[ClaimRefused], str] = {
 
 
 class Begin(NamedTuple):
-    """Claim a key and take a charge. With `reply`, the response already exists (a cache hit), and nothing is charged."""
+    """Claim a key and take a charge. With `reply`, the response already exists (a cache hit) and is free."""
 
     claim: Claim
     charge: ChargeRequest | None

@@ -1,4 +1,4 @@
-"""The `sluice` command (operator contract). Errors go to stderr. The exit code is 2 for wrong usage and 1 for failures."""
+"""The `sluice` command (operator contract). Errors go to stderr. Wrong usage exits with 2, a failure with 1."""
 
 from __future__ import annotations
 

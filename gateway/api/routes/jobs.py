@@ -108,7 +108,7 @@ class JobRoutes:
         request: Request,
         caller: Caller,
     ) -> Reply:
-        """Start a job, reserve its maximum cost, and return 202 with the job and, only this time, its webhook's secret."""
+        """Start a job and reserve its maximum cost. Return 202 with the job and, only now, its webhook's secret."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
         draft = await draft_of(sent, self._recipes)
