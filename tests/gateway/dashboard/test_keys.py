@@ -20,7 +20,7 @@ def key_on(owner: Owner) -> str:
 
 
 async def stale(owner: Owner) -> None:
-    """Move the last proof of the password eleven minutes into the past."""
+    """Make the last password check appear eleven minutes older."""
     await owner.node.node.stores.store.write(lambda tx: tx.run("UPDATE user_sessions SET proved_at = proved_at - 660"))
 
 

@@ -171,7 +171,7 @@ async def test_cached_guides_and_documents_equal_new_ones(tmp_path: Path) -> Non
 
 
 class CountedDocuments:
-    """Counts the documents that are built, each slowly."""
+    """Builds each document slowly, and counts the documents."""
 
     def __init__(self) -> None:
         self.made = 0

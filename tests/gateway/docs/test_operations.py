@@ -1,4 +1,4 @@
-"""Every route is in the catalog, has a guide, and is in the OpenAPI document; nothing else is."""
+"""Every route has a catalog entry, a guide and an entry in the OpenAPI document, and nothing else has them."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def test_declared_platform_reasons_are_in_endpoint_guides(tmp_path: Path) 
 
 
 async def test_account_object_responses_match_document(tmp_path: Path) -> None:
-    """Goal: response types do not drift. Method: the whole life of a monitor and of a consumer."""
+    """Goal: response types do not drift. Method: the whole lifecycle of a monitor and of a consumer."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         document = await document_of(node)
         monitor = {
@@ -233,7 +233,7 @@ def response_of(document: dict[str, Any], operation: dict[str, Any], status: str
 
 
 async def judged(node: OpenNode, document: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
-    """Send a request, and check body and response with the document."""
+    """Send a request, and check its body and its response against the document."""
     operation = node.node.description.reference.find(path.partition("?")[0], method)
     assert operation is not None
     described = document["paths"][operation.path][method.lower()]

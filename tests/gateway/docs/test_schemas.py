@@ -1,4 +1,4 @@
-"""The published schemas have type, nullability and meaning of every field, and match every response."""
+"""The published schemas describe the type, nullability and meaning of every field, and match every response."""
 
 from __future__ import annotations
 
