@@ -122,7 +122,7 @@ def composed(reference: Reference, filters: dict[str, str], base_url: str) -> li
     return [entry_of(one, base_url) for one in reference.offered if fits(one)]
 
 
-async def test_joined_catalog_equals_composed_catalog(tmp_path: Path) -> None:
+async def test_filtered_catalog_equals_freshly_built_entries(tmp_path: Path) -> None:
     """Method: every platform and method, with fixed searches and random parts of paths and summaries."""
     rng = Random(34)
     async with open_test_node(tmp_path, only=many_platforms(), limits=ROOMY) as node:

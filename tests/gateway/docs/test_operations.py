@@ -28,7 +28,7 @@ def operations_in(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {(path, method.upper()) for path, item in document["paths"].items() for method in item}
 
 
-async def test_exactly_the_existing_routes_are_described_everywhere(tmp_path: Path) -> None:
+async def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         routes = [one.route for one in node.node.description.reference.operations]
         there = {(route.path, route.allow[0]) for route in routes if SOURCE not in route.lacks}
@@ -249,7 +249,7 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
 
 
 @pytest.mark.parametrize("id_", ["prism/voice", "mastodon/profile/full"])
-async def test_composite_with_cursor_shows_it_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
+async def test_composite_cursor_is_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         (entry,) = (
             one
@@ -270,7 +270,7 @@ async def test_composite_with_cursor_shows_it_in_catalog_and_guide(id_: str, tmp
         ("prism/discover/runs/{run_id}", "dr_"),
     ],
 )
-async def test_id_examples_have_their_kind(id_: str, start: str, tmp_path: Path) -> None:
+async def test_id_examples_have_the_prefix_of_their_kind(id_: str, start: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
     param = guide["params"]["required"][-1]
