@@ -60,7 +60,7 @@ FORM_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "platform.isolate": ("platform",),
     "platform.reset": ("platform",),
 }
-"""The operations that pages run, with the arguments of each."""
+"""The operations that the pages can run, with their arguments."""
 _NUMBERS: Final = frozenset({"credits", "amount"})
 _REPEATABLE: Final = ("user.", "platform.")
 

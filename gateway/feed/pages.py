@@ -27,7 +27,7 @@ READ_ON = "continue at next.poll_url"
 
 
 class PageView(NamedTuple):
-    """A page as a reader sees it, with its metadata. The last three fields belong to a named consumer."""
+    """A page as a reader sees it, with its metadata. The last three fields are only set for a named consumer."""
 
     page: EventPage
     after: Position

@@ -91,7 +91,9 @@ class Polls:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
                 waiter.expect(view.filters, behind=view.page.end.pos, begin_read=begin_read)
                 began = self.clock()
-                ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
+                ended = await waiter.wait(
+                    until, gone
+                )  # The poll is PARKED or HEARING, perhaps FETCHING, and then AWAKE again.
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 raise_if_unusable(ended)
                 if ended is WaitEnd.CLOSING:

@@ -33,7 +33,7 @@ RETRY_MS = {Stopped.FULL: FULL_INTERVAL_S * 1000, Stopped.CLOSING: STOP_INTERVAL
 _ENDS = {Stopped.FULL: (TRY_AGAIN_LATER, FULL_INTERVAL_S), Stopped.CLOSING: (GOING_AWAY, STOP_INTERVAL_S // 2)}
 
 Ack = Callable[[str], Awaitable[dict[str, object]]]
-"""Acknowledges a cursor; returns the `data` of the reply. Raises Refused."""
+"""Acknowledges a cursor, and returns the `data` of the reply. Raises Refused."""
 
 
 class EventSource:

@@ -38,7 +38,7 @@ class Status:
 
     @property
     def route(self) -> Route:
-        """Return the routing table entry, for suggestions and for the 405 of a wrong method, which requires a key."""
+        """Return the routing table entry. It is needed to suggest the path, and for the 405 after a wrong method."""
         return Route(STATUS_PATH, self._by_route, doc=STATUS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:

@@ -83,7 +83,7 @@ class AsConsumer:
         self._acked = cursor
 
     def restart(self) -> None:
-        """Do nothing, because the consumer's next read restarts it."""
+        """Do nothing, because the next read restarts the consumer."""
 
 
 def read_cursor(file: Path) -> str | None:

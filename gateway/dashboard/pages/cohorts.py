@@ -39,7 +39,7 @@ _PLACE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 class CohortPages:
-    """The list of an account's cohorts, the page of each, and the page of each query."""
+    """The list of an account's cohorts, and the pages of single cohorts and queries."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._cohorts = services.cohorts

@@ -23,7 +23,7 @@ _REFRESH_S: Final = 5
 
 
 class JobPages:
-    """The list of an account's jobs, and the actions on each."""
+    """The list of an account's jobs, and the actions on each job."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._jobs = services.jobs

@@ -33,7 +33,7 @@ _OFFERED: Final = {"types": {"all": ALL, "families": tuple(FAMILIES), "kinds": t
 
 
 class WebhookPages:
-    """The list of an account's webhooks, and the page of each."""
+    """The list of an account's webhooks, and the page of each webhook."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services

@@ -1,4 +1,4 @@
-"""Reference texts for web monitors (watches) (decisions 21)."""
+"""Reference texts for web monitors, which the code calls watches (decisions 21)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Rendered:
 
 
 class Renderer:
-    """Renders documents. It keeps no state between them."""
+    """Renders documents, and keeps no state between documents."""
 
     def __init__(self) -> None:
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable("table")

@@ -68,7 +68,7 @@ class _Entry:
     lower: str
 
     def points(self, words: list[str]) -> list[int]:
-        """Return the points of each word; 0 if the word is missing."""
+        """Return the score of each word in a page; 0 if the page does not contain the word."""
         return [9 * (w in self.title) + 4 * (w in self.terms) + _times_in(self.lower, w) for w in words]
 
     def excerpt(self, words: list[str]) -> str:

@@ -321,7 +321,7 @@ QUESTIONS = {
 
 
 async def test_agent_finds_valid_call_in_three_fetches(tmp_path: Path) -> None:
-    """Goal: `/llms.txt`, a platform page and an endpoint page are enough for a successful call. Method: ten questions."""
+    """Goal: `/llms.txt`, a platform page and an endpoint page lead to a successful call. Method: ten questions."""
     async with open_test_node(tmp_path) as node:
         index = (await node.get("/llms.txt", key=None)).body.decode()
         for question, (platform, resource, needed) in QUESTIONS.items():

@@ -34,7 +34,7 @@ _REFRESH_S: Final = 5
 
 
 class RunPages:
-    """The list of an account's runs, and the page of each."""
+    """The list of an account's runs, and the page of each run."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._runs = services.discover

@@ -38,7 +38,7 @@ async def take_some(peer: Peer) -> None:
 
 
 async def live(life: Life) -> None:
-    """Everything that can happen to a monitor. Its runs are delivered in full, then as rows, then without a receiver."""
+    """Everything that can happen to a monitor, with runs delivered in full, then as rows, then to no receiver."""
     for number, (slot, week) in enumerate(zip(SLOTS, WEEKS, strict=True)):
         life.node.upstream.script = week.answer
         if slot == SLOTS[-1]:
