@@ -164,7 +164,7 @@ class Overload:
             self._observe(at, max(began_at - due_at, at - began_at))
 
     def statistics(self) -> SheddingStatistics:
-        """Return the current figures."""
+        """Return whether requests are being refused, the current limit, and how many were refused."""
         return self._shedder.statistics()
 
     def _observe(self, at: float, lag_s: float) -> None:

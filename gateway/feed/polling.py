@@ -91,9 +91,8 @@ class Polls:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
                 waiter.expect(view.filters, behind=view.page.end.pos, begin_read=begin_read)
                 began = self.clock()
-                ended = await waiter.wait(
-                    until, gone
-                )  # The poll is PARKED or HEARING, perhaps FETCHING, and then AWAKE again.
+                # During the wait, the poll is PARKED or HEARING and perhaps FETCHING. After it, the poll is AWAKE.
+                ended = await waiter.wait(until, gone)
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 raise_if_unusable(ended)
                 if ended is WaitEnd.CLOSING:

@@ -70,7 +70,7 @@ class ByCursor:
         return PageView(page, self.origin, self.query.filters or ALL)
 
     def next_read(self) -> BeginRead:
-        """Start the next `read`. Its outcome is a page for `view`, or the reason why there is no page."""
+        """Return a function that starts the next `read`. It results in a page for `view`, or in a refusal."""
         return partial(self.readers.pages.begin, self._next())
 
     def _next(self) -> PageQuery:
