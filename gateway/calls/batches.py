@@ -189,7 +189,7 @@ class Batches:
             legs += plan_each(run.request.rows, self._sites, leg.places)
             return
         is_costly = isinstance(began.failure, PageTooCostly)
-        # Another request made this call and pays for it.
+        # Another request made this call and is billed for it.
         is_shared = began.fetched is not None and began.fetched.source == CACHE
         shares = _shares(batch, [not is_shared and (is_costly or place in found) for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):

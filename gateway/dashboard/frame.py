@@ -153,7 +153,7 @@ class Frame:
 
 
 def signed_in() -> SignedIn:
-    """Return the session of a page that requires one."""
+    """Return the session of a page that requires sign-in."""
     found = g.signed_in
     assert isinstance(found, SignedIn), "the app admits only signed-in users"
     return found

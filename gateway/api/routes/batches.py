@@ -124,7 +124,7 @@ class BatchRoutes:
         return platform.slug in composite_slugs() or platform.playing(batch.role) is not None
 
     async def answer(self, kind: _Kind, request: Request, caller: Caller) -> Reply:
-        """Check the inputs, then read all of them."""
+        """Check the inputs, then read a row for each input."""
         values = read_free(request.query, kind.params)
         sent = await read_json(request, kind.body)
         batch = kind.batch

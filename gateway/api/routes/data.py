@@ -31,11 +31,11 @@ from upstreams.model.params import Value
 from upstreams.model.steps import Fetched, Leg, Page, Part
 
 READINGS_BYTES_MAX: Final = 16_000_000
-"""Maximum number of bytes of the parsed queries that all endpoints keep, including every object in them."""
+"""Maximum number of bytes of the parsed queries that all endpoints cache, including every object in them."""
 _QUERY_BYTES_MAX: Final = 300
-"""Longer queries are not kept."""
+"""Longer queries are not cached."""
 _READING_BYTES: Final = 336
-"""The size of a kept query in bytes, without its texts and values: four objects and a dictionary entry."""
+"""The size of a cached query in bytes, without its texts and values: four objects and a dictionary entry."""
 _PATH_BYTES: Final = 300
 """The largest size of a name in `fields`, in bytes: a dictionary, its text and an entry in the parent dictionary."""
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
@@ -71,7 +71,7 @@ class Readings:
 
 
 class EndpointReadings:
-    """The kept queries of one endpoint."""
+    """The cached queries of one endpoint."""
 
     __slots__ = ("_all", "older", "recent")
 
@@ -81,14 +81,14 @@ class EndpointReadings:
         self.older: dict[bytes, Reading] = {}
 
     def keep(self, query_string: bytes, reading: Reading) -> None:
-        """Keep a query, unless it is too long."""
+        """Cache a query, unless it is too long."""
         if len(query_string) <= _QUERY_BYTES_MAX:
             self._all.make_room(_size_of(query_string, reading))
             self.recent[query_string] = reading
 
 
 def _size_of(query_string: bytes, reading: Reading) -> int:
-    """Return the largest number of bytes that a kept query can use."""
+    """Return the largest number of bytes that a cached query can use."""
     values, key, part, _ = reading
     size = _READING_BYTES + len(query_string) + len(key) + getsizeof(values) + sum(map(getsizeof, values.values()))
     if part is not None:
@@ -159,7 +159,7 @@ class DataEndpoint:
         return replace(reply, streamed=True) if is_streamed else reply
 
     def _read(self, query_string: bytes) -> Reading:
-        """Parse a query, and keep the result for later requests with the same query."""
+        """Parse a query, and cache the result for later requests with the same query."""
         reading = self._readings.older.get(query_string)
         if reading is None:
             values = self._rules.read(query_of(query_string))

@@ -245,7 +245,7 @@ def _lines_of(rows: Sequence[EndedStep]) -> _Lines:
 
 
 def _shown_results(rows: Sequence[EndedStep], unpacker: Unpacker) -> list[dict[str, Any]]:
-    """Return as many of the first results as fit in a page."""
+    """Return the first results, as many as fit in a page."""
     shown = []
     for row in rows:
         if (bodies := unpacker.take(row.result)) is None:

@@ -21,7 +21,7 @@ class CohortData(TypedDict):
     id: CohortId
     name: Annotated[str | None, meaning("The cohort's name.", "Climate researchers")]
     member_count: Annotated[int, meaning("The number of members.", 2)]
-    retention_days: Annotated[int, meaning("Days that the cohort is kept after its last use.", 30)]
+    retention_days: Annotated[int, meaning("Days until an unused cohort is deleted.", 30)]
     created_at: Instant
     updated_at: Annotated[str, meaning("The time of the last upload or query.", "2026-01-31T12:00:00.000Z")]
     expires_at: Annotated[str, meaning("When the cohort will be destroyed.", "2026-03-02T12:00:00.000Z")]

@@ -233,5 +233,5 @@ LINES: Final = RouteDoc(
     platform="prism",
     form="application/x-ndjson",
     reasons=(_UNKNOWN,),
-    notes=("`after` continues after a row. Rows are kept for 30 days after the run ends.",),
+    notes=("`after` continues after a row. Rows are deleted 30 days after the run ends.",),
 )

@@ -26,7 +26,7 @@ class WebMonitorView(TypedDict):
     timezone: Annotated[str | None, meaning("The time zone of the cron expression; null for UTC.")]
     ignore: Annotated[list[str], meaning("CSS selectors of parts to ignore.", [".date"])]
     threshold: Annotated[float, meaning("Differences up to this share of words are ignored.", 0.0)]
-    retention_days: Annotated[int, meaning("Days that checks are kept.", 30)]
+    retention_days: Annotated[int, meaning("Days until a check is deleted.", 30)]
     webhook: WebhookView | None
     estimated_cost_per_check: Annotated[int | None, meaning("The credits that a check usually costs.", 2)]
     estimated_monthly_cost: Annotated[int | None, meaning("The usual credits per 30 days.", 1440)]

@@ -188,7 +188,7 @@ def _views_of(rows: list[DiscoverRow]) -> list[dict[str, Any]]:
 
 
 def _table_of(rows: list[DiscoverRow]) -> tuple[bytes, int]:
-    """Return as many of the first rows as fit in one piece, as CSV lines, and the number of the last one."""
+    """Return as many of the first rows as fit in one piece, as CSV lines, and the number of the last of these rows."""
     some = list(rows_with_records(rows, Unpacker(PIECE_BYTES)))
     return csv_of(map(cells_of, some)).encode(), some[-1].number
 
