@@ -35,7 +35,7 @@ class ProfileItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     custom_id: Annotated[str | None, Meta(description="Your own name for this row.", examples=["a1"])] = None
 
 
-_NO_POSTS: Final = "is for an account's posts, which batches do not return; use the platform's profile/full"
+_NO_POSTS: Final = "is for an account's posts, which batches do not return; use the platform's profile/full endpoint"
 
 
 class ProfilesBody(msgspec.Struct, frozen=True):

@@ -36,5 +36,5 @@ def _instant(name: str, text: str) -> float:
     try:
         return unix(text)
     except (ValueError, OverflowError) as exc:
-        suggestion = "Send one such as 2026-01-31T12:00:00Z; in a query a + must be written as %2B."
+        suggestion = "Send a time such as 2026-01-31T12:00:00Z. In a query, write + as %2B."
         raise InvalidParam(name, "must be an ISO 8601 time", suggestion=suggestion) from exc

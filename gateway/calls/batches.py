@@ -165,7 +165,7 @@ class Batches:
     async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
         """Read the rows of the last leg in `legs`.
 
-        If one value fails a call for many rows, read each row in its own leg.
+        If a single value makes a call for many rows fail, read each row in its own leg.
         """
         leg = legs.pop()
         rows = sum(1 + len(run.repeats[place]) for place in leg.places)

@@ -264,7 +264,7 @@ class Claims:
 
 
 Judged = tuple[object, Request | None, ClaimRecord | None]
-"""What a step produced: its result without a charge, the charge, and the claim."""
+"""The products of a step: a result without a charge, the charge, and the claim."""
 
 
 def _begin(held: ClaimRecord | None, step: Begin, now: float) -> Judged:

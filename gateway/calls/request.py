@@ -73,7 +73,7 @@ class CallResult:
     stored: bytes | None = None
     """The form in which a fresh response's fragment is cached; None if the fragment already has that form."""
     whole: bool = True
-    """False if the walk stopped early for a reason of this request, so identical requests cannot share its response."""
+    """False if the walk stopped early because of this request, so that identical requests cannot share its response."""
 
 
 class CallFailed(Exception):

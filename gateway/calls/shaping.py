@@ -163,7 +163,7 @@ def share_out(legs: Sequence[Record], credits_used: int) -> None:
 
 
 def billed(legs: Sequence[Record]) -> list[Record]:
-    """Return the billed legs: successful ones that did not come from the cache."""
+    """Return the billed legs: the successful legs that did not come from the cache."""
     return [leg for leg in legs if leg["status"] in ("ok", "partial") and leg["source"] != CACHE]
 
 

@@ -147,7 +147,7 @@ def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> 
     if "cursor" in values:
         raise InvalidParam(
             "cursor",
-            "cannot be combined with consumer, which keeps its own position",
+            "cannot be combined with consumer, which has its own position",
             suggestion="Remove cursor, or reset the consumer to it.",
             reason="conflicting_params",
         )

@@ -89,7 +89,7 @@ def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
                 reason="conflicting_params",
             )
         case AckBeyondServed():
-            problem = "is past the last page that was served to this consumer"
+            problem = "is past the last page that this consumer received"
             return InvalidParam(ACK.param, problem, suggestion=ACK.suggestion)
         case CursorAhead():
             return unusable(AHEAD, exc.head, tokens)

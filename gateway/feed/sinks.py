@@ -151,7 +151,7 @@ class EventSocket:
     async def _acknowledge(self, message: _ClientMessage) -> dict[str, object]:
         if self._ack is None:
             suggestion = "Open the socket with consumer= to acknowledge."
-            raise InvalidParam("type", "ack is for named consumers", suggestion=suggestion)
+            raise InvalidParam("type", "ack is only valid for named consumers", suggestion=suggestion)
         return await self._ack(message.cursor)
 
     def _place(self, view: PageView) -> dict[str, object]:

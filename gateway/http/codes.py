@@ -27,7 +27,7 @@ CODES = {
         Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
         Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
         Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
-        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` lists the supported ones."),
+        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` lists the supported methods."),
         Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
         Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such resource, or no usable data."),
         Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB, or a file over 10 MB; it was not read."),

@@ -183,7 +183,7 @@ def _items(listed: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:
 
 
 def _quality(parameters: bytes) -> float:
-    """Return the quality in an item's parameters; 1 if there is no valid one."""
+    """Return the quality (`q`) in a list item's parameters; 1 if it is missing or invalid."""
     found = _QUALITY.search(parameters)
     return float(found[1]) if found else 1.0
 

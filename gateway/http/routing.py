@@ -134,7 +134,7 @@ class Routes:
 
     def _unknown(self, path: str) -> Refused:
         near = self._listed.nearest(path)
-        message = f"Unknown endpoint {path[:200]}; /v1/utility/endpoints lists all."
+        message = f"Unknown endpoint {path[:200]}; /v1/utility/endpoints lists all endpoints."
         return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near} if near else None)
 
 

@@ -107,7 +107,7 @@ class Discovery:
             )
             raise Refused(
                 "ENDPOINT_NOT_FOUND",
-                f"{problem}; /v1/utility/endpoints lists all.",
+                f"{problem}; /v1/utility/endpoints lists all endpoints.",
                 details={"did_you_mean": shown} if shown else None,
             )
         return operation

@@ -47,7 +47,7 @@ _as_operator: Final = click.option(
     "--config",
     "config_path",
     type=click.Path(dir_okay=False),
-    help="As the operator: read from the store of this config.",
+    help="As the operator, read from the store in this config.",
 )
 
 

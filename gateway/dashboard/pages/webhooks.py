@@ -28,7 +28,7 @@ _UNTESTED: Final = {
     "webhook_paused": "The webhook is paused. Save its address to resume it, then send a test.",
     "deliveries_limit_reached": "Too many deliveries are waiting. Send a test when some of them have finished.",
 }
-"""What the user should do after a refused test, for each reason."""
+"""Advice to the user after a refused test, for each reason."""
 _OFFERED: Final = {"types": {"all": ALL, "families": tuple(FAMILIES), "kinds": tuple(KINDS.values())}}
 
 

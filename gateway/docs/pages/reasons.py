@@ -84,7 +84,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "SERVICE_UNAVAILABLE/store_unavailable": "Retry after `Retry-After` seconds. No events are lost.",
     }
 )
-"""What the caller should do next, for each reason."""
+"""Advice to the caller, for each reason."""
 _LISTED: Final = 12
 
 
