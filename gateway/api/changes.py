@@ -164,7 +164,7 @@ class Changes:
 
 def text_of(reply: StoredReply) -> str:
     """Return the stored text of a change."""
-    assert reply.text is not None, "a reply without a text is refused, not replayed"
+    assert reply.text is not None, "a reply without a text is never replayed"
     return reply.text
 
 

@@ -73,7 +73,7 @@ class _LegRun:
         """Return the leg's records by the positions of their rows."""
         if self.fetched is None:
             return {}
-        assert isinstance(self.fetched.result, Single), "rows are read by endpoints of one record"
+        assert isinstance(self.fetched.result, Single), "endpoints of batches return single records"
         record, leg = self.fetched.result.record, self.leg
         if leg.names:
             return {place: record[name] for place, name in zip(leg.places, leg.names, strict=True) if name in record}

@@ -43,7 +43,7 @@ async def run_charged(
     arrived, reservations = calls.clock(), calls.reservations
     charge = await reservations.reserve(wanted, claim)
     if isinstance(charge, StoredReply):
-        assert charge.text is not None, "a reply without its text is refused, not replayed"
+        assert charge.text is not None, "a reply without a text is never replayed"
         balance = await balance_of(calls.balances, wanted.account_id)
         return CallResult(charge.text.encode(), 0, balance, replayed=charge)
     started = calls.clock()

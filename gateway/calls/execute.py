@@ -203,7 +203,7 @@ class BilledCalls:
 
     async def _take_turn(self, request: CallRequest, planned: Planned, arrived: float) -> CallResult:
         """Make the call on behalf of all nodes, or settle as a cache hit with another call's response (decisions 8)."""
-        assert self.shared is not None, "a single node leads immediately"
+        assert self.shared is not None, "a single node takes no turns"
         if request.refresh:
             return await self._lead(request, planned, arrived)
         waits = request.claim is None

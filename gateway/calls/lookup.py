@@ -45,7 +45,7 @@ class Lookup:
 
     async def replay(self, request: CallRequest, reply: StoredReply) -> CallResult:
         """Return the result of an earlier request with the same idempotency key."""
-        assert reply.text is not None, "a reply without its text is refused, not replayed"
+        assert reply.text is not None, "a reply without a text is never replayed"
         balance = self._balances.nowait(request.key.account_id)
         if balance is None:
             balance = await balance_of(self._balances, request.key.account_id)

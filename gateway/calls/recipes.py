@@ -105,7 +105,7 @@ class CatalogRecipes:
             GatheringFailed: there was no usable response.
         """
         listing = self._catalog.at(recipe.path)
-        assert listing is not None, "a recipe was read from the catalog"
+        assert listing is not None, "recipes come from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
         planned = plan_call(listing, self._args(listing, recipe.values, cursor, account_id), keeps=as_sent)
@@ -128,7 +128,7 @@ class CatalogRecipes:
             GatheringFailed: the page could not be read.
         """
         listing = self._catalog.at(recipe.path)
-        assert listing is not None, "a recipe was read from the catalog"
+        assert listing is not None, "recipes come from the catalog"
         endpoint, cost = replace(listing.endpoint, collect=None), _cost(listing)
         args = self._args(listing, recipe.values, state, account_id)
         async with self._shares[recipe.platform]:
@@ -138,7 +138,7 @@ class CatalogRecipes:
                 fetched = await make_call(planned, cost, cost, began + timeout_s, stopping=self._stopping)
             except (UpstreamError, LimitError) as exc:
                 raise self._failed(listing, exc, began) from exc
-        assert isinstance(fetched.result, Page), "a list's read gives pages"
+        assert isinstance(fetched.result, Page), "reading a list returns pages"
         return RecipePage(fetched.result.records, fetched.result.next)
 
     def _failed(
@@ -239,7 +239,7 @@ def _extent(planned: Planned, fetched: Fetched) -> dict[str, Any]:
 
     All `pages` are billed, even if the list ended early and has fewer rows.
     """
-    assert isinstance(fetched.result, Page), "a walk's answer is one page"
+    assert isinstance(fetched.result, Page), "a walk returns one page"
     return {
         "status": "partial" if fetched.shortfall else "ok",
         "error": None if fetched.failure is None else error_of(fetched.failure),

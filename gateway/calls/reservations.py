@@ -42,7 +42,7 @@ class Reservations:
 
     async def _claim(self, claim: Claim, charge: ChargeRequest) -> Charge | StoredReply:
         begun = await self._claims.begin(Begin(claim, charge))
-        assert begun is not None, "only a cache hit begins without a charge"
+        assert begun is not None, "only a cache hit needs no charge"
         return begun
 
     def refusal_to_store(self, claim: Claim | None, exc: Exception) -> StoredReply | None:

@@ -180,7 +180,7 @@ class _Sender:
                 if not isinstance(exc.__cause__, StoreInUse) or pause_s is None:
                     raise _NotSent(*exc.lines) from exc
             time.sleep(pause_s)
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _sender(config_path: str | None, do_here: DoHere | None = None) -> _Sender:

@@ -173,7 +173,7 @@ def reasons_of(operation: ApiOperation) -> list[str]:
     """Return the errors that an operation returns in addition to those of its kind, as `CODE` or `CODE/reason`."""
     if operation.route.doc is not None:
         return list(operation.route.doc.reasons)
-    assert operation.listing is not None, "a route is a data endpoint or is described"
+    assert operation.listing is not None, "only data endpoints have no description"
     return [f"RESOURCE_NOT_FOUND/{reason}" for reason in _gone(operation.listing)]
 
 

@@ -99,7 +99,7 @@ class ApiOperation:
         """Return the platform's slug, or a group such as `account` for a route that is not a data endpoint."""
         if self.listing is not None:
             return self.listing.site.platform.slug
-        assert self.route.doc is not None, "a route is a data endpoint or is described"
+        assert self.route.doc is not None, "only data endpoints have no description"
         return self.route.doc.platform
 
     @property
@@ -196,7 +196,7 @@ class ApiOperation:
 
     @property
     def _doc(self) -> Any:
-        assert self.route.doc is not None, "a route is a data endpoint or is described"
+        assert self.route.doc is not None, "only data endpoints have no description"
         return self.route.doc
 
 

@@ -83,7 +83,7 @@ def _change(account_id: str, type_: str) -> Fact:
 
 def _purchase_fact(type_: str, purchase: Purchase, reason: Reason | None, balance: int) -> Fact:
     status = purchase.status
-    assert status != "open", "an event is sent only after the payment"
+    assert status != "open", "events are sent only for paid purchases"
     data = PackPurchase(
         purchase_id=purchase.id,
         status=status,

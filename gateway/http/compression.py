@@ -125,7 +125,7 @@ def _split(body: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _stored(data: bytes, *, is_last: bool = False) -> bytes:
     """Return an uncompressed deflate block (RFC 1951, 3.2.4)."""
-    assert len(data) < 2**16, "the ends of an envelope are short"
+    assert len(data) < 2**16, "the start and end of an envelope are short"
     size = len(data).to_bytes(2, "little")
     return bytes((is_last,)) + size + bytes(one ^ 0xFF for one in size) + data
 

@@ -94,7 +94,7 @@ class Routes:
         self._by_path: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_method = self._by_path.setdefault(route.path, {})
-            assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} take the same method"
+            assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} have the same method"
             by_method.update(dict.fromkeys(route.allow, route))
         self._plain = {path: by_method for path, by_method in self._by_path.items() if "{" not in path}
         self._patterns = [(_pattern(path), path) for path in self._by_path if "{" in path]

@@ -38,7 +38,7 @@ class SocketStream:
         while message["type"] != "websocket.disconnect":
             if message["type"] == "websocket.receive":
                 payload = message["text"] if message["bytes"] is None else message["bytes"]
-                assert payload is not None, "a message is text or bytes"
+                assert payload is not None, "a message contains text or bytes"
                 return payload
             message = await self._receive()
         self._ended = True

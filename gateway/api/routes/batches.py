@@ -111,8 +111,8 @@ class BatchRoutes:
             return ()
         site = self._sites[batch.platform]
         endpoint = site.platform.playing(batch.role)
-        assert endpoint is not None, "a batch billed by calls is declared over an endpoint that has calls"
-        assert endpoint.many is not None, "as above"
+        assert endpoint is not None, "a batch that is billed by calls names an endpoint"
+        assert endpoint.many is not None, "the endpoint accepts several values per call"
         return tuple(name for name in endpoint.many.needs if name not in site.credentials)
 
     def _has_source(self, batch: Batch) -> bool:

@@ -175,7 +175,7 @@ class DataEndpoint:
         if part.form != "json":
             reply = self._replies.data(request, result)
             return await written(reply, self._listing.endpoint.archetype, result.fragment, part)
-        assert part.tree is not None, "the projection selects a part or another format"
+        assert part.tree is not None, "a projection selects fields or another format"
         return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
 
     def _wants_fresh(self, call: CallRequest) -> bool:

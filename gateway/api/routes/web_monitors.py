@@ -181,7 +181,7 @@ def _id_of(request: Request) -> str:
 
 def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
     """Return a watch as its owner sees it, from the JSON data of its monitor."""
-    assert stored is not None, "the monitor is a watch of the web"
+    assert stored is not None, "the monitor is a web watch"
     watch, cadence = watch_of(stored), orjson.loads(orjson.dumps(monitor["cadence"]))
     is_cron = "cron" in cadence
     return {

@@ -115,7 +115,7 @@ def _text(operation: ApiOperation) -> str:
 
 def _numbers(operation: ApiOperation) -> list[str]:
     """Return the paths to numbers in an operation's responses."""
-    assert operation.listing is not None, "it is a recipe"
+    assert operation.listing is not None, "only recipes reach this function"
     endpoint = operation.listing.endpoint
     return list(numbers_in(shape_of(endpoint.archetype, endpoint.unfilled)))
 

@@ -129,7 +129,7 @@ class Answers:
         """Return the schemas that responses may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
         typed = _events_typed({name: _shortened(schema, name) for name, schema in own.items()})
-        assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
+        assert self._envelopes.keys().isdisjoint(typed), "schema names are unique"
         return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
     def _data_response(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
@@ -173,7 +173,7 @@ class Answers:
         doc = operation.route.doc
         if operation.listing is not None:
             return {**self._progress(operation.listing.endpoint), **self._ends(operation)}
-        assert doc is not None, "a route is a data endpoint or is described"
+        assert doc is not None, "only data endpoints have no description"
         steps = {name: self.take(type_) for name, type_ in doc.streams.items()}
         return steps if doc.price is None else {**steps, **self._ends(operation)}
 

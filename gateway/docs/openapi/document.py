@@ -119,7 +119,7 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
 
 def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:
     """Return links to operations of the same platform whose path parameters this response provides."""
-    assert operation.route.doc is not None, "no path contains a value from a data endpoint"
+    assert operation.route.doc is not None, "only described routes provide values for paths"
     given = {name: f"$response.body#{pointer}" for name, pointer in operation.route.doc.gives.items()}
     known = {**{param.name: f"$request.path.{param.name}" for param in operation.in_path}, **given}
     links = {}
