@@ -18,7 +18,9 @@ class WebMonitorView(TypedDict):
     monitor_id: WatchId | None
     name: Annotated[str, meaning("The monitor's name.", "Changes of https://example.com/")]
     mode: Literal["scrape", "search"]
-    url: Annotated[str | None, meaning("The page, or the site to look for in search results.", "https://example.com/")]
+    url: Annotated[
+        str | None, meaning("The page. For a search, only results of its host count.", "https://example.com/")
+    ]
     query: Annotated[str | None, meaning("The search query.")]
     status: Literal["active", "paused"]
     cadence_minutes: Annotated[int | None, meaning("Minutes between checks.", 60)]
