@@ -63,7 +63,7 @@ def projection_of(archetype: Archetype, values: Mapping[str, Value]) -> Projecti
 
 
 def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, named: bool) -> Projection | None:
-    """Return the projection with the format that `Accept` prefers, unless the query has `named` one.
+    """Return the projection with the format that `Accept` prefers, unless the query names a format (`named`).
 
     Raises:
         InvalidParam: an event stream cannot be written as rows, or no requested field is in the rows.

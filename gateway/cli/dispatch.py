@@ -140,7 +140,7 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """The operation that reports progress, its arguments, and the callback for it."""
+    """The operation that reports progress, its arguments, and the callback that receives the progress."""
 
     operation: str
     arguments: Mapping[str, Any]

@@ -73,7 +73,7 @@ _PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4, "discover": 5, "cohorts
 
 
 class ObjectMissing(Exception):
-    """The object does not exist, or belongs to another account. Both return the same error."""
+    """The object does not exist, or belongs to another account. Both cases return the same error."""
 
 
 class Frame:

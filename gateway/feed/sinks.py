@@ -40,7 +40,7 @@ class EventSource:
     """The sink for one client of server-sent events. The events have no name, so `onmessage` receives all of them.
 
     For a consumer that has lapsed, an event `restarted` comes first. A blank line is sent only after data, because many
-    client libraries that have an id dispatch an empty event at every other blank line.
+    client libraries that have stored an id dispatch an empty event at any other blank line.
     """
 
     def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:

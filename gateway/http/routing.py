@@ -26,7 +26,7 @@ class RouteDoc:
     """The name of the operation, such as `list_monitors`."""
     summary: str
     answer: object = None
-    """The type of its `data`, a TypedDict; None if the response is not JSON."""
+    """The type of the response's `data`, a TypedDict; None if the response is not JSON."""
     description: str = ""
     status: int = 200
     platform: str = "account"
@@ -37,7 +37,7 @@ class RouteDoc:
     once: bool = False
     """Whether the route accepts an `Idempotency-Key`."""
     form: str = "application/json"
-    """The media types of its response, separated by spaces."""
+    """The media types of the response, separated by spaces."""
     is_unwrapped: bool = False
     """Whether the response's fields are next to the envelope's own fields instead of in `data` (decisions 2)."""
     is_public: bool = False
@@ -55,13 +55,13 @@ class RouteDoc:
     settles: bool = False
     """Whether the route returns 200 with the same data if the job finishes in time. This also applies to its stream."""
     dry_run: type | None = None
-    """The type of its `data` if `dry_run` is sent."""
+    """The type of the response's `data` if `dry_run` is sent."""
     streams: Mapping[str, type] = field(default_factory=dict)
-    """The data types of its server-sent events by event name; `message` for unnamed events."""
+    """The data types of the route's server-sent events by event name; `message` for unnamed events."""
     sends: tuple[type, ...] = ()
-    """The types of the messages that its WebSocket sends."""
+    """The types of the messages that the route's WebSocket sends."""
     takes: tuple[type, ...] = ()
-    """The types of the messages that its WebSocket accepts."""
+    """The types of the messages that the route's WebSocket accepts."""
 
 
 @dataclass(frozen=True, slots=True)

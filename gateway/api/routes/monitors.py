@@ -128,7 +128,7 @@ class MonitorRoutes:
         return await self._free(request, caller, {"monitor": self._monitors.to_json(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """Change a monitor and return it, with a secret only if it got its first webhook."""
+        """Change a monitor and return it. The secret is included only if the change adds the first webhook."""
         read_free(request.query, ())
         sent = await read_json(request, PatchBody)
         saved = await self._monitors.change(caller.key.account_id, plain_id_of(request), sent)

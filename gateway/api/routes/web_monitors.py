@@ -111,7 +111,7 @@ class WebMonitorRoutes:
         return await self._free(request, caller, {"monitor": self._view(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """Change a watch and return it, with a secret only if it got its first webhook."""
+        """Change a watch and return it. The secret is included only if the change adds the first webhook."""
         read_free(request.query, ())
         sent = await read_json(request, WebPatch)
         saved = await self._monitors.change_web(caller.key.account_id, _id_of(request), sent)

@@ -30,7 +30,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request. If `may_end`, a signal may end the command during it. `once` is its idempotency key."""
+    """A request. With `may_end`, a signal may end the command meanwhile. `once` is the idempotency key."""
 
     method: str
     path: str

@@ -83,7 +83,7 @@ class JobPages:
 
 
 def _view(job: JobRecord) -> dict[str, Any]:
-    """Return a job for its page; for a crawl, with its start URL."""
+    """Return a job as the page shows it. For a crawl, this includes the start URL."""
     bounds: dict[str, Any] = orjson.loads(job.spec).get("bounds") or {}
     return {
         "id": job.id,

@@ -89,7 +89,7 @@ _LISTED: Final = 12
 
 
 def reason_markdown(name: str, operations: Sequence[ApiOperation]) -> str:
-    """Return the page of a reason, with a part for each code that uses it."""
+    """Return the page of a reason, with a section for each error code that uses the reason."""
     found = [reason for reason in REASONS.values() if reason.name == name]
     parts = [part for reason in found for part in _parts(reason, operations, has_several=len(found) > 1)]
     return "\n".join((f"# {name}\n", *parts))
