@@ -127,7 +127,7 @@ class Overload:
         )  # fmt: skip
 
     async def refuse(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send the response of a refused request, as an ASGI app."""
+        """Refuse a request, as an ASGI app."""
         request_id = self._make_id("req_").encode()
         body = request_id.join(self._body)
         is_head = scope["type"] == "http" and scope["method"] == "HEAD"

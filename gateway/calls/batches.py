@@ -80,7 +80,7 @@ class _LegRun:
         return {} if leg.endpoint.archetype.is_empty(record) else {leg.places[0]: record}
 
     def record(self) -> Record:
-        """Return the leg as shown in the response."""
+        """Return the leg in the form that the response shows."""
         fetched, slug = self.fetched, self.leg.site.platform.slug
         rung_index = 0 if fetched is None else fetched.rung_index
         leg = archetypes.leg(
@@ -108,7 +108,7 @@ class _Run:
     """The positions of repeated rows, by the position of the first such row."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
-    """Held while a row is sent, so that events do not interleave."""
+    """A lock that is held while a row is sent, so that events do not interleave."""
     sent_credits: int = 0
     """The total price of the rows sent to the client."""
     is_gone: bool = False

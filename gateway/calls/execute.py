@@ -117,7 +117,7 @@ class BilledCalls:
         self._charged: _Miss = self._lead if shared is None else self._take_turn
         self._miss: _Miss = self._charged
         self.refusal: str | None = None
-        """Why no billed call may start now. None if calls are allowed."""
+        """The reason why billed calls are rejected; None while they are allowed."""
         self._lookup = Lookup(balances, claims, cache, shared)
         put = cache.put if shared is None else shared.put
         self.parts = SharedParts(cache, put, self.flights, signer, WeakValueDictionary())

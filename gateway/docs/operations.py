@@ -69,7 +69,7 @@ class BodyField:
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """One method of one path."""
+    """An operation of the API: one method of one path."""
 
     route: Route
     listing: Listing | None
