@@ -2,9 +2,10 @@
 
 A poll is a waiter. `events/waking/waiter.py` has a diagram of its states. Once awake, it continues like this:
 
-    hold --> read --(news, or the key holds too many)--> answer ^ '--(nothing)--> wait --(TIME_UP with nothing new,
-              CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer |                  | '------(MOVED)-----'--(TIME_UP, and
-              the log has grown)--> read --> answer
+    hold --> read --(news, or the key holds too many)--> answer
+              ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer
+              |                  |
+              '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
 """
 
 from __future__ import annotations

@@ -2,13 +2,20 @@
 
 Server-sent events: every event's id is its cursor, so `Last-Event-ID` resumes.
 
-A WebSocket carries pages of events to the client, and acknowledgements to the server. Server to client, each one JSON
-object in a text message: `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named
-consumer with `unread`, and with `restarted_from` and `dropped` after a lapse;
-`{"type":"alive","next_cursor":"cur_..."}` after 15 s without events; `{"type":"acked",...}` with the `data` of an
-acknowledgement; `{"type":"error","error":{...}}` in its place, or before a close;
-`{"type":"end","reason":"...","retry_after_s":2}` before a close. Client to server: `{"type":"ack","cursor":"cur_..."}`,
-for a named consumer. The server replies to these messages one by one, in order.
+A WebSocket sends pages of events to the client, and receives acknowledgements. Each message is one JSON object.
+
+From the server to the client:
+
+- `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`: a page. For a named consumer, it also has
+  `unread`, and after a lapse, `restarted_from` and `dropped`.
+- `{"type":"alive","next_cursor":"cur_..."}`: sent after 15 s without events.
+- `{"type":"acked",...}`: the reply to an acknowledgement, with its `data`.
+- `{"type":"error","error":{...}}`: a refused message, or the reason before a close.
+- `{"type":"end","reason":"...","retry_after_s":2}`: the last message before a close.
+
+From the client to the server:
+
+- `{"type":"ack","cursor":"cur_..."}`: for a named consumer. The server replies to these messages one by one, in order.
 """
 
 from __future__ import annotations
