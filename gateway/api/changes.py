@@ -115,9 +115,9 @@ class Changes:
     ) -> str | StoredReply:
         """Perform an action that no transaction can undo, such as a click.
 
-        With a key, the action runs at most once. It runs to its end even if the client has disconnected. `do` returns
-        the text to store. An exception of a type in `untouched` means that nothing was done, and the key is free. After
-        any other exception the outcome is unknown, so a repeated request is refused and the action does not run again.
+        With a key, the action runs at most once. It is completed even if the client has disconnected. `do` returns the
+        text to store. An exception of a type in `untouched` means that nothing was done, and the key is free. After any
+        other exception the outcome is unknown, so a repeated request is refused and the action does not run again.
 
         Raises:
             ClaimRefused: the key is taken. UpstreamFailed: the action took too long. Also anything that `do` raises.

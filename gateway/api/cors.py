@@ -20,7 +20,7 @@ _EXPOSED: Final = (
 )
 _VARIES: Final[Fields] = ((b"vary",), (b"origin",))
 _KEPT_S: Final = b"600"
-"""Seconds for which a browser may cache the permission."""
+"""How long a browser may cache the permission, in seconds."""
 
 
 class Cors:

@@ -61,7 +61,7 @@ class Polls:
     async def poll(
         self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[PageView], bool]
     ) -> Polled:
-        """Read and wait until there is news, the time is up, the node stops or the client disconnects.
+        """Read and wait until there are new events, the time is up, the node stops or the client disconnects.
 
         An empty page ends at the end of the log when it is returned, even if the reader's filters matched none of the
         new events. A page by cursor is fetched before its poll is woken, together with the pages of all other polls

@@ -43,8 +43,7 @@ class OpenApiRoute:
     def route(self) -> Route:
         """Return the routing table entry.
 
-        It is in the table so that the catalog lists the route, and a wrong method returns 405 (for which a key is
-        required).
+        Because of the entry, the catalog lists the route, and a wrong method returns 405. The 405 requires a key.
         """
         return Route(OPENAPI_PATH, self._by_route, doc=OPENAPI, params=_PARAMS)
 

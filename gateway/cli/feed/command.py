@@ -120,7 +120,7 @@ def address_of(text: str) -> SplitResult:
 def key_of(file: Path | None) -> str:
     """Return the key from its file or the environment.
 
-    There is no option for the key itself, because other users could read it.
+    The key is not an option of the command, because other users could read it there.
     """
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()

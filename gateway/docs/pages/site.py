@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.docs.pages.texts import MadePage, Texts
 
 _LIVE_S: Final = 5.0
-"""Seconds for which a page with the node's current state is cached."""
+"""How long a page with the node's current state is cached, in seconds."""
 _GUARDED: Final = fields_of(
     [
         (
