@@ -250,9 +250,7 @@ class Claims:
         return results
 
     def _free_later(self, doubtful: Sequence[Step]) -> None:
-        """Release the keys and refund their charges, because the error that the callers received means that nothing was
-        claimed.
-        """
+        """Release the keys and refund their charges, because the callers' error said that nothing was claimed."""
         for step in doubtful:
             if isinstance(step, Begin) and step.charge is not None:
                 self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))
