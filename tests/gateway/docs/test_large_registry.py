@@ -185,8 +185,8 @@ class CountedDocuments:
 async def test_concurrent_first_readers_build_one_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         documents = CountedDocuments()
-        route: OpenApiRoute = node.node.description.public["/v1/openapi.json"].__self__  # type: ignore[attr-defined]  # it is its method
-        route._documents = documents  # type: ignore[assignment]  # as it is read
+        route: OpenApiRoute = node.node.description.public["/v1/openapi.json"].__self__  # type: ignore[attr-defined]  # a method of the route
+        route._documents = documents  # type: ignore[assignment]  # the route reads them from here
         async with trio.open_nursery() as nursery:
             for _ in range(12):
                 nursery.start_soon(node.get, "/v1/openapi.json")
