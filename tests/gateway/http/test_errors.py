@@ -147,7 +147,7 @@ ROWS = {
         wrong("name", next_step="Send x."),
     ),
     "an unknown monitor": Row(
-        MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "Unknown monitor mon_9A; GET", {"reason": "unknown_monitor"}
+        MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "Unknown monitor mon_9A; to list all", {"reason": "unknown_monitor"}
     ),
     "the plan's maximum of monitors": Row(
         MonitorLimitReached("free", 3, "active monitors"),
@@ -170,7 +170,7 @@ ROWS = {
         RunTooSoon(41), "RATE_LIMITED", "again in 41 s.", {"reason": "run_too_soon"}, retry_after_s=41
     ),
     "no webhook": Row(
-        WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; PATCH it", {"reason": "unknown_webhook"}
+        WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; to add one", {"reason": "unknown_webhook"}
     ),
     "no delivery": Row(
         DeliveryUnknown("whd_9"),
