@@ -1,4 +1,4 @@
-"""Parts of composites share the cache and the calls in progress with direct calls, so no upstream gets duplicate calls.
+"""Parts of composites: they share the cache and the calls in progress with direct calls, so no call is duplicated.
 
 A part from the cache, or from another request's call in progress, is free and has the source `cache`. A key may have as
 many concurrent parts as concurrent requests.
@@ -42,7 +42,7 @@ class SharedParts(NamedTuple):
     gates: WeakValueDictionary[str, trio.CapacityLimiter]
 
     def of_key(self, key_id: str, *, refresh: bool) -> KeyParts:
-        """Return the reader of one request's parts. With `refresh`, the cache is written but not read."""
+        """Return the reader for one request's parts. With `refresh`, the cache is written but not read."""
         gate = self.gates.get(key_id)
         if gate is None:
             gate = self.gates[key_id] = trio.CapacityLimiter(AT_ONCE_MAX)
@@ -57,8 +57,8 @@ class KeyParts(NamedTuple):
     refresh: bool
 
     async def read(self, planned: Plan, args: Args, deadline_at: float) -> Fetched:
-        """Return the response of a part: cached, from a call in progress, or from its own call."""
-        if planned.endpoint.archetype.has_legs:  # a composite, whose parts call this method again
+        """Return the response of a part: from the cache, from a call in progress, or from its own call."""
+        if planned.endpoint.archetype.has_legs:  # The endpoint is a composite, whose own parts call this method again.
             return await fetch(planned, deadline_at)
         cache, flights = self.shared.cache, self.shared.flights
         key = self._key(planned, args)
@@ -85,7 +85,7 @@ class KeyParts(NamedTuple):
             raise UpstreamFailed(slug, "an identical call has not finished in time", passing=True) from exc
 
     def _key(self, planned: Plan, args: Args) -> bytes:
-        """Return the cache key of a direct call with the same values. Single pages of a list have separate keys."""
+        """Return the cache key of a direct call with the same values. Each page of a list has a separate key."""
         listing = _listing(planned)
         values = {**args.values}
         if args.cursor is not None:

@@ -8,7 +8,7 @@ from billing.charges.refunds import used_by_failure
 from billing.prices import credits_for
 from upstreams.model.errors import PageTooCostly
 
-if TYPE_CHECKING:  # not at run time, because commands that list prices must not import the clients
+if TYPE_CHECKING:  # Only for type checks, because commands that list prices must not import the clients.
     from upstreams.fetching.planned import Planned
     from upstreams.model.endpoint import Endpoint
 

@@ -224,7 +224,7 @@ def test_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url + PAGES["guide"])
         visit.page.keyboard.press("Tab")
-        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to content"
         visit.page.keyboard.press("Enter")
         assert visit.page.evaluate("document.activeElement.id") == "main"
 

@@ -197,7 +197,7 @@ SCENES = {
     "all leases held": Scene(
         "CONCURRENCY_LIMIT",
         asks.while_another_runs,
-        "wait for one to end",
+        "wait for one to finish",
         {"limits": {"concurrent_requests": 1}},
         retry_after=(1, 5),
         headers={"x-concurrency-limit": "1", "x-concurrency-remaining": "0"},

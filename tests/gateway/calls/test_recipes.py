@@ -270,7 +270,7 @@ async def test_oversized_bodies_are_left_out_with_a_warning() -> None:
     recipes = upstream.recipes()
     gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 30}), 20, timeout_s=60.0, as_sent=True)
     assert len(gathered.data["calls"]) == 2
-    assert gathered.warnings[-1].startswith("the result has the bodies of 2 of 3 calls")
+    assert gathered.warnings[-1].startswith("the result contains 2 of 3 response bodies")
 
 
 async def test_too_deeply_nested_response_is_a_failure(autojump_clock: MockClock) -> None:
