@@ -1,6 +1,6 @@
 """`sluice bench`: measures a node's speed on this machine, the effect of a change, and the best value of a setting.
 
-Only these commands import the suite and its packages: a node runs without them.
+Only these commands import the suite and its packages, so a node runs without them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _options = (
         "--out",
         "folder",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Default bench/results.",
+        help="Folder for the result files (default bench/results).",
     ),
     click.option("--name", help="Name of the result files (default: the time)."),
     json_option,
@@ -77,17 +77,25 @@ def bench() -> None:
 @click.argument("scenarios", metavar="[SCENARIO]...", nargs=-1)
 @_with(*_steps, *_options)
 @click.option("--like", type=_EXISTING, help="Use the rates of this result, so that latencies are comparable.")
-@click.option("--polls", type=click.IntRange(25, 200_000), multiple=True, help="Polls that `parked` holds.")
-@click.option("--events", type=click.IntRange(1_000, 100_000_000), help="Log length of `depth` (default 1,000,000).")
-@click.option("--charges", type=click.IntRange(1_000, 100_000_000), help="Settled in `growth` (default 1,000,000).")
-@click.option("--deliveries", type=click.IntRange(100, 200_000), help="Waiting in `deliveries` (default 10,000).")
+@click.option(
+    "--polls", type=click.IntRange(25, 200_000), multiple=True, help="Polls to park in `parked`, once for each size."
+)
+@click.option(
+    "--events", type=click.IntRange(1_000, 100_000_000), help="Events in the log of `depth` (default 1,000,000)."
+)
+@click.option(
+    "--charges", type=click.IntRange(1_000, 100_000_000), help="Charges to settle in `growth` (default 1,000,000)."
+)
+@click.option(
+    "--deliveries", type=click.IntRange(100, 200_000), help="Queued deliveries in `deliveries` (default 10,000)."
+)
 def run_(**o: Any) -> None:
-    """Measure latency, CPU and memory. Runs the named scenarios at several rates, or all scenarios by default.
+    """Measure latency, CPU and memory in the named scenarios (default: all).
 
     \b
-    At rates:  miss shared hit mixed replay unauthorized reject collect
-               slow failing overload soak
-    Without:   parked reads depth growth monitors deliveries flood
+    With rates:     miss shared hit mixed replay unauthorized reject collect
+                    slow failing overload soak
+    Without rates:  parked reads depth growth monitors deliveries flood
 
     bench/README.md explains what each scenario shows, how to read the figures and which keys of config.toml change
     them.
@@ -113,7 +121,7 @@ def run_(**o: Any) -> None:
 @bench.command("marks")
 @_with(*_options)
 def marks(**o: Any) -> None:
-    """Measure the marks: CPU per request compared with peers, and all other limits that a node should keep."""
+    """Measure all marks, which are limits that a node should meet, and compare the CPU per request with peers."""
     with _refusals():
         from bench.command import measure_marks  # noqa: PLC0415 - as in _refusals
         from bench.report.terminal import Files  # noqa: PLC0415 - as in _refusals
@@ -126,9 +134,9 @@ def marks(**o: Any) -> None:
 @click.option("--scenario", default="mixed", show_default=True, help="The scenario to run.")
 @_with(*_steps, *_options)
 def sweep(**o: Any) -> None:
-    """Try several values of a setting.
+    """Measure a scenario with several values of a setting.
 
-    Runs a scenario with each, for example limits.concurrent_requests=10,50 of config.toml.
+    The setting is a key of config.toml, for example limits.concurrent_requests=10,50.
     """
     with _refusals():
         from bench.command import sweep_setting  # noqa: PLC0415 - as in _refusals
@@ -150,9 +158,9 @@ def sweep(**o: Any) -> None:
 @click.option("--all", "everything", is_flag=True, help="Also show unchanged figures.")
 @json_option
 def compare(before: Path, after: Path, everything: bool, as_json: bool) -> None:
-    """Show what changed from A to B. Repeats separate changes from noise; exit 1 if anything is worse."""
+    """Show what changed from A to B, apart from noise. Exit 1 if a figure is worse."""
     with _refusals():
         from bench.command import compare_results  # noqa: PLC0415 - as in _refusals
 
         if compare_results(before, after, everything=everything, as_json=as_json):
-            raise Refusal("something is worse")
+            raise Refusal("at least one figure is worse")

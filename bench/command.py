@@ -38,7 +38,9 @@ def run_scenarios(
     deliveries: int | None = None,
     files: Files,
 ) -> None:
-    """Run the named scenarios, or all of them if none is named; `polls` to `deliveries` override their sizes.
+    """Run the named scenarios, or all of them if none is named.
+
+    `polls`, `events`, `charges` and `deliveries` override the default sizes of the scenarios with the same words.
 
     Raises:
         BenchError: The usage is wrong, or the run failed, was stopped or is not valid.
@@ -50,7 +52,7 @@ def run_scenarios(
     given = liked if like else {name: _labelled(rates) for name in scenarios if rates}
     missing = [name for name in scenarios if name not in given and name not in feed.SCENARIOS]
     if like and (missing or not scenarios):
-        raise WrongUse(f"{like} has no rates of {', '.join(missing) or 'any scenario'}")
+        raise WrongUse(f"{like} has no rates for {', '.join(missing) or 'any scenario'}")
     _check_for(
         scenarios,
         {
@@ -75,13 +77,16 @@ def run_scenarios(
 
 
 def _check_for(scenarios: Sequence[str], options: Mapping[str, tuple[object, Sequence[str]]]) -> None:
-    """Reject an option that has no effect in these scenarios. `options` holds each option's value and scenarios."""
+    """Raise `WrongUse` for an option that has no effect in these scenarios.
+
+    `options` maps each option to its value and to the scenarios that it affects.
+    """
     for option, (value, fitting) in options.items():
         if value and not set(scenarios) & set(fitting):
             whose = (
                 f"for {', '.join(fitting)} only" if len(fitting) < len(SCENARIOS) else "for scenarios with rates only"
             )
-            raise WrongUse(f"{option} has no effect in {', '.join(scenarios)}: it is {whose}")
+            raise WrongUse(f"{option} has no effect in {', '.join(scenarios)}: the option is {whose}")
 
 
 def sweep_setting(
@@ -102,7 +107,7 @@ def sweep_setting(
 
 
 def measure_marks(*, seconds: float | None, files: Files) -> None:
-    """Measure every mark except the mark of the soak.
+    """Measure all marks except memory growth, which only the `soak` scenario measures.
 
     Raises:
         BenchError: The run failed, was stopped or is not valid.
@@ -121,7 +126,7 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
     changes, notes = [*compare(old, new), *compare_single(old, new)], comparability_notes(old, new)
     if not changes:
         raise WrongUse(
-            "the results have nothing in common: no scenario at the same share or rate, no cost, mark or figure"
+            "the results have nothing in common: no scenario at the same rate, no cost, no mark and no figure"
         )
     counts = Counter(dict.fromkeys(VERDICTS, 0))
     counts.update(change.verdict for change in changes)
@@ -136,7 +141,7 @@ def compare_results(before: Path, after: Path, *, everything: bool, as_json: boo
 
 
 def rates_of(results: Results) -> Mapping[str, Mapping[str, float]]:
-    """Return the rates of a result by scenario and label."""
+    """Return the offered rates of a result, by scenario and label."""
     rates: dict[str, dict[str, float]] = {}
     for point in results.points:
         if point.steps:

@@ -24,13 +24,12 @@ from bench.report.report import WIDE, cost_table, marks_table, show, width
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
 """The maximum CPU microseconds per request of a scenario at 64 connections."""
 SHARED_AT_MOST = 1.6
-"""The maximum CPU of a billed miss on a node with PostgreSQL and Redis, relative to a node without them, in the same
-run."""
+"""The maximum CPU of a miss on a node with PostgreSQL and Redis, divided by its CPU without them, in the same run."""
 COSTED = ("hello", "nginx", "plain", "direct", "miss", "hit", "replay", "unauthorized", "reject", "shared")
 """Scenarios that share a stage are adjacent, so that the stage is started only once."""
 
 Announce = Callable[[str], None]
-"""Called with the name of the next measurement."""
+"""A callback that receives the name of the next measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Document:
 
 
 def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
-    """Yield the scenarios that can run here, in groups that share a running stage."""
+    """Yield the scenarios whose servers are installed, in groups that share a running stage."""
     rows = [SCENARIOS[name] for name in names]
     for stage, group in itertools.groupby(rows, key=lambda row: row.stage):
         if can_run(stage):
@@ -64,7 +63,9 @@ def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
 async def measure_costs(
     options: CostOptions, *, costs: list[Cost], announce: Announce, names: Sequence[str] = COSTED
 ) -> None:
-    """Add the cost of every scenario to `costs`, one server at a time. All started servers are stopped.
+    """Add the cost of every scenario to `costs`, one server at a time.
+
+    All servers have stopped when this returns.
 
     Raises:
         ChildFailed: A server or a load generator did not run.
@@ -125,7 +126,7 @@ def per_request_us(cpu_s: float, requests: int) -> float:
 
 
 def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
-    """Return the marks for the cost of a request. A scenario with unexpected responses has no figure."""
+    """Return the marks for the cost of a request. A mark has no value if its scenario had unexpected responses."""
     marks = [
         Mark(f"{cost.scenario}, CPU", None if cost.unexpected else cost.cpu_us, COST_MARKS_US[cost.scenario], "us/req")
         for cost in costs
@@ -136,7 +137,7 @@ def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
         miss, shared = by_name["miss"], by_name["shared"]
         counts = miss.cpu_us and not miss.unexpected and not shared.unexpected
         ratio = shared.cpu_us / miss.cpu_us if counts else None
-        marks.append(Mark("shared, CPU over that of miss", ratio, SHARED_AT_MOST, "x"))
+        marks.append(Mark("CPU of shared divided by CPU of miss", ratio, SHARED_AT_MOST, "x"))
     return marks
 
 
@@ -153,7 +154,7 @@ def options_from(arguments: Sequence[str]) -> CostOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print. Exit 1 means that the figures are not valid; it does not mean that a mark was missed."""
+    """Measure and print. Exit 1 if the figures are not valid, but not if a mark is not met."""
     options = options_from(sys.argv[1:] if arguments is None else arguments)
     costs: list[Cost] = []
     try:

@@ -1,6 +1,6 @@
 """Counts instructions per row of a list, with known and with new texts, for `bench.instructions`.
 
-A separate process under callgrind reads pages on request. Counting starts with a received body and ends with the
+A separate process under callgrind reads pages on request. Counting starts with the received body and ends with the
 encoded response.
 """
 
@@ -66,7 +66,7 @@ def _answer_to(process: subprocess.Popen[str], line: str) -> None:
 
 
 def main(lists: Sequence[str]) -> None:
-    """Read the pages that the lines of the input name, and answer each with a line."""
+    """Read the page that each line of stdin names, and print a line when it is done."""
     of_list = {id_: prepared(id_, 2 * _PAGES) for id_ in lists}
     for of in of_list.values():
         for body in of.changed[_PAGES:]:

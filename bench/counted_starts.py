@@ -1,7 +1,7 @@
-"""Counts instructions of starts, for `bench.instructions`: short commands, and a node from its start to its end.
+"""Counts the instructions of short commands, and of a node from its start to its end, for `bench.instructions`.
 
-They include Python's own start, which is a seventh of a short command. CPU time is proportional to instructions:
-`MARKS` are the instructions that take 0.3 s for a short command and 0.6 s for a node.
+They include Python's own start, which is a seventh of a short command. CPU time is proportional to instructions, so
+`MARKS` gives the instructions for 0.3 s of CPU in a short command and 0.6 s in a node.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def count_starts(folder: Path, names: Sequence[str] = tuple(STARTS)) -> dict[str
     _end(subprocess.Popen(made, cwd=folder, env=_environ(), stdout=subprocess.DEVNULL))
     figures = {}
     for name in names:
-        _start(name, folder, [])  # this run compiles the modules
+        _start(name, folder, [])  # this first run compiles the modules
         profile = folder / "profile"
         _start(name, folder, ["valgrind", "--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={profile}"])
         figures[name] = total_of(profile.read_text())

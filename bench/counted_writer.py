@@ -18,7 +18,7 @@ from bench.core.process import PROJECT, PYTHON
 from bench.writer import ALONE, KINDS, TWENTY, open_load
 
 STEPS: Final[Mapping[str, int]] = {TWENTY: 400, ALONE: 500}
-"""How many batches of each kind are counted: about as many as write the log once."""
+"""The number of batches to count of each kind. In about this many batches, SQLite writes its log back once."""
 
 
 def figure_name(kind: str) -> str:

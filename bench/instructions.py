@@ -41,12 +41,16 @@ from bench.rows import LISTS
 
 COUNTED = ("miss", "hit", "replay", "unauthorized", "reject")
 ABOVE_AT_MOST = 1.05
-"""A figure fails the check if it exceeds the recorded figure by more than this factor. If it is lower by as much, it
-should be recorded."""
+"""The check fails if a count is higher than the recorded figure by more than this factor.
+
+If a count is lower by as much, record it.
+"""
 FIGURES = Path(__file__).with_name("instructions.json")
 SHORT = ("hit", "replay", "unauthorized", "reject")
-"""Three times as many requests are counted in these scenarios. A thousand take two to four seconds, and occasional work
-of the node would be a tenth of that."""
+"""For these scenarios, three times as many requests are counted.
+
+A thousand requests take two to four seconds, and occasional work of the node would be a tenth of that.
+"""
 CONNECTIONS = 64
 COUNTS = 3
 NODES_AT_A_TIME = 2
@@ -54,8 +58,10 @@ NODES_AT_A_TIME = 2
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 10.0
-"""Seconds in which an idle node is counted. Its work recurs every second, so its rate varies by a sixth over three
-seconds."""
+"""Seconds for which an idle node is counted.
+
+Its work recurs every second, so its rate varies by a sixth over three seconds.
+"""
 
 Figures = Mapping[str, int]
 """The instructions per request of each scenario."""
@@ -76,12 +82,12 @@ class Compared:
 
     @property
     def is_over(self) -> bool:
-        """Whether the hot path has become more expensive than the check allows."""
+        """Whether the hot path costs more than the check allows."""
         return self.ratio > ABOVE_AT_MOST
 
 
 def build_name() -> str:
-    """Return the interpreter, its compiler and the store's library. Figures of other builds are not comparable."""
+    """Return the interpreter, its compiler and the SQLite version. Counts of different builds are not comparable."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{python}, {interpreter_build()}, SQLite {sqlite3.sqlite_version}, {platform.machine()}"
 
@@ -116,7 +122,7 @@ def count_once(
 ) -> int:
     """Return the instructions per request of a scenario, counted after half as many warm-up requests.
 
-    `idle_per_s`, the instructions of the idle node per second, are subtracted.
+    The instructions of an idle node, `idle_per_s` per second, are subtracted.
 
     Raises:
         ChildFailed: Responses were missing or not as expected.
@@ -142,12 +148,12 @@ def count_once(
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How often each scenario is counted, and over how many requests."""
+    """The number of counts of each scenario, and of requests in a count."""
 
     requests: int
     counts: int = COUNTS
     committed: Figures = field(default_factory=dict)
-    """With these figures, counting of a scenario ends at the first count that passes the check."""
+    """The committed figures. If given, counting a scenario stops at the first count that passes the check."""
 
     def is_settled(self, scenario: str, counted: Sequence[int]) -> bool:
         """Return whether the counts so far decide the result."""
@@ -230,7 +236,7 @@ def _count_rows(
 
 
 def check(counted: Figures, committed: Figures | None) -> list[str]:
-    """Return a line for each hot path above its committed figure. Without committed figures, print a note."""
+    """Return a line for each hot path above its committed figure. Print a note if this build has no figures."""
     if committed is None:
         print(f"no figures of this build, so nothing was compared; --record keeps these: {build_name()}")
         return []
@@ -250,7 +256,7 @@ def record(counted: Figures, file: Path = FIGURES) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count and print. Exit 1 means that a hot path exceeds its committed figure, or that nothing could be counted."""
+    """Count and print. Exit 1 if a hot path exceeds its committed figure or if nothing could be counted."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000, help="requests per count (default 1,000)")
     wanted = parser.add_mutually_exclusive_group()

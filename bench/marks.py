@@ -14,7 +14,7 @@ from bench.scenarios.feed import MARKED_COUNT, FeedOptions
 from bench.suite import run_feed
 
 FEED = ("parked", "depth", "monitors", "deliveries")
-"""The scenarios of the feed, of monitors and of deliveries that have marks."""
+"""The scenarios without rates that have marks."""
 WORKS = len(COSTED) + 4 + len(FEED)
 """The number of progress announcements of a run."""
 MANY = 512
@@ -22,7 +22,7 @@ IDLE_S = 1.0
 
 
 async def measure_marks(seconds: float, results: Results, announce: Announce) -> None:
-    """Add the costs and all marks to `results`, except the mark of the soak, which has its own scenario.
+    """Add the costs and all marks except memory growth, which only `soak` measures, to `results`.
 
     Raises:
         ChildFailed: A server or a load generator did not run.
@@ -63,7 +63,7 @@ async def _few_and_many(seconds: float) -> list[Cost]:
 
 
 async def _idle_bytes() -> int:
-    """Return the memory of a node that runs on default settings and has received no requests."""
+    """Return the resident memory of a node with default settings, before its first request."""
     async with open_stage(Stage(settings={})) as target:
         await trio.sleep(IDLE_S)
         return usage(target.pid).rss_bytes
@@ -73,11 +73,11 @@ def added_latency(costs: Sequence[Cost]) -> Mark:
     """Return the latency that the gateway adds for a single caller, computed from the costs of `direct` and `miss`."""
     direct, miss = costs
     added_ms = None if direct.unexpected or miss.unexpected else miss.p50_ms - direct.p50_ms
-    return Mark("added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
+    return Mark("latency added by a billed miss at 1 connection, p50", added_ms, 0.6, "ms")
 
 
 def lost_throughput(costs: Sequence[Cost]) -> Mark:
-    """Return the throughput that is lost from few connections to many, which alternate in `costs`."""
+    """Return the throughput that is lost with many connections. `costs` alternates between few and many."""
     few, many = (sum(cost.per_second for cost in half) for half in (costs[0::2], costs[1::2]))
     lost = None if any(cost.unexpected for cost in costs) or not few else 100 * (1 - many / few)
     return Mark(f"throughput lost from 64 to {MANY} connections", lost, 10, "%")

@@ -1,6 +1,7 @@
-"""Measures the first start on an old ledger: `python -m bench.migration`, which reports whether it is fast enough.
+"""Measures a node's first start on an old ledger: `python -m bench.migration`.
 
-The store is like the store of a version before the journal, with three thousand accounts and two entries per call.
+Exits with 1 if the start takes too long. The store is like the store of a version before the journal, with three
+thousand accounts and two entries per call.
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ def _add_entries(tx: Tx, rows: Sequence[Sequence[Value]]) -> None:
 
 
 def _entries(accounts: int, each: int) -> Iterator[tuple[Value, ...]]:
-    """Yield a welcome of `each` credits for each account, and then calls of one credit, by accounts in rotation."""
+    """Yield the entries of a welcome of `each` credits for each account, and then of calls that cost one credit.
+
+    The calls belong to the accounts in rotation.
+    """
     for number in range(accounts):
         moved = (f"acc_{number}", "bonus", "issued", "available", each, each)
         yield (*moved, None, None, None, None, "Welcome credits", BEGAN_AT + number)
@@ -95,7 +99,7 @@ def _entries(accounts: int, each: int) -> Iterator[tuple[Value, ...]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; exit 1 if it took too long."""
+    """Measure and print. Exit 1 if the start takes too long."""
     parser = argparse.ArgumentParser(prog="python -m bench.migration", description=__doc__)
     parser.add_argument("--entries", type=int, default=ENTRIES, help=f"entries of the old ledger (default {ENTRIES:,})")
     given = parser.parse_args(arguments)

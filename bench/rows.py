@@ -1,7 +1,7 @@
-"""Measures the CPU per row of a list, in addition to the cost of a single record: `python -m bench.rows`.
+"""Measures the CPU per row of a list, beyond the cost of a single record: `python -m bench.rows`.
 
-A row is decoded, read, shaped and encoded in this process. For comparison, the plain stack parses and encodes the same
-body without any processing.
+A row is decoded, read, shaped and encoded in this process. For comparison, the plain stack only parses and encodes the
+same body.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ LISTS: Final = {
     "gitlab/repo/issues": "",
     "lemmy/posts": "posts",
 }
-"""Lists that need one call, with the path of the rows in the body."""
+"""Lists that need only one upstream call, with the path of the rows in the body."""
 ROWS: Final = 100
 KNOWN_US: Final = 6.0
 NEW_US: Final = 10.0
 _BODIES: Final = 40
-"""The number of bodies with distinct texts. It exceeds the number of texts that are cached
-(`upstreams.model.computed`)."""
+"""The number of bodies with distinct texts.
+
+They have more texts than the node caches (`upstreams.model.computed`).
+"""
 _ROUNDS: Final = 15
 _WORDS_MIN: Final = 20
 NOW_AT: Final = 1_735_689_600.0
@@ -57,7 +59,7 @@ class RowCost:
 
 @dataclass(frozen=True, slots=True)
 class RowBodies:
-    """The bodies of one list, and how a node processes each one, from receiving it to the encoded response."""
+    """The bodies of one list, and the node's work for each, from the received body to the encoded response."""
 
     page: Callable[[bytes], bytes]
     single: Callable[[bytes], bytes]
@@ -70,7 +72,7 @@ class RowBodies:
 
 
 def prepared(id_: str, bodies: int) -> RowBodies:
-    """Return the bodies of a list, `bodies` of them with distinct texts. All code for them is already compiled."""
+    """Return a list's bodies, with `bodies` distinct ones. Its code is warmed up."""
     slug, _, resource = id_.partition("/")
     platform = load_platform(slug)
     endpoint = next(one for one in platform.endpoints if one.resource == resource)
@@ -130,7 +132,7 @@ def _with_new_texts(body: Any, mark: str) -> Any:
 
 
 def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[bytes], bytes]:
-    """Return the whole processing of a body in a node, from receiving it to the encoded response."""
+    """Return a function that does a node's work for a body, from the received body to the encoded response."""
     values: Mapping[str, Value] = {**example_values(endpoint), "limit": rows}
     path = f"/v1/{platform.slug}/{endpoint.resource}"
 
@@ -153,7 +155,10 @@ def _reading(platform: Platform, endpoint: Endpoint, rows: int) -> Callable[[byt
 
 
 def _best_us(works: Sequence[tuple[Callable[[bytes], bytes], Sequence[bytes]]], rounds: int) -> list[float]:
-    """Return microseconds per call of each work, the best of several rounds over its bodies. The works alternate."""
+    """Return microseconds per call of each work, the best of several rounds over its bodies.
+
+    The works alternate, so that a slow minute of the machine affects all of them.
+    """
     best = [float("inf")] * len(works)
     for _ in range(rounds):
         for nth, (work, bodies) in enumerate(works):

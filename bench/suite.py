@@ -1,4 +1,4 @@
-"""Runs scenarios in the open loop. Each is run at several rates, and each rate several times."""
+"""Runs scenarios in the open loop, at several rates, and each rate several times."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from bench.scenarios import feed
 from bench.scenarios.feed import FeedOptions
 
 NAMES = (*(name for name in SCENARIOS if name not in PEERS), *feed.SCENARIOS)
-"""The names of everything that can be run. Feed scenarios have no rates, so they are not in `SCENARIOS`."""
+"""The names of all scenarios. The ones of the feed have no rates, so they are not in `SCENARIOS`."""
 
 
 def names_here() -> tuple[str, ...]:
@@ -29,25 +29,25 @@ HELLO_S = 1.0
 KEYS_A_STEP = 10_000_000
 SOAK_S_MAX = 1_800.0
 SOAK_REQUESTS_MIN = 100_000
-"""The minimum number of requests for a meaningful result about growth."""
+"""The minimum number of requests for a meaningful figure of memory growth."""
 REFUSALS = (429, 503)
 
 Announce = Callable[[str], None]
-"""Called with a message before each measurement; `works_of` returns the number of calls in a whole run."""
+"""A callback that receives a message before each measurement. `works_of` returns the number of calls in a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """The scenarios to run, and for how long.
+    """The scenarios to run, and their durations.
 
-    Rates are in requests per second. Without them, each scenario uses shares of its capacity.
+    Rates are in requests per second. Without rates, a scenario uses shares of its capacity.
     """
 
     scenarios: tuple[str, ...] = NAMES
     rates: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: MappingProxyType({}))
     """The rates by scenario and label."""
     seconds: float | None = None
-    """The counted seconds of a step. None means 3, or, for a soak, as long as its requests take."""
+    """The counted seconds of a step. By default 3, or in a soak as long as its requests take."""
     repeats: int = 5
     settings: Mapping[str, Setting] = field(default_factory=lambda: MappingProxyType({}))
     """Dotted keys of config.toml that override the scenario's own."""
@@ -55,12 +55,12 @@ class SuiteOptions:
 
 
 def works_of(options: SuiteOptions) -> int:
-    """Return the number of progress announcements of a run."""
+    """Return the number of progress messages of a run."""
     return sum(1 if name in feed.SCENARIOS else _works_of(name, options) for name in options.scenarios)
 
 
 def _works_of(name: str, options: SuiteOptions) -> int:
-    """Count the bare server, the scenario's rates with their repeats, and one step to find the rates."""
+    """Count the measurements of a scenario: the bare server, each rate with its repeats, and one for the capacity."""
     given = options.rates.get(name)
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
@@ -79,7 +79,7 @@ async def run_suite(options: SuiteOptions, results: Results, announce: Announce)
 
 
 async def run_feed(name: str, options: FeedOptions, results: Results, announce: Announce) -> None:
-    """Run a feed scenario and add its figures to `results`.
+    """Run a scenario without rates and add its figures to `results`.
 
     Raises:
         ChildFailed: A server did not run, or a reader of the feed received an unexpected response.
@@ -92,7 +92,7 @@ async def run_feed(name: str, options: FeedOptions, results: Results, announce: 
 
 
 def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scenario:
-    """Return the scenario with other settings. Refusals are expected under these settings."""
+    """Return the scenario with other settings, under which refusals are expected."""
     if not settings:
         return scenario
     stage = replace(scenario.stage, settings={**scenario.stage.settings, **settings})
@@ -103,7 +103,7 @@ def _with_settings(scenario: Scenario, settings: Mapping[str, Setting]) -> Scena
 async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Results, announce: Announce) -> None:
     setting = ", ".join(f"{key}={spelled(value)}" for key, value in options.settings.items())
     named = f"{scenario.name} with {setting}" if setting else scenario.name
-    announce(f"{named}: the bare server first, for the machine's pace")
+    announce(f"{named}: the bare server, which shows the machine's speed")
     results.hello_us.append(await measure_hello(min(HELLO_S, options.seconds or HELLO_S)))
     async with open_stage(scenario.stage) as target:
         rates = options.rates.get(scenario.name)
@@ -112,11 +112,10 @@ async def _run_scenario(scenario: Scenario, options: SuiteOptions, results: Resu
             rates = await find_rates(scenario, target)
         points = {label: Point(scenario.name, label, setting) for label in rates}
         results.points.extend(points.values())
-        # Rate by rate instead of repeat by repeat, so that a slow minute of the machine affects the repeats of one rate
-        # alike.
+        # Rates alternate, so that a slow minute of the machine affects all rates alike.
         plan = [(label, rate) for _ in range(options.repeats) for label, rate in rates.items()]
         for nth, (label, rate) in enumerate(plan, start=1):
-            announce(f"{named}: {label} of it, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
+            announce(f"{named}: {label} of the capacity, {rate:.0f}/s" if "%" in label else f"{named}: {label}")
             pace = Tempo(rate, seconds_of(scenario, options, rate))
             points[label].steps.append(await drive_open(scenario, target, pace, first_key=nth * KEYS_A_STEP))
     results.marks.extend(soak_marks(scenario, list(points.values())))
@@ -138,9 +137,9 @@ async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, floa
 
 
 async def measure_hello(seconds: float) -> float:
-    """Return CPU microseconds per request of the bare server, which show the machine's current speed.
+    """Return the bare server's CPU microseconds per request, which show the machine's current speed.
 
-    Its warm-up is as long.
+    Its warm-up is as long as that of the other measurements.
     """
     async with open_stage(Stage("hello")) as target:
         cost = await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=seconds, warmup_s=seconds)
@@ -148,7 +147,7 @@ async def measure_hello(seconds: float) -> float:
 
 
 def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
-    """Return the mark for the node's growth per million requests; nothing for other scenarios and short runs."""
+    """Return the mark for memory growth per million requests; nothing for other scenarios and short runs."""
     steps = [step for point in points for step in point.steps]
     if scenario.requests is None or sum(step.requests for step in steps) < SOAK_REQUESTS_MIN:
         return []
@@ -156,7 +155,7 @@ def soak_marks(scenario: Scenario, points: Sequence[Point]) -> list[Mark]:
 
 
 def growth_mb(steps: Sequence[Step]) -> float:
-    """Return the growth of own memory in MB (10**6) per million requests.
+    """Return the growth of own memory in MB (10**6 bytes) per million requests.
 
     It is the difference between the last and the first tenth of the samples.
     """

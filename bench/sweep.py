@@ -14,7 +14,7 @@ from bench.suite import Announce, SuiteOptions, find_rates, run_suite, works_of
 _SHARED: Mapping[str, Setting] = MappingProxyType(
     {"store.url": "postgresql://127.0.0.1/bench", "state.url": "redis://127.0.0.1"}
 )
-"""The kinds of stores of `shared`. Their addresses are known only when its servers run."""
+"""Placeholders for the stores of `shared`. Their addresses are known only when its servers run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Sweep:
 
 
 def read_sweep(text: str) -> Sweep:
-    """Return `limits.concurrent_requests=10,50` as a sweep.
+    """Parse a sweep, such as `limits.concurrent_requests=10,50`.
 
     Raises:
         WrongUse: The text is not a sweep.
@@ -38,7 +38,7 @@ def read_sweep(text: str) -> Sweep:
 
 
 def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
-    """Reject settings that a node would reject, before anything is measured.
+    """Reject settings that a node would reject, before the measurement starts.
 
     Raises:
         WrongUse: The key or one of its values is not valid in the gateway's config.toml.
@@ -48,7 +48,7 @@ def check_sweep(sweep: Sweep, scenario: Scenario) -> None:
 
 
 def works_of_sweep(sweep: Sweep, options: SuiteOptions) -> int:
-    """Return the number of progress announcements of `run_sweep`."""
+    """Return the number of progress messages of `run_sweep`."""
     finding = 0 if options.rates else 1
     (name,) = options.scenarios
     rates = {name: options.rates.get(name) or dict.fromkeys(map(str, SCENARIOS[name].shares), 1.0)}

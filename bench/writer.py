@@ -39,16 +39,16 @@ from storage.transactions import Job, run_batch
 WRITER_US: Final = 15.0
 """The maximum CPU microseconds of the store's thread per miss, in batches of twenty."""
 WARMUP: Final = 100
-"""The number of batches after which all statements are prepared."""
+"""The number of warm-up batches, after which all statements are prepared."""
 TURNS: Final = 5
 TURN_MISSES: Final = 10_000
 APART_S: Final = 0.02
-"""The seconds between the requests of two batches, according to their ids."""
+"""The seconds between two batches, as their request ids show."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchKind:
-    """The number of misses of each batch, and of accounts that they are spread over."""
+    """The number of misses in each batch, and the number of their accounts."""
 
     misses: int
     accounts: int
@@ -64,7 +64,7 @@ KINDS: Final[Mapping[str, BatchKind]] = {
 
 
 class WriterLoad:
-    """Batches of misses, run in the same way as on the store's thread. Only it modifies itself."""
+    """Batches of misses, which run as on the store's thread."""
 
     def __init__(self, engine: SqliteEngine, charges: Charges, owners: Sequence[tuple[str, str]], misses: int) -> None:
         """`owners` are the accounts, each with a key, which are charged in rotation."""
@@ -78,7 +78,7 @@ class WriterLoad:
         self._open: list[Charge] = []
 
     def prepare(self, batches: int) -> None:
-        """Prepare the calls for this many batches, which is the event loop's part of the work."""
+        """Prepare the calls of this many batches, which is the event loop's part of the work."""
         self._ready = [[*self._settlements(), *self._takings()] for _ in range(batches)]
         self._ready.reverse()
         gc.collect()
@@ -144,7 +144,7 @@ async def _make_owners(url: str, accounts: int) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print one line per kind of batch: the best of its turns. The kinds alternate between turns."""
+    """Print one line for each kind of batch: the best of its turns. The kinds alternate between turns."""
     with TemporaryDirectory(prefix="sluice-bench-writer-") as folder:
         for name, batches in KINDS.items():
             with open_load(Path(folder), batches) as load:

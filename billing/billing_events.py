@@ -12,37 +12,38 @@ from storage.store import Tx
 class BillingEvents(Protocol):
     """The receiver of billing's events.
 
-    Calls run on the store's thread, may write only through `tx`, and may be repeated. The rows of the accounts and keys
-    in the arguments are already locked; lock any other row after them.
+    The methods run on the store's thread and may write only through `tx`. A method may be called again for the same
+    change if the transaction is retried. The rows of the accounts and keys in the arguments are already locked, so lock
+    other rows after them.
     """
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
-        """The key was just revoked. Revoking it a second time publishes nothing."""
+        """Called when a key is revoked, but not when a revoked key is revoked again."""
         ...
 
     def account_suspended(self, tx: Tx, account_id: str) -> None:
-        """The account was just suspended."""
+        """Called when an account is suspended."""
         ...
 
     def account_resumed(self, tx: Tx, account_id: str) -> None:
-        """The account was suspended and just became active again."""
+        """Called when a suspended account becomes active again."""
         ...
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
-        """The credits of one or more accounts just became low or exhausted."""
+        """Called when the credits of one or more accounts become low or exhausted."""
         ...
 
     def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
-        """A pack was just granted or paid; `balance` is the account's balance after that."""
+        """Called when a pack is granted or paid. `balance` is the account's balance afterward."""
         ...
 
     def pack_reversed(self, tx: Tx, reversal: Reversal) -> None:
-        """The payment of a pack was just taken back, in part or in full, or was restored."""
+        """Called when the payment for a pack is reversed, in part or in full, or restored."""
         ...
 
 
 class Silence:
-    """Publishes nothing."""
+    """A receiver that ignores all events."""
 
     def key_revoked(self, tx: Tx, key: KeyRecord) -> None:
         """Do nothing."""

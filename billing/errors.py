@@ -1,22 +1,22 @@
-"""The errors of billing, with the numbers that a client needs to react to them."""
+"""Errors that billing raises, with the amounts that a client needs to handle them."""
 
 from typing import Literal
 
 
 class BillingError(Exception):
-    """Base of all errors of billing."""
+    """Base class of all billing errors."""
 
 
 class InsufficientCredits(BillingError):
     """The account's balance is below the price; nothing was deducted."""
 
     def __init__(self, *, required: int, balance: int, held: int = 0) -> None:
-        """`held` credits are reserved by open charges of the account."""
+        """`held` is the number of credits that the account's open charges reserve."""
         super().__init__(f"{required} credits are required, but only {balance} are left")
         self.required = required
         self.balance = balance
         self.is_held = required <= balance + held
-        """True if the credits held by open charges would cover the price. A retry may then succeed (decisions 28)."""
+        """Whether refunds of open charges could cover the price, so that a retry may succeed (decisions 28)."""
 
 
 class KeyBudgetReached(BillingError):
@@ -28,7 +28,7 @@ class KeyBudgetReached(BillingError):
         self.limit = limit
         self.used = used
         self.is_held = False
-        """Like `InsufficientCredits.is_held`; set once the credits held by the key's open charges have been summed."""
+        """Like `InsufficientCredits.is_held`. Set after the credits of the key's open charges are added up."""
 
 
 class KeyUnusable(BillingError):
@@ -40,9 +40,9 @@ class KeyUnusable(BillingError):
 
 
 class AccountSuspended(KeyUnusable):
-    """The account is suspended: its keys are refused and it starts no work until it is resumed.
+    """The account is suspended. Its keys are refused, and no work can start until it is resumed.
 
-    Also raised for the account's own work, which has no key.
+    Also raised for work that uses no key, such as from the dashboard.
     """
 
     def __init__(self) -> None:

@@ -1,13 +1,16 @@
-"""The journal: one immutable row for each closed charge or issue of credits, with all of its postings.
+"""The journal: one immutable row, with all postings, for each closed charge and each issue of credits.
 
 A row changes the balance of its account up to three times, and each change has its own place in the account's order:
 
-| posting | place | amount moved | balance after it | |---|---|---|---| | a purchase, a bonus | `place` | `issued` into
-the balance | `balance_after` | | a bonus that covers a charge | `issued_place` | `issued` into the balance |
-`balance_after + taken` | | the deduction | `place` | `taken` from the balance, held from then on | `balance_after` | |
-the refund, when the charge is closed | `refund_place` | `refunded` from the held credits | `balance_closed` |
+| posting | place | amount moved | balance after it |
+|---|---|---|---|
+| a purchase, a bonus | `place` | `issued` into the balance | `balance_after` |
+| a bonus that covers a charge | `issued_place` | `issued` into the balance | `balance_after + taken` |
+| the deduction | `place` | `taken` from the balance, reserved until the charge is closed | `balance_after` |
+| the refund, when the charge is closed | `refund_place` | `refunded` from the reserved credits | `balance_closed` |
 
-Closing the charge spends the rest of the held credits. That changes no balance and therefore has no place.
+Closing the charge spends the reserved credits that are not refunded. This changes no balance and therefore has no
+place.
 
 Ids are bytes that begin with the time: the id of a request or run, or for an issue of credits its time, account and
 place.
@@ -53,8 +56,8 @@ JournalRow: TypeAlias = tuple[
 
 
 def identify(request_id: str) -> tuple[int, bytes]:
-    """Return the kind and id of a request's row. An id in a foreign format is stored as its text."""
-    if len(request_id) == _TEXT and request_id[:4] == "req_":  # first, because every call gets here
+    """Return the kind and id of a request's row. An id in any other format is stored as its text."""
+    if len(request_id) == _TEXT and request_id[:4] == "req_":  # checked first, because every call uses this kind
         hexadecimal = request_id[4:]
         try:
             id_ = bytes.fromhex(hexadecimal)

@@ -35,8 +35,8 @@ CREATE TABLE keys (
 )
 """
 
-# Each row moves `amount` from the book `debit` to the book `credit` of one account, so credits cannot appear from
-# nowhere. `balance_after` is the book `available` after the row.
+# Each row moves `amount` between two books of one account, from `debit` to `credit`, so no credits can be created by
+# mistake. `balance_after` is the balance of the book `available` after the row.
 LEDGER_ENTRIES = """
 CREATE TABLE ledger_entries (
     id {serial},
@@ -83,7 +83,7 @@ INDEXES = (
     "CREATE INDEX ledger_spending ON ledger_entries (account_id, created_at, amount) WHERE kind = 'settlement'",
 )
 
-# A bonus with a request covers a call of an unlimited account. The ledger is scanned once.
+# A bonus with a request id covers a call of an unlimited account. This migration scans the ledger once.
 FILL_PACKS = """
 WITH last (account_id, id) AS (
     SELECT account_id, MAX(id) FROM ledger_entries
@@ -93,7 +93,7 @@ UPDATE accounts SET pack = ledger_entries.amount FROM last JOIN ledger_entries O
 WHERE accounts.id = last.account_id
 """
 
-# If a counter is below the sum of the open charges, an older version reset it without marking them.
+# If a counter is below the sum of its open charges, an older version reset it without marking these charges.
 FIND_UNCOUNTED = """
 UPDATE charges SET counted = 0 WHERE key_id IN (
     SELECT keys.id FROM keys JOIN charges AS running ON running.key_id = keys.id
@@ -132,7 +132,7 @@ CREATE TABLE journal (
 ) {clustered}
 """
 
-# Hours are counted since 1970; a key of 0 means no key. The primary key serves the report of recent deductions.
+# Hours are counted from 1970. A key of 0 means no key. The report of recent deductions uses the primary key.
 USAGE = """
 CREATE TABLE usage (
     account INTEGER NOT NULL,
@@ -166,13 +166,13 @@ CREATE TABLE charges (
     counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))
 ) {clustered}
 """
-# Finds the open lines of an account's statement. There are only as many open charges as calls under way.
+# Finds the statement lines of an account's open charges. There are only as many open charges as calls in progress.
 OPEN_OF_ACCOUNT = "CREATE INDEX charges_of_account ON charges (account_id)"
 
 JOURNAL_INDEXES = (
     # Finds a page of an account's statement, and ensures that no place is used twice.
     "CREATE UNIQUE INDEX journal_of_account ON journal (account, place)",
-    # Find the lines of refunds and of unlimited accounts' issues.
+    # These indexes find the lines of refunds, and of credits issued to unlimited accounts.
     "CREATE UNIQUE INDEX journal_refunds ON journal (account, refund_place) WHERE refund_place IS NOT NULL",
     "CREATE UNIQUE INDEX journal_issues ON journal (account, issued_place) WHERE issued_place IS NOT NULL",
 )
@@ -196,7 +196,7 @@ FILL_NAMES = (
 
 
 def m0001_accounts(schema: Schema) -> None:
-    """Create accounts, their keys, the ledger and the open charges."""
+    """Create the tables of accounts, keys, ledger entries and open charges."""
     for table in (ACCOUNTS, KEYS, LEDGER_ENTRIES, CHARGES):
         schema.execute(table)
     for index in INDEXES:
@@ -205,27 +205,30 @@ def m0001_accounts(schema: Schema) -> None:
 
 
 def m0002_versions(schema: Schema) -> None:
-    """Add a version that every change of an account's row increases, so that nodes know the newer of two balances."""
+    """Add a version to accounts.
+
+    Every change of the row increases the version, so that nodes can recognize the newer of two balances.
+    """
     schema.execute("ALTER TABLE accounts ADD COLUMN version BIGINT NOT NULL DEFAULT 0 CHECK (version >= 0)")
 
 
 def m0003_packs(schema: Schema) -> None:
-    """Add the account's last pack: its last purchase, or its welcome bonus before the first purchase."""
+    """Add the credits of the account's last pack, which is its last purchase, or its welcome bonus before that."""
     schema.execute("ALTER TABLE accounts ADD COLUMN pack BIGINT NOT NULL DEFAULT 0 CHECK (pack >= 0)")
     schema.execute(FILL_PACKS)
 
 
 def m0004_counted(schema: Schema) -> None:
-    """Add whether the key's counter includes an open charge, so that a refund lowers it.
+    """Record for each open charge whether its key's counter includes it, because only then a refund lowers the counter.
 
-    A reset excludes open charges.
+    A reset of the counter excludes the open charges.
     """
     schema.execute("ALTER TABLE charges ADD COLUMN counted BIGINT NOT NULL DEFAULT 1 CHECK (counted IN (0, 1))")
     schema.execute(FIND_UNCOUNTED)
 
 
 def m0005_journal(schema: Schema) -> None:
-    """Create the journal and its dictionaries, hourly usage, and the numbers of accounts and keys."""
+    """Create the journal with its tables of names and the hourly usage, and number the accounts and keys."""
     for table in (ENDPOINTS, NOTES, JOURNAL, OPENINGS, USAGE, DONE):
         schema.execute(table)
     for table in ("accounts", "keys"):
@@ -244,7 +247,7 @@ def m0006_entries(schema: Schema) -> None:
 
 
 def m0007_open_charges(schema: Schema) -> None:
-    """Give open charges all columns of their journal rows. Drop the old ledger once every line is verified."""
+    """Add all columns of the later journal row to open charges. Verify every line of the old ledger, then drop it."""
     schema.execute("ALTER TABLE charges RENAME TO open_before")
     schema.execute(OPEN_CHARGES)
     schema.execute(OPEN_OF_ACCOUNT)

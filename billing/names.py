@@ -1,4 +1,4 @@
-"""The numbers of endpoints, of the descriptions of refunds and purchases, and of the nodes that take charges."""
+"""Assigns the numbers that stand for endpoints, nodes, and descriptions of refunds and purchases in the journal."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -18,7 +18,7 @@ _K = TypeVar("_K")
 
 
 class Names:
-    """Numbers by name, each read or assigned once per process."""
+    """The numbers of names. Each number is read or assigned once per process."""
 
     def __init__(self) -> None:
         self._endpoints: dict[tuple[str, str], int] = {}
@@ -44,7 +44,10 @@ class Names:
 def _numbers(
     tx: Tx, known: dict[_K, int], wanted: set[_K], number: Callable[[Tx, Iterable[_K]], dict[_K, int]]
 ) -> Mapping[_K, int]:
-    """Return all known numbers. Number the missing names first, and keep the new numbers in memory once committed."""
+    """Return all known numbers, after assigning numbers to missing names.
+
+    New numbers stay in memory after the commit.
+    """
     missing = wanted - known.keys()
     if not missing:
         return known

@@ -1,8 +1,9 @@
 """Converts the entries of the old ledger, three rows per charge, into rows of the journal.
 
-It works in steps over the entries' ids. Each step is one transaction that ends by recording its progress, so after a
-crash the conversion continues with the unfinished step. A statement line keeps the id of its entry as its place, so an
-account's places have gaps. `openings` holds what these gaps add to the count of postings and to the chain of balances.
+The entries are converted in steps, in id order. Each step is one transaction that also records the progress, so after a
+crash the conversion continues with the unfinished step. The id of an old entry becomes the place of its statement line,
+so an account's places have gaps. `openings` stores what these gaps add to the count of postings and to the chain of
+balances.
 """
 
 from collections import defaultdict
@@ -19,7 +20,7 @@ STEP: Final = 20_000
 
 READ_DONE = "SELECT entry, (SELECT COALESCE(MAX(id), 0) FROM ledger_entries) FROM journal_done"
 SAVE_DONE = "UPDATE journal_done SET entry = ?"
-# Entries that begin a row: a deduction, or credits that came in without a request.
+# The entries that each become a row: deductions, and credits that were added without a request.
 READ_ROWS = """
 SELECT taken.id, taken.kind, taken.amount, taken.balance_after, taken.request_id, taken.created_at, accounts.number,
     keys.number, endpoints.id, notes.id, settled.created_at, settled.balance_after, back.id, back.amount,
@@ -65,7 +66,7 @@ INSERT INTO charges (request_id, account_id, key_id, credits, node, counted, bal
                      issued, issued_place)
 VALUES {rows}
 """
-# Lines without a matching posting. The query uses the index of each kind of posting, so nothing is sorted.
+# Finds lines without a matching posting. The query uses the index of each kind of posting, so nothing is sorted.
 READ_LOST = (
     """
     SELECT entries.id FROM ledger_entries AS entries JOIN accounts ON accounts.id = entries.account_id
@@ -108,7 +109,7 @@ def enter_old_entries(schema: Schema) -> None:
 
 
 def reopen_charges(schema: Schema) -> None:
-    """Copy the open charges, each with its own deduction. They are few, because a client waits for each of them."""
+    """Copy the open charges, each with its own deduction. There are only a few, because a client waits for each one."""
     tx = schema.tx
     tx.run_many(ADD_OPEN, [(*row[:8], micros(row[8]), *row[9:]) for row in tx.all(READ_OPEN)])
 
@@ -159,7 +160,7 @@ def _enter(tx: Tx, rows: list[Row]) -> None:
 
 
 def _link(tx: Tx, lines: list[Row]) -> None:
-    """Update the last places of accounts, and what their gaps add to the count and to the chain."""
+    """Update each account's last place, and store in `openings` what its gaps add to the count and to the chain."""
     places: dict[int, int] = {account: place for account, place, *_rest in lines}
     openings = {row[0]: [row[1], row[2]] for row in tx.all_in(READ_OPENINGS, list(places))}
     for account, _place, id_, balance, moved in lines:

@@ -1,7 +1,7 @@
 """The table of open charges. Each row has the columns of its later journal row, and its only index is by id.
 
-There are only as many open charges as calls and jobs under way, so other queries scan all of them. Every call inserts
-and deletes a row, and each index, reference or text would add to that cost.
+There are only as many open charges as calls and jobs in progress, so all other queries scan the whole table. Every call
+inserts and deletes a row. Further indexes, references or texts would make that more expensive.
 """
 
 from typing import Final
@@ -44,7 +44,7 @@ VALUES {rows}
 def m0012_small_charges(schema: Schema) -> None:
     """Store open charges with numbers instead of texts.
 
-    Also rewrite the journal's check of kinds, so that SQLite does not build a table for each row.
+    Also rewrite the journal's check of kinds, because for the old form SQLite builds a temporary table for each row.
     """
     schema.execute("ALTER TABLE charges RENAME TO charges_before")
     for statement in (CHARGES, NODES, FILL_NODES):

@@ -44,7 +44,7 @@ class UnknownConsumer(EventsError):
 
 
 class TooManyConsumers(EventsError):
-    """The key has reached the maximum of consumers."""
+    """The key has the maximum number of consumers."""
 
     def __init__(self, *, limit: int) -> None:
         super().__init__(f"a key may have {limit} consumers; delete one first")
@@ -52,7 +52,7 @@ class TooManyConsumers(EventsError):
 
 
 class FiltersConflict(EventsError):
-    """The filters differ from those that the consumer was bound to by its first read."""
+    """The filters differ from the filters of the consumer's first read, to which the consumer is bound."""
 
     def __init__(self, name: str, bound: Filters, requested: Filters) -> None:
         super().__init__(f"the consumer {name!r} is bound to other filters; omit them, or use another name")

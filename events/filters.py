@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class AppendedEvent(NamedTuple):
-    """The part of an event that decides whether it matches a waiting reader."""
+    """The part of an event that decides which waiting readers it matches."""
 
     account_id: str
     pos: int
@@ -19,12 +19,12 @@ class AppendedEvent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The selected events; None means all. A subject's id also selects the events of its children."""
+    """Selects events by type and subject; None selects all. A subject's id also selects the events of its children."""
 
     types: frozenset[str] | None = None
     subjects: frozenset[str] | None = None
     named: frozenset[str] | None = field(default=None, compare=False)
-    """The types as given, including families, whose members may grow."""
+    """The types as the client named them. Families are not expanded, because newer versions may add types to them."""
 
     def admit(self, event: AppendedEvent) -> bool:
         """Return whether the filters select an event, regardless of whether the key may see it."""

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """A position in the log: right after the event `pos`, created at `at`. 0 and 0.0 mean before the first event."""
+    """A position in the log: right after the event `pos`, which was created at `at`.
+
+    0 and 0.0 mean before the first event.
+    """
 
     pos: int
     at: float
@@ -22,7 +25,10 @@ class LogHead(NamedTuple):
 
     @property
     def start(self) -> Position:
-        """The position before the oldest kept event. Its time is the time of this event, which will be removed next."""
+        """The position before the oldest kept event.
+
+        Its time is that event's time, because that event is removed next.
+        """
         return Position(self.first_pos - 1, self.first_at)
 
     @property

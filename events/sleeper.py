@@ -6,7 +6,7 @@ import trio
 
 
 class Sleeper:
-    """Lets one task sleep until another wakes it. `found` is the value delivered to it."""
+    """Lets one task sleep until another task wakes it. `found` is the value that the other task delivered."""
 
     __slots__ = ("_task", "found")
 
@@ -21,7 +21,7 @@ class Sleeper:
         return self._task is not None
 
     async def sleep(self) -> None:
-        """Sleep until `resume` or `deliver`."""
+        """Sleep until `resume` or `deliver` is called."""
         self._task = trio.lowlevel.current_task()
         await trio.lowlevel.wait_task_rescheduled(self._abort)
 

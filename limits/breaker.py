@@ -4,16 +4,16 @@ closed --(`failures` failures in `window_s`)--> open --(`open_s` later)--> half 
                                                   ^-----(the probe fails: twice as long, up to `open_max_s`)----'
 
 The change from open to half open depends on the clock alone. Every opening and closing starts a new generation. A
-permit keeps the generation in which it was issued, and a report from an earlier generation has no effect.
+permit belongs to the generation in which it was issued, and reports from earlier generations have no effect.
 
-One account cannot close a source to the others. A failure is attributed to the account that called, unless it is
+One account cannot block a source for the others. A failure is attributed to the account that called, unless it is
 `certain`: no connection to the source could be made. The circuit opens for all accounts only if at least half of
 `failures` (rounded down, at least 1) are certain or come from accounts other than the one with the most failures. If a
 single account causes `failures` failures, the circuit opens for that account alone: calls of other accounts pass, and
 the first of them that succeeds closes it.
 
 With `needs_several`, for hosts that callers name, failures must also come from several addresses, because one bad page
-says nothing about its host. A probe that reaches such a host closes the circuit, even if the page fails.
+does not show that its host is down. A probe that reaches such a host closes the circuit, even if the page fails.
 """
 
 import math
@@ -29,14 +29,15 @@ from limits.timers import whole_seconds
 State = Literal["closed", "half_open", "open"]
 Outcome = Literal["success", "failure", "abandoned"]
 _KEPT_FACTOR: Final = 4
-"""How many failures to keep, as a multiple of `failures`: enough to see whether they have several causes."""
+"""The number of failures to remember, as a multiple of `failures`. It is large enough to show several causes."""
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerRules:
-    """The thresholds of a breaker, and how long it stays open.
+    """The thresholds of a breaker, and how long its circuit stays open.
 
-    Each failed probe doubles the opening time up to `open_max_s`. If `open_s` is longer, it is used in full.
+    Each failed probe doubles the time that the circuit stays open, up to `open_max_s`. If `open_s` is longer than
+    `open_max_s`, the circuit stays open for `open_s`.
     """
 
     failures: int = 5
@@ -47,7 +48,11 @@ class BreakerRules:
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatistics:
-    """A snapshot of one breaker. `failures` counts those in the current window; `*_total` count since the start."""
+    """A snapshot of one breaker.
+
+    `failures` is the number of failures in the current window; the `*_total` fields count from the start of the
+    process.
+    """
 
     state: State
     isolated: bool
@@ -57,11 +62,14 @@ class BreakerStatistics:
     opened_total: int
     refused_total: int
     only_account: str = ""
-    """The account, if the circuit is open for one only; empty if it is closed, or open for all accounts."""
+    """The account, if the circuit is open for only one; empty if it is closed, or open for all accounts."""
 
 
 class _Failure(NamedTuple):
-    """One failure in the window. An empty account or an address of None is unknown and differs from all others."""
+    """One failure in the window.
+
+    An unknown cause (an empty account, or an address of None) counts as different from all others.
+    """
 
     at: float
     account: str
@@ -71,8 +79,8 @@ class _Failure(NamedTuple):
 class Permit:
     """Permission to make one call.
 
-    Only the first report has an effect. If a permit is used as a context manager and the block ends without a report,
-    the permit is abandoned, so that the next call can probe after a cancelled probe.
+    Only the first report has an effect. A permit can be used as a context manager. If the block ends without a report,
+    the permit is abandoned, so that another call can probe after a cancelled probe.
     """
 
     __slots__ = ("_breaker", "_generation", "account", "is_probe")
@@ -82,25 +90,25 @@ class Permit:
         self._generation = generation
         self.account = account
         self.is_probe = is_probe
-        """Whether the circuit was half open when the permit was issued, so that this call decides whether it closes."""
+        """Whether the circuit was half open when the permit was issued, so this call's result can close it."""
 
     def succeed(self) -> None:
-        """Report that the source answered. A "not found" is an answer."""
+        """Report that the source answered. "Not found" counts as an answer."""
         breaker, self._breaker = self._breaker, None
-        if breaker is not None and breaker._open_until is not None:  # a closed circuit, the usual case, does not change
+        if breaker is not None and breaker._open_until is not None:  # usual case: a closed circuit stays closed
             breaker._record("success", self)
 
     def fail(self, address: Hashable = None, *, certain: bool = False) -> None:
         """Report that the call failed at this address of the source.
 
-        `certain` means that the source itself failed, whatever was requested: no connection could be made.
+        Set `certain` if no connection could be made: then the source itself has failed, whatever was requested.
         """
         breaker, self._breaker = self._breaker, None
         if breaker is not None:
             breaker._record("failure", self, address, certain=certain)
 
     def abandon(self) -> None:
-        """Report that the call ended without saying anything about the source."""
+        """Report that the call ended without showing whether the source works."""
         breaker, self._breaker = self._breaker, None
         if breaker is not None:
             breaker._record("abandoned", self)
@@ -113,10 +121,10 @@ class Permit:
 
 
 class Breaker:
-    """Issues permits for one source. `now` is a monotonic clock in seconds.
+    """Issues permits for one source.
 
-    One listener may set `on_open`. When failures here open the circuit for all accounts, it is called with the seconds
-    that the circuit stays open.
+    `now` returns monotonic seconds. `on_open` may be set to one callback. When failures on this node open the circuit
+    for all accounts, the callback receives the number of seconds that the circuit will stay open.
     """
 
     def __init__(self, rules: BreakerRules, now: Callable[[], float], *, needs_several: bool = False) -> None:
@@ -127,26 +135,26 @@ class Breaker:
         self._generation = 0
         self._failures: deque[_Failure] = deque()
         self._open_until: float | None = None  # None: closed; infinite: isolated
-        self._only = ""  # the account, if the circuit is open for one only
+        self._only = ""  # the account, if the circuit is open for only one
         self._open_for_s = 0.0
         self._is_probing = False
         self._opened_total = 0
         self._refused_total = 0
 
     def change(self, rules: BreakerRules) -> None:
-        """Apply other rules. An open circuit keeps its current opening time."""
+        """Apply other rules. A circuit that is open stays open for the time that the old rules set."""
         self._rules = rules
 
     @property
     def state(self) -> State:
-        """How the breaker treats the next call."""
+        """Whether the next call is allowed (`closed`), refused (`open`) or a probe (`half_open`)."""
         if self._open_until is None:
             return "closed"
         return "open" if self._now() < self._open_until else "half_open"
 
     @property
     def retry_after_s(self) -> int:
-        """Whole seconds until a call is worth trying; 0 if it would be let through now."""
+        """Whole seconds after which a call is worth trying; 0 if one would be allowed now."""
         if self._open_until is None:
             return 0
         if math.isinf(self._open_until):
@@ -168,7 +176,10 @@ class Breaker:
         return Permit(self, self._generation, account, is_probe=True)
 
     def apply_hint(self, for_s: float) -> None:
-        """Open for as long as another node's circuit is open, then probe. A hint never closes a circuit."""
+        """Open the circuit for as long as another node's circuit is open, and then probe.
+
+        A hint never closes a circuit.
+        """
         if self._open_until is None or self._only:
             self._open(for_s)
 
@@ -209,7 +220,7 @@ class Breaker:
                 self.reset()
             self._count_failure("" if certain else permit.account, None if certain else address)
         elif outcome == "success" and self._open_until is not None:
-            self.reset()  # open for one account only, and another account's call succeeded
+            self.reset()  # it was open for one account only, and another account's call has succeeded
 
     def _end_probe(self, outcome: Outcome) -> None:
         if outcome == "success":
@@ -237,7 +248,7 @@ class Breaker:
         return not self._needs_several or self._is_shared([one.address for one in failures])
 
     def _is_shared(self, causes: Sequence[Hashable]) -> bool:
-        """Return whether enough of these causes differ from the most frequent one."""
+        """Return whether half of `failures`, at least one, have a cause other than the most frequent one."""
         known = Counter(cause for cause in causes if cause)
         most = max(known.values(), default=0)
         return len(causes) - most >= max(1, self._rules.failures // 2)

@@ -6,7 +6,10 @@ from typing import NamedTuple
 
 
 class WindowState(NamedTuple):
-    """The state of one key's window. `reset_s` is the whole seconds until a slot frees; 0 if no slot is used."""
+    """The state of one key's window.
+
+    `reset_s` is the number of whole seconds until the oldest request frees its slot, or 0 if no slot is in use.
+    """
 
     limit: int
     remaining: int
@@ -19,11 +22,11 @@ class WindowState(NamedTuple):
 
 
 class LimitError(Exception):
-    """Base of all refusals by a limit."""
+    """The base of all refusals by a limit."""
 
 
 class RateLimited(LimitError):
-    """The key's window is full. `state` holds the limit and when a slot frees."""
+    """The key's window is full. `state` has the limit and the time until a slot is free."""
 
     def __init__(self, state: WindowState) -> None:
         super().__init__(state)
@@ -34,7 +37,7 @@ class RateLimited(LimitError):
 
 
 class ConcurrencyReached(LimitError):
-    """The key holds all its `limit` leases."""
+    """The key already has `limit` leases in use."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} requests are already running")
@@ -66,7 +69,7 @@ class Throttled(LimitError):
 
 
 class ClaimRefused(LimitError):
-    """Base of all refusals of an idempotency key."""
+    """The base of all refusals by an idempotency key."""
 
 
 class ClaimInProgress(ClaimRefused):
@@ -77,7 +80,7 @@ class ClaimInProgress(ClaimRefused):
 
 
 class ClaimConflict(ClaimRefused):
-    """A different API request is running under the key."""
+    """A different request is running with the same key."""
 
     def __init__(self) -> None:
         super().__init__("a different request is running with this idempotency key")
@@ -91,7 +94,7 @@ class ClaimMismatch(ClaimRefused):
 
 
 class ReplayUnavailable(ClaimRefused):
-    """The request under the key has finished, but its answer was not kept."""
+    """The request with the key has finished, but its answer is not stored."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -101,7 +104,7 @@ class ReplayUnavailable(ClaimRefused):
 
 
 class GenerationPassed(LimitError):
-    """The key was changed since it was looked up. Look it up again, and retry with this generation."""
+    """The key has changed since it was looked up. Look it up again, and retry with this generation."""
 
     def __init__(self, generation: bytes) -> None:
         super().__init__("the key was changed since it was looked up")

@@ -1,6 +1,6 @@
-"""Fair turns: accounts share the few slots of a resource by what each has used, so that none can block the others.
+"""Fair turns: accounts share the few slots of a resource according to their use, so that no account blocks the others.
 
-The account that has used the least gets the next free slot. An account that had no turns begins level with the others,
+The account that has used the least gets the next free slot. An account without turns starts level with the others,
 because idle time earns no credit. The shares match deficit round robin with a very small quantum, except that a turn is
 charged when it ends, because only then is its cost known. Three more rules:
 
@@ -12,7 +12,8 @@ charged when it ends, because only then is its cost known. Three more rules:
   long ones, unless those have waited for long.
 
 Example with two slots and one spare: A runs two turns and has ten waiting. B arrives and begins immediately, in the
-spare slot. When a turn of A ends, no other begins, because two are running. From then on A and B have one slot each.
+spare slot. When one of A's turns ends, no new turn begins, because two turns are still running. From then on A and B
+have one slot each.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class TurnStatistics(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class FairTurn:
-    """A slot in use. Its holder may set `used_s` before the turn ends."""
+    """A turn in one of the slots. Its caller may set `used_s` before the turn ends."""
 
     account_id: str
     expected_s: float
@@ -91,7 +92,10 @@ class FairTurns:
 
     @asynccontextmanager
     async def turn(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> AsyncIterator[FairTurn]:
-        """Hold a slot while the block runs. It has the same arguments as `take`. The caller sets the deadline."""
+        """Use a slot while the block runs.
+
+        The arguments are the same as for `take`. The caller sets a deadline for the wait.
+        """
         turn = await self.take(account_id, expected_s, over_at=over_at)
         try:
             yield turn
@@ -99,7 +103,9 @@ class FairTurns:
             self.end(turn)
 
     def take_nowait(self, account_id: str, expected_s: float = 0.0, *, over_at: float = inf) -> FairTurn | None:
-        """Take a slot if one is free for this account, otherwise return None. The caller must return it with `end`.
+        """Take a slot if one is free for this account, otherwise return None.
+
+        The caller must return the slot with `end`.
 
         `expected_s` orders the turns of one account. `over_at`, on the same clock, is the latest end of the turn.
         """
@@ -134,7 +140,7 @@ class FairTurns:
         return turn
 
     def end(self, turn: FairTurn) -> None:
-        """Return the slot, and record the use."""
+        """End the turn: free its slot, and record its use."""
         self._count()
         account = self._accounts[turn.account_id]
         if turn.used_s is not None:
@@ -143,7 +149,7 @@ class FairTurns:
         account.running.remove(turn)
         while (following := self._next()) is not None:
             waiter = heapq.heappop(following.waiting)
-            self._begin(following, waiter.turn)  # begins here, so that no other turn takes the slot first
+            self._begin(following, waiter.turn)  # the turn begins here, so that no other turn takes the slot first
             waiter.called.set()
         self._forget()
 
@@ -184,7 +190,10 @@ class FairTurns:
         return account
 
     def _has_place(self, account: _Account | None) -> bool:
-        """Return whether a turn of the account may begin now. If so, no other waiting turn could use that slot."""
+        """Return whether a turn of the account may begin now.
+
+        If one may, no waiting turn could use the slot, because waiting turns begin as soon as they can.
+        """
         has_spare = account is None or not account.running
         return self._in_use < self._capacity + (self._spare if has_spare else 0)
 
@@ -216,7 +225,7 @@ class FairTurns:
     def _forget(self) -> None:
         """Keep the level within the range of what active accounts have used.
 
-        Drop inactive accounts that it has reached.
+        Drop inactive accounts whose use it has reached.
         """
         active = [one.used_s for one in self._accounts.values() if one.running or one.waiting]
         if not active:

@@ -14,17 +14,17 @@ from limits.errors import ConcurrencyReached, WindowState
 from limits.window import Window
 
 KNOWN_S = 30.0
-"""How long a node may trust what it has read about a key."""
+"""How many seconds a node may use what it has read about a key."""
 
 NO_GENERATION = b""
-"""The generation of a key that has not changed for longer than any node keeps an older state."""
+"""The generation of a key whose last change is older than anything that a node still caches about it."""
 
 
 class LeaseHandle(Protocol):
     """A lease in use. A second release has no effect."""
 
     def release(self) -> None:
-        """Return the lease: immediately on this node, a little later on others."""
+        """Release the lease. It is free immediately on this node, and a little later on the others."""
         ...
 
 
@@ -36,7 +36,7 @@ class BalanceUpdate(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """A request that was counted and holds a lease. `balance` is the account's last known balance, if any."""
+    """An admitted request: it was counted, and has a lease. `balance` is the account's last known balance, if any."""
 
     window: WindowState
     lease: LeaseHandle
@@ -44,7 +44,10 @@ class Admitted(NamedTuple):
 
 
 class GateStatistics(NamedTuple):
-    """The leases of this node, and the keys with requests in a window (None if only the server knows)."""
+    """The number of leases of this node, of keys with leases, and of keys with requests in their window.
+
+    `window_keys` is None if only the server knows it.
+    """
 
     leases: int
     lease_keys: int
@@ -55,7 +58,9 @@ class Gate(Protocol):
     """Admits requests. A refused request is not counted anywhere."""
 
     def admit_nowait(self, account_id: str, key_id: str) -> Admitted | None:
-        """Like `admit`, but without waiting. None means that a server is needed, so `admit` must be awaited.
+        """Like `admit`, but without waiting.
+
+        Return None if only the server can decide. The caller must then await `admit`.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
@@ -68,16 +73,16 @@ class Gate(Protocol):
         `generation` comes from the `GenerationPassed` that was raised before the key was looked up again.
 
         Raises:
-            GenerationPassed: the key was changed since it was looked up; nothing was counted.
+            GenerationPassed: the key has changed since it was looked up; nothing was counted.
             RateLimited, ConcurrencyReached: nothing was counted.
             StateUnavailable: the server is unavailable; anything that it has counted will be undone.
         """
         ...
 
     async def hold(self, account_id: str, key_id: str, *, name: str, limit: int) -> LeaseHandle | None:
-        """Take one of `limit` leases of the key under another name, such as for long-polls.
+        """Take one of `limit` leases that the key has under another name, for example for long-polls.
 
-        Return None if all are in use.
+        Return None if all of them are in use.
 
         Raises:
             StateUnavailable: like `admit`.
@@ -94,7 +99,7 @@ class Gate(Protocol):
         ...
 
     def publish_balance(self, account_id: str, update: BalanceUpdate) -> None:
-        """Publish an account's balance to all nodes, as soon as the server can be reached."""
+        """Publish an account's balance to all nodes as soon as the server can be reached."""
         ...
 
     def resize(self, *, requests: int, concurrent: int) -> None:
@@ -120,7 +125,7 @@ class Lease:
         self._key = key
 
     def release(self) -> None:
-        """Return the lease."""
+        """Release the lease."""
         leases, self._leases = self._leases, None
         if leases is None:
             return

@@ -20,7 +20,10 @@ from limits.timers import whole_seconds
 
 @dataclass(frozen=True, slots=True)
 class GovernorStatistics:
-    """A snapshot of one governor. `waiting` is the number of calls in its queue; `*_total` count since the start."""
+    """A snapshot of one governor.
+
+    `waiting` is the number of calls in its queue; the `*_total` fields count from the start of the process.
+    """
 
     held_total: int
     queued_total: int
@@ -29,7 +32,7 @@ class GovernorStatistics:
 
 
 class _Hold:
-    """One hold. A longer hold replaces it; after that, the result of a trial of the replaced hold has no effect."""
+    """One hold of a name. If a longer hold replaces it, the result of its trial no longer has an effect."""
 
     __slots__ = ("is_tried", "name", "until")
 
@@ -81,7 +84,9 @@ class Turn:
 
 
 class Governor:
-    """Holds back the calls of one source: all of them during a hold, then all but one at a time until a trial succeeds.
+    """Holds back the calls of one source.
+
+    During a hold, no call starts. After the hold, one call at a time tries, until one succeeds.
 
     At most `names_max` names are kept (beyond that, the hold that ends soonest is dropped), and at most `waiters_max`
     calls wait. A hold lasts for at most `hold_s_max`, so that one absurd response cannot block a source forever.
@@ -92,7 +97,7 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """The names that are not free. Only the governor changes it. While it is empty, no call needs to wait."""
+        """The names that are held or being tried. Only the governor changes it; while it is empty, no call waits."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 
@@ -106,7 +111,7 @@ class Governor:
             self._free([min(self.held.values(), key=lambda hold: hold.until)])
         self.held[name] = _Hold(name, until)
         self._held_total += 1
-        self._wake_all({name})  # some waiters can no longer start in time, the others must check again later
+        self._wake_all({name})  # those that can no longer start in time give up, and the others wait until later
 
     async def wait_turn(self, names: Sequence[Hashable], give_up_at: float) -> Turn:
         """Wait for permission to make one call, in order of arrival. The caller must call `end` in every case.
@@ -125,7 +130,7 @@ class Governor:
             while look_at is not None:
                 await waiter.sleep(look_at)
                 look_at = self._check(waiter)
-        except BaseException:  # refused or cancelled, perhaps right after it was woken for a trial
+        except BaseException:  # the call was refused or cancelled, perhaps right after it was woken for a trial
             del self._waiting[waiter]
             self._wake_first(self._holds_of(names))
             raise
@@ -142,7 +147,7 @@ class Governor:
         )
 
     def _check(self, waiter: _Waiter) -> float | None:
-        """Return None if the call may start now, otherwise the time to check again unless it is woken earlier.
+        """Return None if the call may start now, otherwise the time of the next check unless the call is woken earlier.
 
         Raises:
             Throttled: the call cannot start in time.
@@ -175,7 +180,7 @@ class Governor:
                 waiter.woken.set()
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
-        """Wake and return the longest-waiting call that waits for one of `holds`, if all its holds are over."""
+        """Wake and return the longest-waiting call that waits for one of `holds`, if all holds on it are over."""
         now = trio.current_time()
         names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
         if not names:  # usual for a call that a new hold refuses; returning here avoids a scan of the whole queue

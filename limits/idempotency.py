@@ -36,13 +36,13 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """The id of the claim's row: the account and the key in a fixed length."""
+        """The id of the claim's row: a text of fixed length, derived from the account and the key."""
         return sha256(f"{self.account_id}\0{self.key}".encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class StoredReply:
-    """A finished outcome: its status, its text (None if too long or no longer kept), and the request that made it."""
+    """A finished outcome: its status, its text (None if it was too long or is no longer stored), and its request."""
 
     status: int
     text: str | None
@@ -66,7 +66,7 @@ class ClaimRecord:
 
 
 def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | StoredReply | LimitError:
-    """Decide a claim: return a new `ClaimRecord` if it is taken, the `StoredReply` to replay, or the error to raise."""
+    """Return a new `ClaimRecord` if the key is free, the `StoredReply` to replay, or the error to raise."""
     if held is None or now - held.at >= (UNFINISHED_S if held.reply is None else KEPT_S):
         return ClaimRecord(claim.account_id, claim.place, claim.fingerprint, claim.owner, now)
     if held.fingerprint != claim.fingerprint:
@@ -79,7 +79,7 @@ def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | S
 
 
 def finished(held: ClaimRecord, reply: StoredReply, now: float, *, free: bool) -> ClaimRecord:
-    """Return the claim with its outcome. If the text exceeds 64 KB, only its status is kept."""
+    """Return the claim with its outcome. If the text exceeds 64 KB, only its status is stored."""
     text = reply.text if reply.text is not None and len(reply.text.encode()) <= REPLAY_BYTES_MAX else None
     return replace(held, reply=replace(reply, text=text), at=now, free=free)
 
@@ -142,7 +142,7 @@ def save_claims(tx: Tx, claims: dict[str, ClaimRecord | None]) -> None:
 
 
 def forget_running(tx: Tx) -> int:
-    """Drop running claims when the process that owns the store starts: their requests died and were refunded."""
+    """Drop all running claims. Their requests died with the previous process and were refunded. Return how many."""
     return tx.run(DROP_RUNNING)
 
 

@@ -1,8 +1,10 @@
 """Limits on long free reads: the number of multi-megabyte answers per account, and the thread that builds them.
 
-Decompressing and encoding megabytes would block the event loop, or a store reader if done in a transaction. It is
-therefore done in one thread, in which accounts take turns. An account can have `EACH_MAX` long answers in progress.
-Each counts until it is sent, because it stays in memory until then; further answers wait for up to `WAIT_S`.
+Decompressing and encoding megabytes would block the event loop, or a store reader if it were done in a transaction.
+Therefore one thread does this work, and accounts take turns in it.
+
+An account can have `EACH_MAX` long answers in progress, and further answers wait for up to `WAIT_S`. An answer counts
+until it is sent, because it stays in memory until then.
 """
 
 from __future__ import annotations
@@ -19,19 +21,19 @@ from limits.fair_thread import FairThread
 EACH_MAX: Final = 4
 """The maximum number of long answers that one account has in progress."""
 WAIT_S: Final = 10.0
-"""How many seconds a further answer waits for its turn."""
+"""The maximum number of seconds that a further answer waits for its turn."""
 T = TypeVar("T")
 
 
 class ReadTurn:
-    """One account's turn. A second release has no effect."""
+    """One account's turn to read. A second release has no effect."""
 
     def __init__(self, turns: trio.Semaphore, left: Callable[[], None]) -> None:
         self._turns: trio.Semaphore | None = turns
         self._on_release = left
 
     def release(self) -> None:
-        """Return the turn."""
+        """Release the turn."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.release()
@@ -64,7 +66,7 @@ class LongReads:
 
     @asynccontextmanager
     async def turn(self, account_id: str) -> AsyncIterator[None]:
-        """Hold one of the account's turns while the block runs. Raises the same errors as `take`."""
+        """Use one of the account's turns while the block runs. Raises the same errors as `take`."""
         turn = await self.take(account_id)
         try:
             yield

@@ -14,7 +14,7 @@ _EXPONENT_MAX = 32
 class RetryBudget:
     """Limits one source's retries.
 
-    In any `window_s`, it allows at most `percent` of the calls in that time, plus `reserve`, as retries.
+    In any `window_s` seconds, it allows `reserve` retries, plus `percent` % of the number of calls in that time.
 
     A call is a first attempt; a retry does not count as another call. The window moves in tenths of its length.
     `refused_total` is the number of retries that were refused because they exceeded the budget.

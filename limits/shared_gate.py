@@ -1,7 +1,8 @@
-"""The gate of many nodes: one script checks window, leases and the key's generation on the server's clock.
+"""The gate of many nodes: a script on the server checks window, leases and generation.
 
-Nodes' clocks do not matter. A node's heartbeat renews its leases, and the leases of a dead node expire. If the server
-loses its data, windows start empty, and the next heartbeat restores the leases.
+The script uses the server's clock, so the nodes' clocks do not matter. A node's heartbeat renews its leases, and the
+leases of a dead node expire. If the server loses its data, windows start empty, and the next heartbeat restores the
+leases.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 from storage.supervision import Keep, unsupervised
 
-# Kept for longer than any node uses what it read earlier. A key without a generation has not changed since then.
+# The server keeps a generation for longer than any node uses what it read earlier. A key without a generation has not
+# changed since then.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
 UNSENT_MAX = 10_000
@@ -70,7 +72,7 @@ class SharedLease:
         self._id = lease_id
 
     def release(self) -> None:
-        """Return the lease. If the server cannot be reached, the lease expires."""
+        """Release the lease. If the server cannot be reached, the lease stays in use until it expires."""
         gate, self._gate = self._gate, None
         if gate is not None:
             gate._release(self._leases, self._id)
@@ -237,7 +239,10 @@ class SharedGate:
 
 
 def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
-    """Keep a message to send again. Beyond the maximum, drop the oldest, because what it would undo expires anyway."""
+    """Store a message to send again.
+
+    Above the maximum, the oldest message is dropped. Its loss is temporary: leases and cached state expire anyway.
+    """
     unsent[of] = what
     if len(unsent) > UNSENT_MAX:
         del unsent[next(iter(unsent))]
@@ -260,7 +265,7 @@ def _new_generation() -> tuple[bytes, bytes, bytes]:
 
 
 def _balance_of(text: bytes) -> BalanceUpdate | None:
-    """Parse a balance from the text that the script `publish_balance` keeps."""
+    """Parse a balance from the text that the script `publish_balance` stores."""
     if not text:
         return None
     version, _, balance = text.partition(b" ")

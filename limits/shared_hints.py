@@ -1,7 +1,7 @@
-"""Open circuits are published as hints to other nodes, which then hold back for the same remaining time.
+"""Publishes open circuits as hints to other nodes, which then open theirs for the remaining time.
 
-A hint is a key that lasts as long as the circuit is open, and a message with its name. The remaining time is read from
-the server, so nodes' clocks do not matter. A hint never closes a circuit.
+A hint is a key on the server that lasts as long as the circuit is open, and a message with the circuit's name. The
+remaining time is read from the server, so the nodes' clocks do not matter. A hint never closes a circuit.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CircuitHints:
                         await self._apply_remaining(name)
 
     async def _apply_remaining(self, name: str) -> None:
-        """Apply the remaining time of a hint."""
+        """Open the circuit for as long as its hint lasts."""
         try:
             left_ms = await self._state.call(b"PTTL", _key(name))
         except StateUnavailable:

@@ -2,7 +2,7 @@
 
 Above the maximum, the oldest replies are removed first. Their claims remain and are refused as `ReplayUnavailable`, so
 that a client never pays twice. Claims whose outcome cost nothing are limited too: the oldest are removed completely, so
-a repeated request runs again and is charged for the first time. Paid claims always stay for their day.
+a repeated request runs again and is charged for the first time. Claims that were paid for are always kept for a day.
 
 Requests do not check how much their account stores. A node adds up what it has stored for each account, and checks the
 account when the sum reaches a fraction of its share.
@@ -36,7 +36,7 @@ DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
 
 @dataclass(frozen=True, slots=True)
 class StoredShare:
-    """The maximum that an account stores: bytes of replies, plus `ROW_BYTES` for each, and keys that cost nothing."""
+    """The maximum that an account may store: bytes of replies (each with `ROW_BYTES`), and keys that cost nothing."""
 
     bytes: int = 64 * 1024 * 1024
     free_keys: int = 100_000
@@ -64,7 +64,7 @@ FREE_KEYS: Final = _Kind(COUNT_FREE, OLDEST_FREE, DROP_FREE, 200)
 
 
 class Shares:
-    """The accounts that this node may have filled beyond their share, and the work of trimming them."""
+    """Finds the accounts that this node may have filled beyond their share, and trims them."""
 
     def __init__(self, share: StoredShare | None = None) -> None:
         """`share` applies to each account; None means the default."""
@@ -74,13 +74,13 @@ class Shares:
         self._is_due = trio.Event()
 
     def put(self, account_id: str, kept: StoredReply) -> None:
-        """Add an outcome that was stored for the account."""
+        """Count an outcome that was stored for the account."""
         put = self._put.get(account_id, 0) + max(self._key_bytes, ROW_BYTES + len(kept.text or ""))
         if put * CHECKS_PER_SHARE < self._share.bytes:
             self._put[account_id] = put
             if len(self._put) <= ACCOUNTS_MAX:
                 return
-            account_id = next(iter(self._put))  # checked early, so that its count can be dropped
+            account_id = next(iter(self._put))  # the oldest is checked early, so that its count can be dropped
         self._put.pop(account_id, None)
         self._due[account_id] = None
         self._is_due.set()

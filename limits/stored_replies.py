@@ -1,9 +1,9 @@
 """The texts that idempotency keys replay, each stored once per account, no matter how many keys refer to it.
 
 A reply is identified by a digest of its account and text. It is needed until the newest claim that refers to it has
-expired. Its `kept_at` follows that claim, so its age alone decides when it is removed, without a reference count that
-could be wrong. A claim whose reply was removed earlier, because the account stores too much (`limits/shares.py`),
-cannot be replayed.
+expired. The reply's `kept_at` follows the time of that claim, so a reply's age alone decides when it is removed. A
+reference count, which could be wrong, is not needed. A claim cannot be replayed if its reply was removed earlier
+because the account stores too much (`limits/shares.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from storage.migrations import Schema
 from storage.store import Tx
 
 KEPT_S: Final = 86_400.0
-"""How many seconds a claim is replayed."""
+"""For how many seconds a claim can be replayed."""
 TOUCH_S: Final = 300.0
 """How far `kept_at` may lag behind the newest claim, so that a frequently used text is rarely rewritten."""
 ROW_BYTES: Final = 512

@@ -1,4 +1,4 @@
-"""Deadlines of many waits, kept by one task: a dictionary entry each, instead of a cancel scope that costs 7 us.
+"""Deadlines of many waits, kept by one task. Each costs a dictionary entry instead of a cancel scope, which takes 7 us.
 
 A new deadline is stored in `_new` with its exact time. Most deadlines are cleared before the task wakes, and cost
 nothing more. The task sleeps until the earliest known deadline. When it wakes, it expires overdue subjects and files
@@ -22,7 +22,7 @@ _NEVER: Final = 1e12
 
 
 class Expiring(Protocol):
-    """The owner of a deadline. `expire` wakes its waiter."""
+    """A wait with a deadline. `expire` wakes its task."""
 
     def expire(self) -> None:
         """Handle the expiry. Called at most once, and not after the deadline was cleared."""
@@ -69,7 +69,7 @@ class Deadlines:
                     subject.expire()
 
     def _take_due(self, now: float) -> list[Expiring]:
-        """Return the overdue subjects after removing their deadlines, and file all others."""
+        """Remove and return the overdue subjects, and file all new ones that are not overdue."""
         due = []
         for subject, at in self._new.items():
             if at <= now:
@@ -94,7 +94,7 @@ class Deadlines:
 
 
 def whole_seconds(now: float, until: float) -> int:
-    """Return the smallest whole number of seconds that takes `now` to `until`; 0 if `until` has passed."""
+    """Return the seconds from `now` to `until`, rounded up to a whole number; 0 if `until` has passed."""
     # `until` and the difference are rounded floats, so `ceil` is sometimes one too low or too high.
     seconds = int(until - now) if until > now else 0
     while now + seconds < until:

@@ -1,8 +1,10 @@
 """The exact sliding window: at most `limit` admissions in any `period_s`, and no refusal below that.
 
-Each active key keeps the times of its recent admissions. It admits a request if fewer than `limit` of them are in the
-window. An admission exactly `period_s` old has left it. This module never waits or reads a clock: `now` is a monotonic
-time in seconds that the caller reads immediately before each call, so it never decreases from one call to the next.
+For each active key, the times of its recent admissions are stored. A request is admitted if fewer than `limit` of these
+times are in the window. A time that is exactly `period_s` old has left the window.
+
+This module never waits or reads a clock. `now` is a monotonic time in seconds that the caller reads immediately before
+each call, so it never decreases from one call to the next.
 """
 
 from array import array
@@ -80,8 +82,8 @@ class _Times:
 class Window:
     """One exact window per key, in memory.
 
-    If a caller admits a request and then gets no lease for it, it takes the admission back without an `await` in
-    between, so that a request that was refused for lack of a lease does not count in the window.
+    A caller that admits a request but gets no lease for it must take the admission back, without an `await` in between.
+    Then the refused request does not count in the window.
     """
 
     def __init__(self, limit: int, period_s: float = 60.0) -> None:
@@ -149,7 +151,7 @@ class Window:
         self._sweep_some(len(self._unswept), now)
 
     def _begin_sweep(self) -> None:
-        self._unswept = [*reversed(self._times)]  # oldest last, because keys are taken from the end
+        self._unswept = [*reversed(self._times)]  # oldest last, because the sweep takes keys from the end
         self._pieces_made = 0
 
     def _sweep_some(self, count: int, now: float) -> None:

@@ -23,7 +23,7 @@ DELIVERIES = "SELECT COUNT(*), MIN(next_at) FROM deliveries WHERE status = 'queu
 
 
 class Backlog(NamedTuple):
-    """How many runs and deliveries wait, including future ones, and how late the oldest overdue ones are."""
+    """How many runs and deliveries are waiting, including future ones, and how late the oldest overdue ones are."""
 
     runs: int = 0
     runs_late_s: float = 0.0
@@ -32,10 +32,10 @@ class Backlog(NamedTuple):
 
 
 class Watch:
-    """The last measured backlog."""
+    """Measures the backlog at intervals, and keeps the last result."""
 
     def __init__(self, store: Store, *, now: Callable[[], float], instant: Instant) -> None:
-        """`now` is the clock of slots, `instant` the clock of deliveries."""
+        """`now` is the clock for slots, and `instant` is the clock for deliveries."""
         self._store = store
         self._now = now
         self._instant = instant

@@ -39,7 +39,7 @@ class CadenceInvalid(MonitorInvalid):
 
 
 class TrackInvalid(MonitorInvalid):
-    """`track` names numbers that do not exist."""
+    """`track` names a metric that does not exist."""
 
 
 class RulesInvalid(MonitorInvalid):
@@ -79,7 +79,7 @@ class RunTooSoon(SchedulerError):
 
 
 class MonitorPaused(SchedulerError):
-    """A paused monitor cannot run."""
+    """The monitor is paused, so it cannot run."""
 
 
 class JobInvalid(MonitorInvalid):
@@ -228,7 +228,10 @@ class CohortQueryNotReady(CohortRefused):
 
 
 class CohortResultTooLarge(SchedulerError):
-    """One result is longer than a page. The next one is at `next_at`: a shard's number and a position in that shard."""
+    """A single result is longer than a page.
+
+    `next_at` is where the next result starts: the number of a shard, and a position in that shard.
+    """
 
     def __init__(self, size_bytes: int, limit_bytes: int, next_at: tuple[int, int]) -> None:
         super().__init__(f"one result has {size_bytes} bytes; a page has at most {limit_bytes}")

@@ -17,7 +17,7 @@ def nearest(text: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
 
 
 def quoted(text: str) -> str:
-    """Return a sent text in quotes, shortened for messages."""
+    """Return a client's text in quotes, shortened for use in a message."""
     return repr(text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}...")
 
 
@@ -28,7 +28,7 @@ def kind_of(value: object) -> str:
 
 
 def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[MonitorInvalid]) -> Mapping[str, object]:
-    """Return an object that has no fields other than these. Null fields count as missing.
+    """Return an object that has no fields other than `fields`. Null fields count as missing.
 
     Raises:
         `refuse`: the value is not an object, or has another field.
@@ -41,7 +41,7 @@ def object_at(param: str, sent: object, fields: Sequence[str], *, refuse: type[M
             raise refuse(
                 f"{param}.{name[:_TEXT_MAX]}",
                 "is an unknown field",
-                f"Its fields are {listed}.",
+                f"The allowed fields are {listed}.",
                 did_you_mean=nearest(name, fields),
             )
     return {name: value for name, value in sent.items() if value is not None}

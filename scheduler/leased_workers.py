@@ -1,8 +1,10 @@
 """Leased work of one node: monitor runs, jobs and browser sessions.
 
-The store holds a lease for each piece of work. The node that has the lease renews it while it works; once a lease has
-expired, another node may begin the next attempt. This module contains what all kinds share: a task for each piece,
-renewal, and supervision, so that a failure of one piece never ends another one or the node. Each kind finds and leases
+The store holds a lease for each piece of work. The node that has the lease renews it while it works. Once a lease has
+expired, another node may begin the next attempt.
+
+This module contains the parts that all kinds of work share: a task for each piece, the renewal of leases, and
+supervision, which ensures that one failing piece ends neither another piece nor the node. Each kind finds and leases
 its own work.
 """
 
@@ -44,7 +46,7 @@ class LeasedKind(Generic[T]):
     """Renew the leases of the work with these ids."""
     renew_every_s: float
     is_private: Callable[[T], bool] = lambda _: False
-    """Whether the text of its errors is kept out of the log."""
+    """Returns whether the text of the work's errors is kept out of the log."""
     ended: Callable[[], None] = lambda: None
     """Called after each piece of work."""
 

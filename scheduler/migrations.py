@@ -233,7 +233,10 @@ def m0003_retention(schema: Schema) -> None:
 
 
 def m0004_sealed_urls(schema: Schema) -> None:
-    """Add the host in clear text for sealed URLs; NULL until the URL is sealed (`scheduler.webhooks.targets.urls`)."""
+    """Add a column for the host in clear text.
+
+    It is NULL until the URL is sealed (`scheduler.webhooks.targets.urls`).
+    """
     schema.execute("ALTER TABLE webhooks ADD COLUMN host TEXT")
 
 
@@ -244,7 +247,7 @@ def m0005_jobs(schema: Schema) -> None:
 
 
 def m0006_reservations(schema: Schema) -> None:
-    """Add the credits of a job's closed reservations, because a resumed job can have several reservations."""
+    """Add columns for the credits of a job's closed reservations. A resumed job can have several reservations."""
     for column in ("closed_credits", "returned_credits"):
         schema.execute(f"ALTER TABLE jobs ADD COLUMN {column} BIGINT NOT NULL DEFAULT 0 CHECK ({column} >= 0)")
 
@@ -256,7 +259,7 @@ def m0007_cohorts(schema: Schema) -> None:
 
 
 def m0008_watches(schema: Schema) -> None:
-    """Add web watches as JSON, and the time until which a check is kept (NULL for other runs)."""
+    """Add columns for web watches (JSON), and for the time until which a check is kept (NULL for other runs)."""
     schema.execute("ALTER TABLE monitors ADD COLUMN web TEXT")
     schema.execute("ALTER TABLE runs ADD COLUMN keep_until DOUBLE PRECISION")
     schema.execute("CREATE INDEX runs_expiring ON runs (keep_until, id) WHERE keep_until IS NOT NULL")
@@ -281,12 +284,12 @@ def m0011_account_webhooks(schema: Schema) -> None:
 
 
 def m0012_failure_credits(schema: Schema) -> None:
-    """Add the credits of failed runs whose page was too costly, because `credits_used` must be 0 for failed runs."""
+    """Add a column for the credits of failed runs whose page was too costly, because their `credits_used` must be 0."""
     schema.execute("ALTER TABLE runs ADD COLUMN failure_credits BIGINT NOT NULL DEFAULT 0 CHECK (failure_credits >= 0)")
 
 
 def m0013_discover_rests(schema: Schema) -> None:
-    """Add the rows of a discover leg's last page that wait for its next turn."""
+    """Add a column for the rows of a discover leg's last page that wait for the leg's next turn."""
     schema.execute("ALTER TABLE discover_legs ADD COLUMN rest BYTEA")
 
 

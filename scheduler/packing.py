@@ -1,8 +1,8 @@
 """Compressed bodies in the store, and the limits on decompressing them for one page of a response.
 
-A body of kilobytes may decompress to many megabytes. A page is therefore limited twice: a transaction reads rows up to
-`PAGE_BYTES` in stored form, and `Unpacker` decompresses them one by one up to `PAGE_BYTES`. The first row always fits,
-no matter how long it is, so that every page makes progress.
+A body of a few kilobytes may decompress to many megabytes. A page is therefore limited twice: a transaction reads rows
+up to `PAGE_BYTES` in stored form, and `Unpacker` decompresses them one by one up to `PAGE_BYTES`. The first row always
+fits, no matter how long it is, so that every page makes progress.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class GatheringFailed(Exception):
 
     @property
     def code(self) -> str:
-        """The `reason` of the error that caused it, or else the code of the first failed leg."""
+        """The `reason` of the error that caused the failure, or else the code of the first failed leg."""
         if isinstance(self.__cause__, NotFound) and self.__cause__.reason:
             return self.__cause__.reason
         return next((str(leg["error"]) for leg in self.legs if leg.get("error")), "UPSTREAM_ERROR")
@@ -41,8 +41,8 @@ class GatheringFailed(Exception):
 class Recipe:
     """An endpoint with valid parameters. The credits are its own price, without the scheduling credit.
 
-    The two prices differ if several pages are read: one is the minimum to start a call, the other the maximum that it
-    can use. `is_walked` means that several pages are read for one list.
+    `credits_least` and `credits_most` differ if several pages are read: a call needs the first to start, and uses at
+    most the second. `is_walked` means that several pages are read for one list.
     """
 
     path: str
@@ -69,8 +69,8 @@ class Gathered:
 
     `data` is the envelope's `data` or, if requested, the source's own body. `rows` is the number of rows of a list.
     `warnings` describe missing parts and the reasons. `coverage` is the share of legs that returned data.
-    `used_credits` is the cost before `coverage` is applied: the costs of the legs add up to that share of it. `whole`
-    is False if the call ended early, or a page failed.
+    `used_credits` is the cost before `coverage` is applied; the costs of the legs add up to `used_credits` times
+    `coverage`. `whole` is False if the call ended early, or a page failed.
     """
 
     data: Any
@@ -91,7 +91,8 @@ class Recipes(Protocol):
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         """Validate a recipe as it was sent, such as `github/profile` with `{"handle": "octocat"}`.
 
-        A list requests this number of `rows`, within its endpoint's limits, unless the parameters set a number.
+        For a list, `rows` is the number of rows to request, within the endpoint's limits, unless the parameters set a
+        number.
 
         Raises:
             RecipeInvalid: it cannot be used; nothing was called.

@@ -1,7 +1,7 @@
 """Deletes old data of monitors: full results and deliveries first, runs with their numbers much later.
 
 As in the feed, whole days are deleted, a few rows per transaction and with pauses, so that neither readers nor the
-writer wait. Rows are found by an index and have no references to them, so that several nodes may sweep at the same
+writer wait. An index finds the rows, and no other row refers to them. Several nodes may therefore sweep at the same
 time, and an interrupted sweep is completed by the next.
 """
 
@@ -16,7 +16,7 @@ import trio
 from events.log.retention import PAUSE_S, cutoff
 from storage.store import Row, Store, Tx
 
-# Rows as (time, id, whether the row is kept anyway), starting after a time and id.
+# Each query returns rows as (time, id, whether the row must be kept), starting after a given time and id.
 FIND_DELIVERIES = """
 SELECT created_at, id, 0 FROM deliveries
 WHERE status <> 'queued' AND created_at < ? AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?
@@ -46,9 +46,10 @@ WHERE keep_until IS NOT NULL AND keep_until < ? AND (keep_until, id) > (?, ?) OR
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How many whole days runs with their numbers are kept, and full results and deliveries, which are deleted first.
+    """How many whole days data is kept.
 
-    Web checks are kept as long as their own watch requires.
+    Full results and deliveries are deleted first, runs with their numbers later. Web checks are kept as long as their
+    own watch requires.
     """
 
     runs_days: int = 400

@@ -1,10 +1,10 @@
-"""The Trio side of group commit: calls that arrive during one commit go into the next transaction.
+"""The Trio side of group commit: calls that arrive during a commit share the next transaction.
 
-One thread runs the batches. A queue signals it that jobs are pending. The thread takes the jobs that have gathered, and
-reports the end of a batch with `TrioToken.run_sync_soon`, or to a lone caller with a bell. Both sides share the pending
-jobs: each job is popped once, either by the thread or by a caller that gives up, which needs no lock. Neither side
-iterates over them, because a thread can be interrupted whenever an object is created. All other state belongs to the
-Trio thread, unless noted.
+One thread runs the batches. A message in a queue signals that jobs are pending, and the thread then takes all pending
+jobs as a batch. It reports the end of a batch with `TrioToken.run_sync_soon`, or to a lone caller with a bell. Both
+sides share the collection of pending jobs without a lock, because each job is popped only once, either by the thread or
+by a caller that gives up. Neither side iterates over the jobs, because a thread can be interrupted whenever an object
+is created. Unless noted otherwise, all other state belongs to the Trio thread.
 """
 
 import logging
@@ -27,21 +27,21 @@ from storage.transactions import TAKEN, Callback, Job
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
 # While calls arrive together, the thread gathers jobs for the next batch for five times the shorter duration of the
-# last two batches, because larger commits take less CPU per call. A few callers wait for 2 ms at most; with many
-# callers, CPU is the bottleneck.
+# last two batches, because larger commits take less CPU per call. With few callers the thread gathers for at most 2 ms.
+# With many callers it may gather longer, because CPU is the bottleneck.
 GATHER_RATIO = 5.0
 GATHER_FEW_S: Final = 0.002
 GATHER_MANY_S: Final = 0.01
 TOGETHER: Final = 0.5
 PACE_BATCHES: Final = 8
 # After a batch with at most this many callers, the thread immediately takes the jobs that have gathered, without waking
-# the event loop. After a larger batch it waits for a message from the loop, which is awake and has more jobs ready by
-# then.
+# the event loop. After a larger batch it waits for a message from the event loop, which is awake anyway and has more
+# jobs ready by then.
 FEW = 8
-# A job without a waiting caller is committed together with the next job that has one, if that arrives soon. So a client
-# that sends its next request immediately does not have to wait while the writer closes its last charge (with one
-# connection: half the commits). The thread does this waiting, because it is idle; a timer on the loop would cost 80,000
-# instructions. It lingers after each commit before it rests, so that consecutive calls need not wake it.
+# A job without a waiting caller lingers for this time, so that it can be committed together with the next job that has
+# one. A client that sends its next request immediately then need not wait while the writer closes its last charge. With
+# one connection, this halves the number of commits. The idle thread does the waiting, because a timer on the event loop
+# would cost 80,000 instructions. The thread also lingers after each commit, so that consecutive calls need not wake it.
 LINGER_S = 0.01
 TAKE: Final = "take"  # signals that jobs are pending
 LINGER: Final = "linger"  # signals that jobs without a waiting caller are pending while the thread rests
@@ -53,21 +53,21 @@ _log = logging.getLogger(__name__)
 
 
 class CommitPace:
-    """Whether calls arrive together: over about the last eight batches, at least one call per two commit durations.
+    """Decides whether calls arrive together, so that gathering them is worthwhile.
 
-    The number of calls per batch does not show this, because gathering for long enough collects several calls even if
-    they do not arrive together.
+    The criterion is at least one call per two commit durations, averaged over about the last eight batches. The number
+    of calls per batch is not a good criterion, because gathering for long enough collects several calls in any case.
     """
 
     def __init__(self) -> None:
         self._called_s = self._passed_s = 0.0
-        """Averages: the time to commit a batch's calls one by one, and the time since the batch before."""
+        """Averages per batch: the time to commit its calls one by one, and the time since the previous batch."""
         self._began_at = 0.0
 
     def add(self, waiters: int, began_at: float, took_s: float) -> bool:
-        """Record a batch: its number of callers, its start and its duration in seconds.
+        """Record a batch: the number of its callers, its start and its duration in seconds.
 
-        Return whether to gather now.
+        Return whether to gather jobs before the next batch.
         """
         passed_s = min(max(took_s, began_at - self._began_at), PACE_BATCHES * took_s)
         self._began_at = began_at
@@ -77,40 +77,41 @@ class CommitPace:
 
 
 class Writer:
-    """A queue in front of one thread that commits."""
+    """Queues jobs for a thread that commits them in batches."""
 
     def __init__(self, run: Callable[[Sequence[Job]], list[Callback] | None], bell: Bell) -> None:
-        """`run` executes a batch on the thread, sets each job's outcome and returns the callbacks for after the commit.
+        """`run` executes a batch on the thread and sets each job's outcome. It must not raise.
 
-        It returns None if it did not commit. `run` must not raise.
+        `run` returns the callbacks to call after the commit, or None if it did not commit.
         """
         self._run = run
         self._token = trio.lowlevel.current_trio_token()
         self._messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._pending: OrderedDict[Job, None] = OrderedDict()
         self._ended: deque[tuple[Sequence[Job], list[Callback] | None]] = deque()
-        """Batches in commit order that the Trio side has not processed yet. The thread adds them."""
+        """Batches, in commit order, that the thread has ended and the Trio side has not reported yet."""
         self._bell = bell
         self._alone: Job | None = None
         """The job of the caller that waits for the bell."""
         self._running = False
-        """Whether the thread was signaled to take pending jobs, or takes them without a signal."""
+        """Whether the thread will take the pending jobs without another signal."""
         self._closed = False
         self._refusal: str | None = None
         self._pace = CommitPace()
         self._took_s = 0.0
-        """The duration of the last batch. Only the thread uses it and the pace."""
+        """The duration of the last batch. Only the thread uses this attribute and `_pace`."""
         self._rests = True
         """Whether the thread waits for a message without a timeout.
 
-        The thread sets it before a last check for jobs. Either side clears it.
+        The thread sets this before it checks for jobs one last time. Either side clears it.
         """
         self._commits = self._calls = self._failed = self._unheard = 0
 
     async def submit(self, job: Job) -> object:
         """Wait for the job's outcome.
 
-        If cancelled before the job is taken, it never runs; after that, its outcome is awaited.
+        If the call is cancelled before the thread has taken the job, the job never runs. After that, a cancelled call
+        waits for the outcome.
 
         Raises:
             StoreBusy, StoreUnavailable: the job never ran.
@@ -134,7 +135,7 @@ class Writer:
             self._messages.put(LINGER)
 
     def refuse(self, why: str | None) -> None:
-        """Refuse all calls from now on, including waiting ones. None accepts calls again."""
+        """Refuse all calls, including waiting ones, with this reason. None accepts calls again."""
         self._refusal = why
         if why is not None:
             waiting = self._take(QUEUE_MAX)
@@ -163,11 +164,12 @@ class Writer:
     def _wake_thread(self) -> None:
         if not self._running:
             self._running = True
-            # The thread takes the pending jobs when the loop releases the interpreter, mostly at the end of this tick.
+            # The thread takes the pending jobs when the event loop releases the interpreter lock, mostly at the end of
+            # this tick.
             self._messages.put(TAKE)
 
     async def _wait_alone(self, job: Job) -> None:
-        """Like `Job.wait`, for a caller that finds the thread idle."""
+        """Like `Job.wait`, for a lone caller whose job finds the thread idle."""
         self._alone, job.task = job, trio.lowlevel.current_task()
         self._wake_thread()
         try:
@@ -180,7 +182,10 @@ class Writer:
             self._alone = job.task = None
 
     def _report(self, awake: Job | None = None) -> None:
-        """Report the ended batches to their callers, except to the caller of `awake`, which is already running."""
+        """Report the ended batches to their callers.
+
+        The caller of the job `awake` is already running and is skipped.
+        """
         while self._ended:
             batch, callbacks = self._ended.popleft()
             self._calls += len(batch)
@@ -212,7 +217,7 @@ class Writer:
             job.on_failure()
 
     def _set_idle(self) -> None:
-        """Record that the thread waits or is about to wait, and wake it if jobs are pending."""
+        """Record that the thread is idle or about to be, and wake it if jobs are pending."""
         self._running = False
         if self._pending:
             self._wake_thread()
@@ -222,7 +227,7 @@ class Writer:
         self._set_idle()
 
     def _take(self, at_most: int) -> list[Job]:
-        """Remove and return up to `at_most` jobs, longest pending first. Called on either side."""
+        """Remove and return up to `at_most` jobs, oldest first. Called on either side."""
         taken: list[Job] = []
         with suppress(KeyError):  # raised when no job is left
             while len(taken) < at_most:
@@ -230,9 +235,11 @@ class Writer:
         return taken
 
     def _work(self) -> None:
-        """Run the thread. A bug in it ends the process, like a kill, because otherwise all callers would wait forever.
+        """Run the thread.
 
-        The next start of the program finds everything that was committed.
+        An error here is a bug and ends the process, because all callers would otherwise wait forever.
+
+        The process ends as if killed. All commits are in the store when the program starts again.
         """
         try:
             self._commit_all()
@@ -253,7 +260,7 @@ class Writer:
                     )
 
     def _wait(self) -> Sequence[Job] | None:
-        """Return the next batch, or None to stop. Jobs without a waiting caller form a batch only after lingering."""
+        """Return the next batch, or None to stop. Jobs without a waiting caller linger before they form a batch."""
         while True:
             try:
                 message = self._messages.get() if self._rests else self._messages.get(timeout=LINGER_S)
@@ -281,7 +288,7 @@ class Writer:
             waiters = sum(job.task is not None for job in batch)
             self._ended.append((batch, callbacks))
             if not self._pace.add(waiters, began, self._took_s):
-                if callbacks is not None and self._alone in batch:  # after a failure, others were already notified
+                if callbacks is not None and self._alone in batch:  # after a failure, callers were already notified
                     self._bell.ring()
                     return
                 break
@@ -289,7 +296,7 @@ class Writer:
             are_few = waiters <= FEW
             time.sleep(min(GATHER_RATIO * min(before_s, self._took_s), GATHER_FEW_S if are_few else GATHER_MANY_S))
             batch = self._take(BATCH_MAX) if are_few else ()
-        # One message instead of two, because each costs a lone caller a wake-up of the loop.
+        # A single message, because a second one would wake the event loop once more, which delays a lone caller.
         self._token.run_sync_soon(self._report_and_set_idle)
 
 

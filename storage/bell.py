@@ -1,6 +1,7 @@
-"""Wakes a task from a thread through a pipe, in the tick of the event loop that finds it readable.
+"""Wakes a task from a thread through a pipe. The task runs in the tick in which the event loop finds the pipe readable.
 
-`TrioToken.run_sync_soon` needs one more tick and two more system calls: a fifteenth of a lone call's time on the loop.
+`TrioToken.run_sync_soon` needs one more tick and two more system calls, which is a fifteenth of the time that a lone
+call spends on the event loop.
 """
 
 import os
@@ -10,14 +11,14 @@ import trio
 
 
 class Bell:
-    """A pipe on which one task at a time waits."""
+    """A pipe on which one task can wait at a time."""
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._reading, False)
 
     def close(self) -> None:
-        """Close the pipe. No thread may ring it afterwards."""
+        """Close the pipe. After this, no thread may call `ring`."""
         os.close(self._reading)
         os.close(self._writing)
 
@@ -31,7 +32,7 @@ class Bell:
     async def wait(self, give_up: Callable[[], bool]) -> None:
         """Wait for a ring.
 
-        If cancelled, the task stops waiting only if `give_up` returns True, which means that no ring will come.
+        If cancelled, the task stops waiting only if `give_up` returns True, which means that nothing will ring.
         """
         is_cancelled = False
         try:

@@ -1,7 +1,7 @@
 """Watches the free disk space of a store, so that a node refuses new work before the disk is full.
 
-Below the floor, new charges are refused, and running work still has space to finish. Above it, work resumes
-automatically.
+When the free space is below the floor, new charges are refused, and running work still has space to finish. When the
+space is above the floor again, work resumes automatically.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from storage.store import DiskSpace
 
 CHECK_S: Final = 2.0
 FLOOR_SHARE: Final = 4
-"""The reciprocal of the floor's largest share of the disk: at most a quarter, so that small disks can be used."""
+"""The floor is at most the disk's size divided by this number, so that small disks can be used."""
 WARN_FLOORS: Final = 4
 RETURN_SHARE: Final = 1.1
 """How much space must be free before work resumes, as a multiple of the floor.
 
-Closing the log frees some space. Without the extra tenth, that could resume the work for just a moment.
+Closing the log frees some space. Without the extra tenth, that alone could resume the work for a moment.
 """
 WARN_EVERY_S: Final = 3_600.0
 
@@ -29,7 +29,7 @@ Probe = Callable[[], Awaitable[DiskSpace | None]]
 
 
 class DiskWatch:
-    """Keeps the reason why nothing new may be written, if any, as `refusal`."""
+    """Checks the disk, and stores the reason why no new work may begin, if any, as `refusal`."""
 
     def __init__(self, probe: Probe, floor_bytes: int) -> None:
         """`probe` returns the disk space. `floor_bytes` of 0 disables the floor."""
@@ -38,12 +38,12 @@ class DiskWatch:
         self._warned_at = float("-inf")
         self._is_logged_full = False
         self.space: DiskSpace | None = None
-        """The last known space. None if it cannot be determined, which disables the floor."""
+        """The disk space at the last check. None if it cannot be measured, which disables the floor."""
         self.refusal: str | None = None
 
     @property
     def floor_bytes(self) -> int:
-        """The effective floor on this disk."""
+        """The floor in bytes on this disk, which is lower than configured if the disk is small."""
         return (
             self._wanted_bytes if self.space is None else min(self._wanted_bytes, self.space.total_bytes // FLOOR_SHARE)
         )

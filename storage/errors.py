@@ -1,8 +1,8 @@
-"""The errors of the store, each with a message that an operator can act on."""
+"""Errors that the store raises. Each message says what the operator can do."""
 
 
 class StorageError(Exception):
-    """Base of all errors of the store."""
+    """Base class of all errors of the store."""
 
 
 class StoreUnavailable(StorageError):
@@ -10,7 +10,7 @@ class StoreUnavailable(StorageError):
 
 
 class StoreContended(StoreUnavailable):
-    """Another transaction held a lock, or the connection was lost before the commit; nothing happened."""
+    """Another transaction held a lock, or the connection was lost before the commit. Nothing was changed."""
 
 
 class CommitUnknown(StoreUnavailable):
@@ -18,7 +18,7 @@ class CommitUnknown(StoreUnavailable):
 
 
 class StoreBusy(StoreUnavailable):
-    """The writer's queue is full; no part of this call took effect."""
+    """The writer's queue is full. No part of this call took effect."""
 
 
 class HandlerFailed(StorageError):
@@ -26,15 +26,15 @@ class HandlerFailed(StorageError):
 
 
 class ConstraintViolated(StorageError):
-    """The rows violate a rule of the schema; no part of the call took effect."""
+    """The rows violate a constraint of the schema. No part of this call took effect."""
 
 
 class PartitionRefused(StorageError):
-    """Too many rows of the range arrived before their partition was created; they stay where they are."""
+    """A partition was not created, because too many of its rows had arrived before. They stay where they are."""
 
 
 class StoreUnusable(StorageError):
-    """The address, folder or file cannot hold a store; the operator must act."""
+    """The address, folder or file cannot be used for a store. The operator must fix the cause."""
 
 
 class StoreInUse(StoreUnusable):
@@ -46,11 +46,11 @@ class StoreCorrupt(StoreUnusable):
 
 
 class StoreTooNew(StoreUnusable):
-    """The database was migrated by a newer program."""
+    """A newer version of the program has migrated the database."""
 
 
 class StateUnavailable(StorageError):
-    """Redis is unavailable. `happened` is False if the call certainly changed nothing, None if that is unknown."""
+    """Redis is unavailable. `happened` is False if the call changed nothing, and None if this is unknown."""
 
     def __init__(self, why: str, *, happened: bool | None = False) -> None:
         super().__init__(why)
@@ -58,7 +58,7 @@ class StateUnavailable(StorageError):
 
 
 def reason_of(exc: BaseException) -> str:
-    """Return the system's reason for a failed connection: the innermost exception's message, on one line."""
+    """Return the reason for a failed connection, which is the innermost exception's message, on one line."""
     while inner := exc.exceptions[0] if isinstance(exc, BaseExceptionGroup) else exc.__cause__:
         exc = inner
     words = (isinstance(exc, OSError) and exc.strerror) or str(exc) or type(exc).__name__

@@ -1,7 +1,8 @@
-"""The growth of a store: its size is measured periodically, kept for some days, and used for a forecast.
+"""Measures the size of a store periodically, stores the measurements for some days, and forecasts the growth.
 
-One row is kept per hour: the size at the end of that hour, and the calls that all nodes charged during it. A node adds
-the calls since its last measurement; a node that ends loses those that it has not added yet.
+Each hour has one row, with the size at the end of that hour and the number of calls that all nodes charged during it.
+At each measurement, a node adds its calls since the last one. When a node ends, the calls since its last measurement
+are not counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ HOUR_S: Final = 3_600.0
 DAY_S: Final = 86_400.0
 KEPT_S: Final = 2 * DAY_S
 KNOWN_AFTER_S: Final = HOUR_S
-"""The shortest time span that is reported as growth."""
+"""The shortest time span from which growth is calculated."""
 CALLS_LEAST: Final = 1_000
 DAYS_WARNED: Final = 7.0
 
@@ -37,7 +38,7 @@ READ = "SELECT at, bytes, calls FROM store_samples ORDER BY hour"
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The growth over a time span, and the calls charged in it."""
+    """The growth over a time span, and the number of calls charged in that time."""
 
     over_s: float
     bytes: int
@@ -45,12 +46,12 @@ class Growth:
 
     @property
     def bytes_a_day(self) -> float:
-        """The bytes per day; negative if the store shrinks."""
+        """The growth in bytes per day; negative if the store shrinks."""
         return self.bytes * DAY_S / self.over_s
 
     @property
     def bytes_per_thousand_calls(self) -> float | None:
-        """The bytes per thousand calls; None if too few calls were made."""
+        """The growth in bytes per thousand calls; None if too few calls were charged."""
         return None if self.calls < CALLS_LEAST else self.bytes * 1_000 / self.calls
 
 
@@ -70,7 +71,7 @@ def growth_of(samples: Sequence[Row]) -> Growth | None:
 
 
 class StoreGrowth:
-    """Measures a store and keeps the results. `now` returns Unix seconds."""
+    """Measures a store and stores the measurements. `now` returns Unix seconds."""
 
     def __init__(self, store: Store, disk: DiskWatch, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -81,10 +82,10 @@ class StoreGrowth:
         self.growth: Growth | None = None
 
     async def keep_measuring(self, event: Callable[..., None], calls_made: Callable[[], int]) -> None:
-        """Measure now and every ten minutes. `event` logs; `calls_made` returns the calls charged by this node so far.
+        """Measure now and every ten minutes. `event` logs.
 
-        The first size is not kept: a machine may start with a wrong clock, and has corrected it by the second
-        measurement.
+        `calls_made` returns how many calls this node has charged so far. The first measurement is not stored, because a
+        machine may start with a wrong clock and correct it before the second one.
         """
         counted, is_first = 0, True
         while True:
@@ -101,7 +102,7 @@ class StoreGrowth:
             await trio.sleep(EVERY_S)
 
     async def measure(self) -> None:
-        """Measure the store and read its samples. Raises StorageError; in that case the old values remain."""
+        """Measure the store and read its samples. Raises StorageError; in that case the previous values remain."""
         self.size = await self._store.measure()
         self.growth = growth_of(await self._store.read(lambda tx: tx.all(READ)))
         await self._disk.check()
@@ -109,7 +110,7 @@ class StoreGrowth:
     def days_left(self) -> float | None:
         """Return the days until the disk reaches its floor at the current growth; None if unknown or never.
 
-        Free space inside the database file is used first.
+        The forecast assumes that free space inside the database file is used first.
         """
         size, growth, space = self.size, self.growth, self._disk.space
         if size is None or growth is None or space is None or growth.bytes <= 0:
@@ -118,7 +119,7 @@ class StoreGrowth:
         return room / growth.bytes_a_day
 
     async def report(self) -> dict[str, Any]:
-        """Measure and return all figures, ready for JSON. Raises StorageError if measuring fails."""
+        """Measure now and return all figures, ready for JSON. Raises StorageError if measuring fails."""
         await self.measure()
         assert self.size is not None, "it was just measured"
         growth, space, days = self.growth, self._disk.space, self.days_left()

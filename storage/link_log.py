@@ -1,4 +1,4 @@
-"""Logs a link to a server: one line when it goes down, and one when it is up again."""
+"""Logs the state of a link to a server: a line when it goes down, and a line when it is up again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from collections.abc import Callable
 from typing import Final
 
 DOWN_AGAIN_S: Final = 30.0
-"""A link that goes up and down repeatedly is logged at most once in this time."""
+"""If a link goes up and down repeatedly, at most one loss is logged in this time."""
 
 _log = logging.getLogger(__name__)
 
 
 class LinkLog:
-    """Logs one link under its `name`. The link reports every failed attempt. Not thread-safe: a link has one owner."""
+    """Logs a link under its `name`.
+
+    The link may report every failed attempt. Not thread-safe, because a link has one owner.
+    """
 
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Named, append-only sets of migrations, in the SQL subset that both engines share."""
+"""Named, append-only sets of migrations, written in the SQL that both engines support."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from storage.store import PartitionTx, Tx
 
 
 class Schema(Protocol):
-    """The statements that a migration may run on either engine."""
+    """The operations that a migration can use on both engines."""
 
     def execute(self, sql: str) -> None:
         """Run one statement. `{serial}` is replaced by the type of an automatic integer primary key.
 
-        `{clustered}` after a table's columns stores its rows in the order of the primary key, if that saves bytes on
-        the engine.
+        With `{clustered}` after a table's columns, the rows are stored in the order of the primary key, on engines
+        where this saves space.
         """
         ...
 
@@ -24,7 +24,10 @@ class Schema(Protocol):
         ...
 
     def allow_deletes(self, table: str, condition: str) -> None:
-        """Allow deleting rows of an append-only table that match a condition on `OLD`; changes are still refused."""
+        """Allow deleting the rows of an append-only table that match a condition on `OLD`.
+
+        Changes are still refused.
+        """
         ...
 
     def drop_append_only(self, table: str) -> None:
@@ -34,15 +37,15 @@ class Schema(Protocol):
     def partition(self, table: str, *, below: bytes, late: str) -> PartitionTx | None:
         """Partition a table with `allow_deletes` if the engine supports it, and return the transaction for partitions.
 
-        Rows with ids `below` stay together, and so do rows without a partition. `late` is a table of ids, see
-        `PartitionTx.note_inserts`. Earlier changes are committed.
+        All rows with ids smaller than `below` share one partition, and rows that belong to no partition share another.
+        `late` is a table of ids (see `PartitionTx.note_inserts`). The migration's earlier changes are committed.
         """
         ...
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Replace `words` by the equivalent `others` in the definition of `table`, if the original words are costly.
+        """Replace `words` in the definition of `table` with `others`, which mean the same.
 
-        This reads no row. An engine on which both cost the same does nothing.
+        No row is read. An engine on which both forms cost the same does nothing.
         """
         ...
 
@@ -54,7 +57,7 @@ class Schema(Protocol):
     def commit(self) -> None:
         """Make all changes so far durable.
 
-        If the process ends after this, the migration is run again from its start.
+        If the process ends after this, the migration runs again from the beginning.
         """
         ...
 
@@ -64,7 +67,7 @@ Migration: TypeAlias = Callable[[Schema], None]
 
 @dataclass(frozen=True, slots=True)
 class MigrationSet:
-    """The migrations of one package, oldest first, identified by their functions' names.
+    """The migrations of a package, oldest first, identified by their functions' names.
 
     Never edit a released migration.
     """

@@ -1,8 +1,8 @@
-"""Tracks live nodes: each node of a shared store sends heartbeats on the database's clock; silent nodes are taken over.
+"""Tracks the live nodes of a shared store by their heartbeats. Another node takes over the work of a silent node.
 
-A node that was declared dead stays dead and must use a new id. It can be taken over repeatedly for an hour. So its open
-work is closed even if the node that took it over dies too, or if it was only paused and ran for a moment before it
-noticed that it was declared dead.
+Times are on the database's clock. A node that was declared dead stays dead, and must use a new id if it still runs. For
+an hour, its work can be taken over repeatedly. This closes work that remained because the other node died too, and work
+that the node began before it noticed that it had been declared dead.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ FORGET_AFTER_S: Final = 3600.0
 JOIN = "INSERT INTO nodes (id, started_at, seen_at, shares_state) VALUES (?, {now}, {now}, ?)"
 BEAT = "UPDATE nodes SET seen_at = {now} WHERE id = ? AND taken_at IS NULL"
 LEAVE = "DELETE FROM nodes WHERE id = ? AND taken_at IS NULL"
-# One statement, so that if two nodes try this together, the second sees the row as changed by the first.
+# A single statement, so that if two nodes run it at the same time, the second one sees the changes of the first.
 TAKE_OVER = """
 UPDATE nodes SET taken_by = ?, taken_at = {now}
 WHERE seen_at < {now} - ? AND (taken_at IS NULL OR taken_at < {now} - ?) AND id <> ? RETURNING id
@@ -35,32 +35,38 @@ LIVING = "SELECT id FROM nodes WHERE taken_at IS NULL AND seen_at >= {now} - ? O
 
 
 def join(tx: Tx, node_id: str, *, shares_state: bool) -> None:
-    """Join under an unused id. `shares_state` means that limits and changes of keys are shared with other nodes."""
+    """Join with an unused id.
+
+    `shares_state` says whether this node shares its limits and changes of keys with other nodes.
+    """
     tx.run(JOIN, (node_id, int(shares_state)))
 
 
 def rivals(tx: Tx, node_id: str, *, shares_state: bool, dead_after_s: float = DEAD_AFTER_S) -> dict[str, float]:
-    """Return the nodes that must not run next to `node_id`, which may not have joined yet, and when each was last seen.
+    """Return the live nodes that conflict with `node_id`, and when each of them was last seen.
 
-    Times are on the database's clock. A node that does not share its state must be alone; of two such nodes, the one
-    that joined later must stop.
+    `node_id` may not have joined yet. Times are on the database's clock. A node that does not share its state must run
+    alone. If two nodes conflict, the one that joined later must stop.
     """
     found = tx.all(RIVALS, (node_id, node_id, dead_after_s, int(shares_state)))
     return dict(found)
 
 
 def beat(tx: Tx, node_id: str) -> bool:
-    """Record a heartbeat. False means that the node was declared dead and another node has taken over its work."""
+    """Record a heartbeat. Return False if the node was declared dead and another node has taken over its work."""
     return tx.run(BEAT, (node_id,)) == 1
 
 
 def leave(tx: Tx, node_id: str) -> None:
-    """Leave, once everything is closed. A node with open work must not leave, but must be declared dead."""
+    """Leave the store.
+
+    Call this only when all work is closed; a node with open work must be declared dead by another one.
+    """
     tx.run(LEAVE, (node_id,))
 
 
 def take_over(tx: Tx, node_id: str, *, dead_after_s: float = DEAD_AFTER_S) -> list[str]:
-    """Return the dead nodes that `node_id` must recover now.
+    """Return the dead nodes whose work `node_id` must close now.
 
     Each dead node is assigned to one node at a time. Report a completed recovery with `recovered`.
     """
@@ -70,7 +76,7 @@ def take_over(tx: Tx, node_id: str, *, dead_after_s: float = DEAD_AFTER_S) -> li
 
 
 def unknown(tx: Tx, ids: Sequence[str]) -> list[str]:
-    """Return the ids that belong to no known node, because it left or was deleted long after its death."""
+    """Return the ids that do not belong to a known node: the node has left, or it died and was deleted later."""
     return sorted(id_ for (id_,) in tx.all_in(UNKNOWN, ids))
 
 
@@ -85,7 +91,7 @@ def living(tx: Tx, *, dead_after_s: float = DEAD_AFTER_S) -> list[str]:
 
 
 def m0001_nodes(schema: Schema) -> None:
-    """Create `nodes`, with one row per node. `taken_at` marks a node as declared dead."""
+    """Create `nodes`, with one row per node. A node with a `taken_at` was declared dead."""
     schema.execute("""
     CREATE TABLE nodes (
         id TEXT PRIMARY KEY,
@@ -100,7 +106,7 @@ def m0001_nodes(schema: Schema) -> None:
 
 
 def m0002_shares_state(schema: Schema) -> None:
-    """Add whether a node shares its volatile state with others. Nodes that joined earlier are assumed to share it."""
+    """Add a column for whether a node shares its volatile state. Nodes that joined earlier are assumed to share it."""
     schema.execute(
         "ALTER TABLE nodes ADD COLUMN shares_state INTEGER NOT NULL DEFAULT 1 CHECK (shares_state IN (0, 1))"
     )

@@ -22,10 +22,10 @@ EXPECTED = f"expected {SQLITE}path/to/file.db or {POSTGRES[0]}user:password@host
 async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store: bool = False) -> AsyncIterator[Store]:
     """Open the store at `url`. On exit, submitted calls are committed.
 
-    `sqlite:///data/x.db` is relative to the working folder, `sqlite:////srv/x.db` is absolute; this process owns the
-    file while the block runs. A `postgresql://` database can be open in many processes. `migrations` are all sets of
-    the program, because a database with an unknown one is refused. If a store existed here and its file is missing, a
-    new one is created only with `new_store`.
+    `sqlite:///data/x.db` is relative to the working folder, and `sqlite:////srv/x.db` is absolute. This process owns
+    the file while the block runs. A `postgresql://` database can be open in many processes. `migrations` must contain
+    all sets of the program, because a database with an unknown migration is refused. If a store existed here and its
+    file is missing, a new file is created only with `new_store`.
 
     Raises:
         StoreInUse, StoreCorrupt, StoreTooNew, StoreUnusable: with a message for the operator.
@@ -44,7 +44,7 @@ async def open_store(url: str, migrations: Sequence[MigrationSet], *, new_store:
 
 
 def try_store(url: str) -> None:
-    """Check that the store at `url` can be reached, without changing it: log in to the database, or check the file.
+    """Check that the store at `url` can be opened, by logging in to the database or checking the file. Change nothing.
 
     Raises:
         StoreUnusable: it cannot be reached; the message says why, without a password.
@@ -70,7 +70,7 @@ def try_store(url: str) -> None:
 
 
 def read_owner_note(url: str) -> dict[str, str] | None:
-    """Return the note of the process that owns the store at `url`, or None if it has no owner or needs no note."""
+    """Return the note from the owner of the store at `url`, or None if the store has no owner or needs no note."""
     return None if url.startswith(POSTGRES) else read_note(_file(url))
 
 
@@ -80,7 +80,7 @@ def is_shared(url: str) -> bool:
 
 
 def refuse_lost(url: str) -> None:
-    """Raise StoreUnusable if the file of an earlier store is missing and no node has it open any more."""
+    """Raise StoreUnusable if the file of an earlier store is missing and no running node has it open."""
     if url.startswith(SQLITE) and url != SQLITE and read_note(_file(url)) is None:
         refuse_missing(_file(url), new_store=False)
 
@@ -97,7 +97,7 @@ def exposures_of(url: str) -> list[str]:
 
 
 def _file(url: str) -> Path:
-    """Return the file's path with links resolved, because the names of the log and the owner's note derive from it."""
+    """Return the file's path without links, from which the names of the log and of the owner's note are derived."""
     if not url.startswith(SQLITE) or url == SQLITE:
         without_password = url.rpartition("@")[2]
         raise StoreUnusable(f"not a store address: {without_password!r}; {EXPECTED}")
@@ -105,7 +105,10 @@ def _file(url: str) -> Path:
 
 
 def _checked(url: str) -> str:
-    """Return a valid address. Error messages do not repeat it, because it may contain a password."""
+    """Return the parsed address of a server.
+
+    Error messages do not contain the address, because it may include a password.
+    """
     from psycopg import ProgrammingError  # noqa: PLC0415 - as above
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415 - as above
 

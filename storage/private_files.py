@@ -1,4 +1,4 @@
-"""Files and folders that only their owner can access, whatever the umask is, and warnings about existing ones."""
+"""Creates files and folders that only their owner can access, whatever the umask, and warns about existing ones."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(mode=FOLDER_MODE)
         folder.chmod(FOLDER_MODE)
     if not folder.is_dir():
-        folder.mkdir()  # raises the reason why the folder cannot be created
+        folder.mkdir()  # raises the error that prevented creating the folder
 
 
 def open_private(file: Path) -> int:

@@ -1,6 +1,6 @@
-"""The volatile state that all nodes share: scripts, plain commands and messages, independent of the kind of server.
+"""The volatile state that all nodes share: scripts, plain commands and messages, for any kind of server.
 
-Any of this state may be lost after any call, so callers must be able to do without it.
+The server may lose any of this state at any time, so callers must be able to continue without it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import trio
 
-# The reply of a script or command. The caller expects one of these types.
+# The reply to a script or command. Each caller knows which of these types to expect.
 Reply: TypeAlias = "int | float | bytes | list[Reply] | None"
 
 RECHECK = b""
@@ -23,13 +23,13 @@ RECHECK = b""
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script that runs on the server as one step. All its keys share one hash tag, as in `name:{tag}`."""
+    """A script that runs on the server as one step. All its keys must have the same hash tag, as in `name:{tag}`."""
 
     text: bytes
     sha: bytes = field(init=False)
 
     def __post_init__(self) -> None:
-        # This hash is the server's name for the script, not a security feature.
+        # The hash only identifies the script on the server. It is not a security feature.
         object.__setattr__(self, "sha", sha1(self.text, usedforsecurity=False).hexdigest().encode())
 
 
@@ -40,7 +40,10 @@ def read_script(package: str, name: str) -> Script:
 
 @dataclass(frozen=True, slots=True)
 class StateStatistics:
-    """Counts since the start. `calls` were sent in `round_trips`; `lost` calls failed with their connection."""
+    """Counts since the start, except for `waiting`.
+
+    `calls` were sent in `round_trips`; `lost` calls failed with their connection.
+    """
 
     waiting: int
     calls: int
@@ -53,13 +56,13 @@ class State(Protocol):
     """Shared state. Calls that arrive during a round trip are sent together in the next one.
 
     Calls on keys with the same tag take effect in the order in which they were made, unless the server loses a script
-    or a slot moves in between. If a caller is cancelled, its calls that were not sent yet are dropped; the others still
-    take effect.
+    or a slot moves meanwhile. If a caller is cancelled, its unsent calls are dropped, and calls that were already sent
+    still take effect.
     """
 
     @property
     def fault(self) -> str | None:
-        """Return why calls are refused now; None if they are not."""
+        """Return the reason why calls are refused at the moment; None if they are accepted."""
         ...
 
     async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
@@ -74,7 +77,10 @@ class State(Protocol):
     async def run_all(
         self, script: Script, calls: Sequence[tuple[Sequence[bytes], Sequence[bytes]]]
     ) -> list[Reply | Exception]:
-        """Run a script for each pair of keys and args, in few round trips. Return replies and refusals in order."""
+        """Run a script for each pair of keys and args, in few round trips.
+
+        Return replies and errors in the same order.
+        """
         ...
 
     def run_nowait(
@@ -82,8 +88,8 @@ class State(Protocol):
     ) -> bool:
         """Like `run`, without waiting. Return False if the server is unavailable and the call was not queued.
 
-        `on_loss` is called, perhaps immediately, if the call was not executed or if that is unknown. It must not raise
-        or block.
+        `on_loss` is called if the call was not executed or if that is unknown, possibly before this method returns. It
+        must not raise or block.
         """
         ...
 
@@ -96,23 +102,26 @@ class State(Protocol):
         ...
 
     def publish(self, channel: bytes, message: bytes) -> bool:
-        """Send a message to all current subscribers on all nodes, at most once. Return False as `run_nowait` does."""
+        """Send a message to all current subscribers on all nodes, at most once.
+
+        Return False in the same case as `run_nowait`.
+        """
         ...
 
     def subscribe(self, channel: bytes) -> AbstractAsyncContextManager[trio.MemoryReceiveChannel[bytes]]:
         """Receive messages while the block runs.
 
-        `RECHECK` is the first message, and is sent again whenever messages may be missing.
+        `RECHECK` is the first message, and arrives again whenever messages may have been lost.
         """
         ...
 
     def on_connect(self, callback: Callable[[], None]) -> None:
         """Call `callback` after every connect, because the server may have lost its data.
 
-        It must not raise or block.
+        `callback` must not raise or block.
         """
         ...
 
     def statistics(self) -> StateStatistics:
-        """Return a snapshot."""
+        """Return the current counts."""
         ...

@@ -1,4 +1,4 @@
-"""The protocols that every database engine implements for the packages above."""
+"""The protocols that every database engine implements, for use by the other packages."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class Tx(Protocol):
         ...
 
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:
-        """Run one set-based statement for all `rows`, which replace `{rows}` in the SQL as `(?, ?), (?, ?)`.
+        """Run one set-based statement for all `rows`, which replace `{rows}` in the SQL in the form `(?, ?), (?, ?)`.
 
-        `one` is the equivalent for a single row, with `?1`, `?2`, for a database on which joining a list of one is
-        costly.
+        `one` is an equivalent statement for a single row, with `?1` and `?2`, for a database on which joining a list of
+        one is costly.
         """
         ...
 
@@ -51,9 +51,9 @@ class Tx(Protocol):
     def all_in(self, sql: str, values: Sequence[Value]) -> list[Row]:
         """Return all rows of a query over `values`. Return no rows if `values` is empty.
 
-        They replace `{in}`, which occurs once in the SQL: after a column as `IN {in}`, or as a table `{in} AS asked`
-        with the column `value`. With `FROM {in} AS asked, ...` and one `asked.value`, a list of one is as cheap as
-        a single value. Bytes are allowed only after a column.
+        The values replace `{in}`, which occurs once in the SQL, either after a column as `IN {in}`, or as a table `{in}
+        AS asked` with the column `value`. With `FROM {in} AS asked, ...` and a single `asked.value`, a list of one is
+        as cheap as a single value. Bytes are allowed only in the form `IN {in}`.
         """
         ...
 
@@ -72,38 +72,39 @@ class Tx(Protocol):
         ...
 
     def pin(self, table: str) -> None:
-        """Keep the table's partitions unchanged until the end of the transaction. This must be its first statement.
+        """Keep the table's partitions unchanged until the end of the transaction.
 
-        Otherwise a partition may be removed between the transaction's snapshot and its first use of the table.
+        This must be the transaction's first statement. Otherwise a partition may be removed between the transaction's
+        snapshot and its first use of the table.
         """
         ...
 
     def recall(self, kind: type[T]) -> T | None:
-        """Return the value kept last if it is a `kind` and nothing was written since; otherwise return a new one.
+        """Return the value from the last `remember` if it is a `kind` and nothing was written since.
 
-        Return None if other nodes write, or in a query-only transaction.
+        Otherwise return a new `kind`. Return None if other nodes can write, or in a query-only transaction.
         """
         ...
 
     def remember(self, what: object) -> None:
-        """Keep a value derived from the current rows for a later `recall`.
+        """Keep a value that is derived from the current rows for a later `recall`.
 
-        It is dropped if the transaction is rolled back. Only one value is kept at a time, because any other write would
-        invalidate it.
+        The value is dropped if the transaction is rolled back. Only one value is kept, because any later write
+        invalidates it.
         """
         ...
 
     def on_commit(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the Trio side after the commit, in commit order, before waiting callers resume.
+        """Call `callback` on the Trio side after the commit, in commit order, and before waiting callers resume.
 
         It must not raise or block. Using this in a query-only transaction is a bug.
         """
         ...
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """Call `callback` on the Trio side if the connection is lost during the commit, and the outcome is unknown.
+        """Call `callback` on the Trio side if the connection is lost during the commit and the outcome is unknown.
 
-        The waiting caller gets CommitUnknown. No later call of this store runs before the lost commit has either taken
+        The waiting caller gets CommitUnknown. The store runs no later call until the lost commit has either taken
         effect or failed.
         """
         ...
@@ -145,7 +146,7 @@ class StoreStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """The size of a table; `bytes` excludes its indexes. `rows` is None if the engine has not counted them yet."""
+    """The size of a table. `bytes` excludes its indexes. `rows` is None if the engine has not counted the rows yet."""
 
     name: str
     rows: int | None
@@ -155,10 +156,9 @@ class TableSize:
 
 @dataclass(frozen=True, slots=True)
 class StoreSize:
-    """The size of a database, and of each table, largest first.
+    """The size of a database and of each table, largest first. The sizes of large tables are estimated from samples.
 
-    The sizes of large tables are estimated from samples. `free_bytes` belong to the database already and will be used
-    again; None if the engine does not report them.
+    `free_bytes` are part of the database and will be reused. None if the engine does not report them.
     """
 
     bytes: int
@@ -185,18 +185,18 @@ class Partition:
 
 
 class PartitionTx(Tx, Protocol):
-    """A transaction that changes partitions. Ids are the column `id`, the table's primary key."""
+    """A transaction that changes partitions. Tables are partitioned by their primary key, the column `id`."""
 
     def add_partition(self, part: Partition) -> None:
-        """Create the partition, and move rows into it that arrived earlier and were kept separately.
+        """Create the partition, and move its rows into it that arrived earlier and were stored separately.
 
         Raises:
-            PartitionRefused: there are too many of these rows; they stay where they are.
+            PartitionRefused: there are too many of these rows, so they stay where they are.
         """
         ...
 
     def note_inserts(self, part: Partition) -> None:
-        """Record the id of every later row in the partition, in the table that was named for late ids."""
+        """Record the id of every row that is inserted into the partition later, in the table for late ids."""
         ...
 
     def close_table(self, table: str) -> None:
@@ -208,7 +208,7 @@ class PartitionTx(Tx, Protocol):
         ...
 
     def detach_partition(self, part: Partition) -> None:
-        """Detach the partition from its table. Afterwards only `drop_partition` may use its rows."""
+        """Detach the partition from its table. After that, only `drop_partition` may be called for it."""
         ...
 
     def drop_partition(self, part: Partition) -> None:
@@ -217,12 +217,12 @@ class PartitionTx(Tx, Protocol):
 
 
 class Partitions(Protocol):
-    """Changes partitions on a separate connection, so that neither the writer nor a reader waits for the disk."""
+    """Changes partitions on a separate connection, so that neither the writer nor readers wait for the disk."""
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction in a worker thread, retrying for some seconds while the table is in use.
+        """Run `fn` in a transaction in a worker thread. Retry for a few seconds while the table is in use.
 
-        Each attempt gives up after a moment, so that other users never wait for long.
+        Each attempt gives up after a moment, so that other users of the table never wait for long.
 
         Raises:
             PartitionRefused, StoreContended, StoreUnavailable: nothing was changed.
@@ -240,10 +240,10 @@ class Store(Protocol):
         ...
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` in a savepoint of the next transaction; for rare writes.
+        """Run `fn` in a savepoint of the next transaction. Use this for rare writes.
 
-        `fn` runs on the writer's thread, more than once if it is blocked by other nodes' locks. Its exceptions are
-        raised here; in that case none of its changes took effect.
+        `fn` runs on the writer's thread, and again if other nodes' locks block it. If `fn` raises an exception, none of
+        its changes take effect, and this method raises the same exception.
 
         Raises:
             CommitUnknown: the changes may have taken effect.
@@ -256,7 +256,10 @@ class Store(Protocol):
         ...
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Pass `request` to `handler` together with all other requests that wait for it; for hot writes."""
+        """Pass `request` to `handler`, together with all other requests that wait for the same handler.
+
+        Use this for hot writes.
+        """
         ...
 
     def submit_nowait(
@@ -270,11 +273,17 @@ class Store(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Prove that the store can be written, by writing. Unlike other calls, it can be cancelled at any time."""
+        """Prove that the store can be written, by writing to it.
+
+        Unlike other calls, this one can be cancelled at any time.
+        """
         ...
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Leave a note (such as the admin address) for other processes, readable while this process owns the store."""
+        """Write a note for other processes, such as the admin address.
+
+        They can read it while this process owns the store.
+        """
         ...
 
     def statistics(self) -> StoreStatistics:
@@ -288,8 +297,8 @@ class Store(Protocol):
     async def scrub(self, table: str) -> bool:
         """Remove overwritten and deleted data of a small table from the files and from the commit log.
 
-        Return False if the table was in use and this must be retried. A server's own log is the operator's
-        responsibility.
+        Return False if the table was in use and the call must be repeated. The log of a database server is the
+        operator's responsibility.
 
         Raises:
             StorageError: the result is unknown.
@@ -299,8 +308,8 @@ class Store(Protocol):
     async def flush_log(self) -> None:
         """Write the commit log into the file in parallel to the writer, which would otherwise do so between commits.
 
-        Use this in work that writes much and is not urgent: the fewer pages are left to the writer, the less other
-        calls wait. A server does this automatically.
+        Call this in work that writes much and is not urgent. Other calls then wait less, because fewer pages remain for
+        the writer. A database server does this automatically.
 
         Raises:
             StorageError: it failed.

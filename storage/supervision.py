@@ -1,7 +1,7 @@
-"""Supervised loops: background work is restarted after a failure, so that one bug never ends the process.
+"""Supervises background loops and restarts them after a failure, so that one bug never ends the process.
 
-A loop fails when its work raises an exception. Three failures in a row, each soon after a start, make the loop a
-`fault`, which readiness reports. It has recovered once it has run for a while (`_Loop.steady_s`).
+A loop fails when its work raises an exception. After three failures in a row, each soon after a start, readiness
+reports the loop as a `fault`. A loop has recovered when it has run for a while (`_Loop.steady_s`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from storage.errors import StateUnavailable, StoreUnavailable, StoreUnusable
 PAUSE_S: Final = 0.5
 PAUSE_S_MAX: Final = 30.0
 AWAY_S: Final = 1.0
-"""The pause of work that found the store or the shared state unavailable."""
+"""The pause, in seconds, after the store or the shared state was unavailable."""
 STEADY_S: Final = 30.0
 STEADY_S_MAX: Final = 1_800.0
 FAULT_AFTER: Final = 3
-"""The number of failures in a row after which a loop is reported as down."""
+"""After this many failures in a row, a loop is reported as down."""
 
 Work = Callable[[], Awaitable[object]]
 
@@ -32,12 +32,12 @@ class Keep(Protocol):
     """Runs work under supervision; see `Supervision.keep`."""
 
     async def __call__(self, name: str, work: Work) -> None:
-        """Run `work` until it returns, and start it again after each failure."""
+        """Run `work` until it returns. Restart it after each failure."""
         ...
 
 
 class FailureLog(Protocol):
-    """The part of the operator's log interface that is used to report failures."""
+    """The methods of the operator's log that are used to report failures."""
 
     def event(self, level: str, event: str, **fields: Any) -> None:
         """Write one line."""
@@ -49,21 +49,21 @@ class FailureLog(Protocol):
 
 
 async def unsupervised(name: str, work: Work) -> None:  # noqa: ARG001 - as `Keep`
-    """Run `work` until it returns. A `Keep` for commands and tests, in which a failure ends the caller."""
+    """Run `work` until it returns. A `Keep` for commands and tests, in which an exception propagates to the caller."""
     await work()
 
 
 @dataclass(slots=True, eq=False)
 class _Loop:
-    """The state of one loop. Only `Supervision` changes it."""
+    """The state of a loop. Only `Supervision` changes it."""
 
     name: str
     in_a_row: int = 0
     last_error: str = ""
     started_at: float | None = None
-    """When its work started, on Trio's clock; None during the pause before a restart."""
+    """When the loop's work started, on Trio's clock. None during the pause before a restart."""
     steady_s: float = 0.0
-    """The loop counts as recovered after running for this long."""
+    """The loop counts as recovered after it has run for this long."""
 
     def is_steady(self) -> bool:
         return self.started_at is not None and trio.current_time() - self.started_at >= self.steady_s
@@ -73,7 +73,8 @@ class _Loop:
 
         The loop has recovered after `steady_s`, or after twice the time that it ran before this failure.
 
-        So a loop that sleeps for ten minutes before each pass does not count as recovered just because it sleeps.
+        A loop that sleeps for ten minutes before each pass therefore does not count as recovered just because it
+        sleeps.
         """
         assert self.started_at is not None, "only running work fails"
         self.in_a_row = 1 if self.is_steady() else self.in_a_row + 1
@@ -83,13 +84,13 @@ class _Loop:
 
 
 class Supervision:
-    """Supervises the background loops of one process. Its `keep` is passed to every object that starts a loop."""
+    """Supervises the background loops of a process. Every object that starts a loop receives `keep`."""
 
     pause_s = PAUSE_S
     steady_s = STEADY_S
 
     def __init__(self, log: FailureLog, rng: Random) -> None:
-        """`rng` spreads the restarts of loops that fail together."""
+        """`rng` spreads the restarts of loops that fail at the same time."""
         self._log = log
         self._rng = rng
         self._loops: set[_Loop] = set()
@@ -98,10 +99,12 @@ class Supervision:
     async def keep(self, name: str, work: Work) -> None:
         """Run `work` until it returns. Cancelling the task ends it, as usual. Several loops may share a name.
 
-        On an exception the failure is logged with its traceback and counted under `name`, and `work` starts again after
-        a pause: 0.5 s, doubled with each failure in a row up to 30 s, with jitter. `StoreUnavailable` and
-        `StateUnavailable` do not count as failures of the loop, because readiness reports them itself: they are logged
-        as a warning, and `work` starts again after a second. An exception group counts as one failure.
+        If `work` raises an exception, the failure is logged with its traceback and counted under `name`. `work` starts
+        again after a pause of 0.5 s, which doubles with each failure in a row up to 30 s, with jitter.
+
+        `StoreUnavailable` and `StateUnavailable` do not count as failures of the loop, because readiness reports them
+        itself. They are logged as a warning, and `work` starts again after a second. An exception group counts as one
+        failure.
 
         Raises:
             StoreUnusable: this process may not use the store any more, so it must end.
@@ -116,12 +119,12 @@ class Supervision:
             self._loops.discard(loop)
 
     def failures(self) -> Mapping[str, int]:
-        """Return the number of failures since the start, by the name of the loop; 0 for one that never failed."""
+        """Return the number of failures since the start, by the name of the loop, including loops that never failed."""
         return self._failures
 
     @property
     def fault(self) -> str | None:
-        """The loops that keep failing, described for the operator; None if there are none."""
+        """A message for the operator about all loops that keep failing; None if there are none."""
         down = [
             f"{loop.name} (failed {loop.in_a_row} times in a row, last with {loop.last_error})"
             for loop in self._loops
@@ -130,7 +133,7 @@ class Supervision:
         return ", ".join(sorted(down)) or None
 
     async def _run(self, loop: _Loop, work: Work) -> bool:
-        """Run `work` once. If it fails, wait until it may restart. Return False if it returned."""
+        """Run `work` once. Return False if it returned. If it failed, wait until it may restart and return True."""
         loop.started_at = trio.current_time()
         try:
             await work()
@@ -168,7 +171,7 @@ def _split(exc: Exception | BaseExceptionGroup[BaseException]) -> tuple[Exceptio
     if not isinstance(exc, BaseExceptionGroup):
         return (exc, None) if _is_failure(exc) else (None, exc)
     failures, passing = exc.split(_is_failure)
-    assert failures is None or isinstance(failures, ExceptionGroup), "it holds nothing else"
+    assert failures is None or isinstance(failures, ExceptionGroup), "the group contains nothing else"
     return None if failures is None else _only(failures), passing
 
 
@@ -178,7 +181,7 @@ def _is_failure(exc: BaseException) -> bool:
 
 
 def _only(exc: Exception) -> Exception:
-    """Return the only exception in a group, or the group if it has several."""
+    """Return the only exception in a group, or the group if it contains several."""
     while isinstance(exc, ExceptionGroup) and len(exc.exceptions) == 1:
         exc = exc.exceptions[0]
     return exc

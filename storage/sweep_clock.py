@@ -1,10 +1,11 @@
-"""The time used to remove old rows, protected against clocks that have jumped.
+"""Provides the time for removing old rows, with a check for clocks that have jumped.
 
-Removed data cannot be restored, and with a wrong clock all data seems old. Code that removes data by age therefore gets
-its time here. The last trusted time is kept in the store for the next process. A clock is in doubt if it is more than a
-day ahead of that time plus the time elapsed since: nothing is removed until the clock has run evenly for
-`SECOND_CHECK_S`. By then the operator has had time to read the warning, or the node was just off for a long time. A
-clock that goes back is trusted immediately, because that makes no data older.
+Removed data cannot be restored, and if the clock is wrong, all data may seem old. All code that removes data by age
+therefore uses this time. The last trusted time is kept in the store for the next process. A clock is in doubt if it is
+more than a day ahead of that time plus the time elapsed since then. In this case, nothing is removed until the clock
+has run evenly for `SECOND_CHECK_S`. This gives the operator time to read the warning and correct the clock. If the node
+was just off for a long time, removing then continues. A clock that goes back is trusted immediately, because that makes
+no data seem older.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ INSERT INTO sweep_clock (id, trusted_at) VALUES (1, ?) ON CONFLICT (id) DO UPDAT
 
 
 class ClockReading(NamedTuple):
-    """A reading of the clock (Unix seconds), and of a steady clock that cannot be set, at the same moment."""
+    """A reading of the clock in Unix seconds, and of a steady clock that cannot be set, at the same moment."""
 
     at: float
     steady_at: float
 
     def leads_to(self, later: ClockReading) -> float:
-        """Return how much the clock gained on the steady clock between the two readings; negative if it fell behind."""
+        """Return how many seconds the clock gained on the steady clock between two readings (negative: lost)."""
         return later.at - self.at - (later.steady_at - self.steady_at)
 
 
 class SweepClock:
-    """The clock that a node uses for all removals by age."""
+    """The clock that a node uses whenever it removes data by age."""
 
     def __init__(self, store: Store, instant: Callable[[Tx], float], *, event: Callable[..., None]) -> None:
         """`instant` returns the time of the store's clock, or of the node's clock for a local store.
@@ -76,7 +77,7 @@ class SweepClock:
         if first is not None and abs(first.leads_to(reading)) <= AHEAD_S:
             return reading.steady_at - first.steady_at >= SECOND_CHECK_S
         self._doubted = reading
-        if known:  # a store that was never swept has no time to compare with
+        if known:  # empty if nothing was ever removed, because then no earlier time is known
             ahead_s = round(min(one.leads_to(reading) for one in known))
             self._event("warning", "clock_doubted", at=reading.at, ahead_s=ahead_s, sweeps_again_in_s=SECOND_CHECK_S)
         return False

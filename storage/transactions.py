@@ -1,4 +1,4 @@
-"""The thread's side of group commit: many calls in one transaction, each independent of the others."""
+"""The thread's side of group commit: runs many independent calls in one transaction."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -10,11 +10,11 @@ from storage.store import BatchHandler, Tx
 
 Callback = Callable[[], None]
 TAKEN: Final = object()
-"""Marks a call that is not pending any more."""
+"""Marks a call that is no longer pending."""
 
 
 class Job:
-    """One call on its way through the writer. The Trio side creates it; the thread sets `result` or `error`."""
+    """A call that goes through the writer. The Trio side creates it, and the thread sets `result` or `error`."""
 
     __slots__ = ("abandonable", "error", "fn", "handler", "has_ended", "on_failure", "request", "result", "task")
 
@@ -27,7 +27,7 @@ class Job:
         fn: Callable[[Tx], object] | None = None,
         abandonable: bool = False,
     ) -> None:
-        """Either `fn`, or a `handler` and its `request`."""
+        """Create a job from `fn`, or from a `handler` and its `request`."""
         self.fn = fn
         self.handler = handler
         self.request = request
@@ -37,12 +37,13 @@ class Job:
         self.result: object = None
         self.error: Exception | None = None
         self.has_ended = False
-        """Whether the Trio side has reported its end."""
+        """Whether the Trio side has reported the job's end to the caller."""
 
     async def wait(self, pending: dict["Job", None]) -> object:
         """Wait until the writer wakes `task`.
 
-        If cancelled while `pending`, the job never runs; later, its end is awaited.
+        If the call is cancelled while the job is in `pending`, the job never runs. After that, a cancelled call waits
+        for the job's end.
 
         Raises:
             The job's own exceptions.
@@ -71,7 +72,7 @@ class Job:
 
 
 class Engine(Protocol):
-    """One writing connection, as group commit uses it."""
+    """A writing connection, as group commit uses it."""
 
     def begin(self) -> None:
         """Open a transaction."""
@@ -98,7 +99,7 @@ class Engine(Protocol):
         ...
 
     def undo(self) -> bool:
-        """Return to the savepoint and release it.
+        """Roll back to the savepoint and release it.
 
         Return False if the engine has already undone the whole transaction.
         """
@@ -133,7 +134,10 @@ def run_batch(engine: Engine, jobs: Sequence[Job]) -> list[Callback] | None:
 
 
 def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Group neighbors with the same handler, which keeps the order of arrival. Each `write` is a separate group."""
+    """Group consecutive jobs with the same handler, so that the order of arrival is kept.
+
+    Each `write` is its own group.
+    """
     group: list[Job] = []
     groups, handler = [group], None
     for job in jobs:
@@ -148,7 +152,7 @@ def groups_of(jobs: Sequence[Job]) -> list[list[Job]]:
 def _run_group(engine: Engine, group: Sequence[Job], callbacks: list[Callback], *, alone: bool) -> None:
     """Run one group.
 
-    If it is `alone` in its transaction, it needs no savepoint, which saves two statements of about a dozen.
+    A group that is `alone` in its transaction needs no savepoint. This saves two of about a dozen statements.
     """
     wanted: list[Callback] = []
     if not alone:
@@ -188,7 +192,7 @@ def _call(tx: Tx, group: Sequence[Job]) -> None:
 def _fail(jobs: Sequence[Job], error: Exception) -> None:
     """Set the error of all jobs.
 
-    A `write` gets the error itself; each job of a batch gets a new exception caused by it.
+    A `write` gets the error itself. In a batch, each job gets a new exception with that cause.
     """
     for job in jobs:
         job.result = None

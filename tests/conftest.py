@@ -29,22 +29,24 @@ CROWDS = ("tests/crash/", "tests/hostile/neighbours/", "tests/many/", "tests/sto
 MEASURING = (*CROWDS, "tests/bench/")
 """Folders whose tests compare times with other processes, so they use the machine's real clock."""
 PROCESSES = 5
-"""Tests wait for more than half of their time, so three processes would leave one of two cores idle."""
+"""The number of processes for two cores. Tests wait for more than half of their time, so with three processes, one core
+would often be idle."""
 MEMORY = Path("/dev/shm")
 ROOM_BYTES = 4 << 30
 """Free bytes that the memory file system needs. A whole run uses at most a tenth of them."""
 
-# Hypothesis runs the same examples every time and everywhere, until their test changes, so a test that passed passes
-# again. `pytest --hypothesis-profile search` looks for new examples. No machine is too slow for either.
+# Hypothesis runs the same examples every time and everywhere, until their test changes. A test that has passed
+# therefore passes again. `pytest --hypothesis-profile search` looks for new examples. Both profiles accept slow
+# machines.
 UNHURRIED = settings(deadline=None, database=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", UNHURRIED, derandomize=True)
 settings.register_profile("search", UNHURRIED, derandomize=False)
 settings.load_profile("same")
-HypothesisProvider._local_constants = Constants()  # or examples depend on all modules loaded so far
+HypothesisProvider._local_constants = Constants()  # otherwise, examples would depend on all modules loaded so far
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Restore the default signal handlers: tests end programs with Ctrl-C and by closing a terminal.
+    """Restore the default signal handlers: some tests end programs with Ctrl-C or by closing a terminal.
 
     A process that ignores these signals would start programs that ignore them too.
     """
@@ -73,7 +75,7 @@ def avoid_useless_waits() -> None:
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Disable garbage collection during the collection of tests.
 
-    Everything that is loaded until then stays, and scanning it repeatedly is slow.
+    Everything that is loaded by then stays in memory, and scanning it repeatedly is slow.
     """
     gc.disable()
 
@@ -116,9 +118,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Scheduler(LoadFileScheduling):
-    """One process runs all tests of a file, and one process runs all of `CROWDS`.
+    """One process runs all tests of a file, and one process runs all tests of `CROWDS`.
 
-    So no two tests of `CROWDS` run concurrently on the machine.
+    As a result, no two tests of `CROWDS` run concurrently on the machine.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -169,7 +171,7 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 
 @pytest.fixture
 def empty_redis(redis_server: RedisServer) -> RedisServer:
-    """A running Redis without keys and scripts, whatever the previous test did to it."""
+    """A running Redis without keys and scripts, even if the previous test left some."""
     redis_server.empty()
     return redis_server
 

@@ -121,7 +121,7 @@ def test_headings_are_unique_and_in_order(document: Path) -> None:
 
 
 def headings(document: Path) -> list[tuple[str, str]]:
-    """Return level marks and text of each heading, without lines in code blocks that look like one."""
+    """Return the level marks and the text of each heading. Lines in code blocks that look like headings are skipped."""
     return re.findall(r"^(#+) (.+)$", re.sub(r"^ *```.*?^ *```", "", document.read_text(), flags=re.M | re.S), re.M)
 
 
@@ -158,7 +158,7 @@ def run_script(script: str, folder: Path) -> str:
     try:
         exit_code = popen.wait(SCRIPT_S)
     finally:
-        with suppress(ProcessLookupError):  # no process of its session is left
+        with suppress(ProcessLookupError):  # no process of the script's session is left
             os.killpg(popen.pid, signal.SIGKILL)
         popen.wait()
     assert exit_code == 0, log.read_text()

@@ -26,7 +26,7 @@ OLD_NAMES = frozenset(
         outcome places presence rung sent shown tell telling told told_waits wakeups""",
     )
 )
-"""Module names that have a better word in the field: see the table of words in docs/contributing.md."""
+"""Words in module names for which the field has a better word: see the table of words in docs/contributing.md."""
 OLD_VERBS = frozenset(
     re.findall(
         r"\w+",
@@ -34,7 +34,8 @@ OLD_VERBS = frozenset(
         tells told told_waits wakeups""",
     )
 )
-"""The same for functions and attributes. The table's other words also have a plain meaning: held credits."""
+"""Such words in functions and attributes. The table's other words are allowed, because they also have a plain meaning,
+as in "held credits"."""
 STILL_OLD: MappingProxyType[str, str] = MappingProxyType(
     {
         "bench.scenarios.due": "the name of the scenario in the command",
@@ -122,12 +123,12 @@ def test_docstrings_begin_with_their_subject_or_verb() -> None:
     assert wrong == []
 
 
-def test_no_module_has_a_name_with_a_better_word() -> None:
+def test_no_module_name_uses_a_discouraged_word() -> None:
     old = {name for name in modules() if name.rpartition(".")[2] in OLD_NAMES}
     assert old - STILL_OLD.keys() == set()
 
 
-def test_no_function_or_attribute_has_a_name_with_a_better_word() -> None:
+def test_no_function_or_attribute_name_uses_a_discouraged_word() -> None:
     """Goal: one word for one thing. Platforms use the words of their upstreams, records the words of responses."""
     wrong = [
         f"{module.path}:{getattr(node, 'lineno', 0)}: {name}"
@@ -155,7 +156,7 @@ def _defined(node: ast.AST) -> str:
 
 def test_no_module_imports_itself_through_others() -> None:
     """Goal: no import cycles, not even those that only a type checker sees."""
-    # A module's package is always imported with it, so that is no cycle.
+    # A module's package is always imported with it, so such an import is not counted as a cycle.
     users = {
         name: {one for one in found if not f"{one}.".startswith(f"{name}.")} for name, found in importers().items()
     }
@@ -163,7 +164,7 @@ def test_no_module_imports_itself_through_others() -> None:
 
 
 def test_small_module_with_one_importer_has_a_reason() -> None:
-    """Platforms have the same file names everywhere, however small a file is."""
+    """Platforms are exempt, because they have the same file names everywhere, however small a file is."""
     alone = {module.name: importers()[module.name] for module in modules().values() if _is_small(module)}
     alone = {name: users for name, users in alone.items() if len(users) == 1}
     assert {name: users for name, users in alone.items() if name not in SMALL} == {}

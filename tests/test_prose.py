@@ -16,7 +16,7 @@ from tests.docs.prose import KINDS, Passage, passages
 from tests.docs.source import PACKAGES, PROJECT
 
 ODD_MAX = 1.0
-"""Odd phrases in a thousand words of a kind."""
+"""The maximum number of odd phrases in a thousand words of each kind of text."""
 
 PHRASES: MappingProxyType[str, str] = MappingProxyType(
     {
@@ -35,7 +35,7 @@ PHRASES: MappingProxyType[str, str] = MappingProxyType(
         r"a deed|deeds|a glance|falls due|under its breath": "an action, a query",
     }
 )
-"""Phrases that read like a translation, as regular expressions of whole words, and what to say instead."""
+"""Phrases that read like a translation, as regular expressions of whole words, and better words for each."""
 
 FREE_RELATIVE = re.compile(r"(?:^|[.:;]\s)\s*(?:What|Who|Whose|Whom|Whoever)\b(?![^.?]*\?)")
 """A sentence that begins with a relative clause and so hides its subject: "What comes is stored"."""
@@ -54,13 +54,13 @@ RIGHT: MappingProxyType[tuple[str, str], str] = MappingProxyType(
         ("upstreams/model/computed/small_words.py", "tell"): _WORD_LIST,
     }
 )
-"""Phrases that are right where they stand, as (path, phrase in lower case), and why."""
+"""Phrases that are correct in one place, as (path, phrase in lower case), and the reason."""
 
 _ODD = re.compile("|".join(rf"\b(?:{phrase})\b" for phrase in PHRASES), re.IGNORECASE)
 
 
 def odd_phrases(passage: Passage) -> list[tuple[int, str]]:
-    """Return the odd phrases of a passage with their lines, in order, without those that are right there."""
+    """Return the odd phrases of a passage with their lines, in order, without those that are correct there."""
     found = sorted(
         (match.start(), re.sub(r"\s+", " ", match[0]).strip(" .:;\n"))
         for pattern in (_ODD, FREE_RELATIVE)
@@ -125,7 +125,7 @@ def test_adjacent_texts_keep_the_space_between_them() -> None:
 
 
 def _run_together(left: str, right: str) -> bool:
-    """Whether two literals are prose and have no space between them."""
+    """Return whether two literals are prose that lacks a space between them."""
     if re.match(r"(?i)[bu]?r", left) or " " not in left + right:
         return False
     ends_in_word = re.search(r"(?<!\\)[A-Za-z]$|[,.:}]$", left[:-1])

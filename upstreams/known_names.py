@@ -17,8 +17,8 @@ _BITS: Final = 512
 class KnownNames:
     """A fixed set of names, with suggestions for misspelled ones.
 
-    `get_close_matches` takes about 25 us per name, or 20 ms for 800 paths. Therefore it compares only the names that
-    share the most letter pairs with the text. A set of pairs is stored as bits of an integer.
+    `get_close_matches` takes about 25 us per name, or 20 ms for 800 paths. Therefore, `nearest` compares only the names
+    that share the most letter pairs with the text. A set of pairs is stored as bits of an integer.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
 """Commands to a server under test, sent to its admin address.
 
 The commands create accounts, append events, create monitors and queue deliveries. `bench.control.feed_node` runs them
-with a real node, `bench.peers.parking` with a bare server. A client needs no other interface of the server.
+in a real node, and `bench.peers.parking` in a bare server. The load needs no other access to the server's internals.
 """
 
 import http.client
@@ -28,7 +28,7 @@ ANSWER_S = 120.0
 IDLE_S = 2.0
 """Seconds after which a connection is replaced, because a node closes connections that were idle for longer."""
 PEOPLE_AT_ONCE = 20
-"""A small number, so that the memory needed to create them is not attributed to later work."""
+"""Small, so that the memory for creating accounts is not attributed to later work."""
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class ControlAddress(msgspec.Struct, frozen=True):
 
 
 class People(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Create `accounts` accounts with `keys_each` keys each; the response is a list of `Person`."""
+    """Create `accounts` accounts with `keys_each` keys each. The response is a list of `Person`."""
 
     accounts: int
     keys_each: int
@@ -62,7 +62,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Append `count` events to one account, or, in a single transaction, one event to each account created here.
+    """Append `count` events to one account, or one event to each account created here in a single transaction.
 
     With `key_id`, the events are visible only to that key. The response is `Appended`.
     """
@@ -79,15 +79,16 @@ class Appended(msgspec.Struct, frozen=True):
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """The number of polls that the server holds, or of deliveries that have not ended yet."""
+    """The number of polls that wait on the server, or of deliveries that have not ended yet."""
 
     count: int
 
 
 class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Store monitors of new accounts. The first slot of the nth monitor is `stagger_s` * n seconds after `slot`.
+    """Store monitors of new accounts.
 
-    They deliver to `urls` in rotation.
+    The first slot of the nth monitor is n * `stagger_s` seconds after `slot`. The monitors deliver to `urls` in
+    rotation.
     """
 
     count: int
@@ -98,9 +99,10 @@ class Plant(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """The number of waiting and active runs. Once there are none: how many ended, how many were ok, and when.
+    """The number of waiting and active runs, and, when none is left, the results.
 
-    `lags` is a histogram in nanoseconds.
+    The results are the number of ended runs, the number of `ok` runs, and the time of the last end. `lags` is a
+    histogram in nanoseconds.
     """
 
     waiting: int
@@ -131,7 +133,7 @@ class PostWebhooks(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Posting(msgspec.Struct, frozen=True):
-    """The time of the commit in Unix seconds, and the CPU time that the node's process had used by then."""
+    """The time of the commit in Unix seconds, and the CPU time that the node's process had used until then."""
 
     at: float
     cpu_s: float
@@ -150,13 +152,13 @@ class QueuedAt(msgspec.Struct, frozen=True):
 
 
 class Trust(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Trust receivers that are certified by the authority in this file. Send this before the first delivery to them."""
+    """Trust receivers whose certificate comes from the authority in this file. Send this before the first delivery."""
 
     file: str
 
 
 class ControlClient:
-    """A connection for commands, which are sent one at a time."""
+    """A connection that sends one command at a time."""
 
     def __init__(self, place: ControlAddress) -> None:
         """Create a client without connecting it."""
@@ -167,14 +169,14 @@ class ControlClient:
         self._used_at = time.monotonic()
 
     def send(self, name: str, arguments: msgspec.Struct | None = None) -> None:
-        """Send a command. Call `receive` next."""
+        """Send a command. Call `receive` before the next command."""
         body = b"{}" if arguments is None else msgspec.json.encode(arguments)
         if time.monotonic() - self._used_at > IDLE_S:
             self._connection.close()  # the next request reconnects
         self._connection.request("POST", f"/admin/{name}", body, self._headers)
 
     def receive(self, kind: type[T]) -> T:
-        """Return the response to the command that was sent."""
+        """Return the response to the command that `send` sent."""
         answer = self._connection.getresponse()
         body, self._used_at = answer.read(), time.monotonic()
         if answer.status != 200:

@@ -1,4 +1,4 @@
-"""The bench's commands about deliveries, run by a real node; see `bench.control.control_protocol`."""
+"""Runs the bench's commands about deliveries in a real node; see `bench.control.control_protocol`."""
 
 import os
 import time
@@ -49,7 +49,7 @@ class Hooked(NamedTuple):
 
 
 class DeliveryOperations:
-    """Creates monitors with webhooks, and queues deliveries for them in the same way as the transactions of runs."""
+    """Creates monitors with webhooks, and queues deliveries as the transactions of runs do."""
 
     def __init__(self, node: Node) -> None:
         """Start without webhooks."""
@@ -121,7 +121,7 @@ class DeliveryOperations:
 
 
 def _ended_run(hooked: Hooked, number: int) -> Run:
-    """Return a run in the state in which its delivery is queued. Each run has its own slot."""
+    """Return a finished run whose delivery can be queued. Each run has its own slot."""
     id_, slot = f"run_post{number:028x}", float(number)
     return Run(id_, hooked.monitor_id, hooked.account_id, slot, "ok", slot, finished_at=slot)
 

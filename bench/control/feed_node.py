@@ -1,6 +1,6 @@
-"""A node as in `sluice serve`, with the bench's commands: `python -m bench.control.feed_node CONFIG`.
+"""A node as in `sluice serve`, plus the bench's commands: `python -m bench.control.feed_node CONFIG`.
 
-The commands are operations of its admin address. They are added here, and no other node has them.
+The commands are operations of the node's admin address. No other node has them.
 """
 
 import os
@@ -59,9 +59,9 @@ def fact(account_id: str, key_id: str | None = None) -> Fact:
 
 
 class BenchOperations:
-    """The commands on one node.
+    """Runs the commands on one node.
 
-    Accounts created here are remembered, so that events can be appended to all of them in one transaction.
+    It remembers the accounts that it created, so that one transaction can append events to all of them.
     """
 
     def __init__(self, node: Node) -> None:
@@ -109,7 +109,7 @@ class BenchOperations:
 
     async def _waiting(self, _args: Nothing) -> Any:
         count = len(self._node.feed.hub)
-        # A counted poll may not have read yet. Pages are read in the order of their requests.
+        # A counted poll may still be about to read, but the store reads pages in the order of their requests.
         for account_id in self._accounts[:1]:
             await self._node.feed.readers.pages.read(PageQuery(account_id, "", 0, 1, Filters()))
         return msgspec.to_builtins(Waiting(count))

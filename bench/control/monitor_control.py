@@ -1,4 +1,4 @@
-"""The bench's commands about monitors, run by a real node; see `bench.control.control_protocol`."""
+"""Runs the bench's commands about monitors in a real node; see `bench.control.control_protocol`."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -30,7 +30,7 @@ ENDED = "SELECT status, started_at - start_at, finished_at FROM runs WHERE finis
 
 
 class MonitorOperations:
-    """Creates monitors as rows, even beyond the plan's limits, and reports how their runs went."""
+    """Inserts monitors as rows, even beyond the plan's limits, and reports the results of their runs."""
 
     def __init__(self, node: Node) -> None:
         """Start without monitors."""
@@ -71,7 +71,7 @@ def _slot(args: Plant, nth: int) -> float:
 
 
 def _read(tx: Tx) -> Ran:
-    """Return the results of the runs. While some are active, return only how many."""
+    """Return the results of the runs. While runs are active, return only their number."""
     waiting = tx.one(OPEN)
     assert waiting is not None, "COUNT returns one row"
     if waiting[0]:

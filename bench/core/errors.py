@@ -1,18 +1,18 @@
-"""All errors of the bench; their text is shown to the operator."""
+"""The errors of the bench. The operator sees their text."""
 
 
 class BenchError(Exception):
-    """The base class of the bench's errors."""
+    """Base class of the bench's errors."""
 
     exit_code = 1
 
 
 class ChildFailed(BenchError):
-    """A command of the bench did not start or failed. The text contains the end of its output."""
+    """A process of the bench did not start, or failed. The text contains the end of its output."""
 
 
 class ResultsUnreadable(BenchError):
-    """A file contains no results of this format. The text names the file and the reason."""
+    """A file does not contain results in this format. The text names the file and the reason."""
 
 
 class NotAsExpected(BenchError):

@@ -1,4 +1,4 @@
-"""Describes the machine, interpreter, libraries and commit with which figures were measured."""
+"""Describes the machine, interpreter, libraries and commit of a run."""
 
 import os
 import platform
@@ -46,7 +46,7 @@ class Machine:
     build: str = ""
     """The interpreter's compiler, and the optimizations that were explicitly enabled."""
     cpu_quota: float | None = None
-    """The number of CPUs that a control group allows, if it allows fewer than all."""
+    """The number of CPUs that the cgroup allows; None if it allows all."""
     store_on: str = ""
     """The file system of the run's stores, which are in the temporary folder."""
     commit: str = ""
@@ -74,7 +74,7 @@ def this_machine() -> Machine:
 
 
 def described(machine: Machine) -> str:
-    """Return a description of the machine in one line, for readers of the tables."""
+    """Return a one-line description of the machine, to print below the tables."""
     quota = "" if machine.cpu_quota is None else f" (at most {machine.cpu_quota:g} of them at a time)"
     libraries = [
         f"{name} {machine.libraries[name]}" for name in ("trio", "httptools", "sqlite") if name in machine.libraries
@@ -116,7 +116,7 @@ def interpreter_build() -> str:
 
 
 def cpu_quota(file: Path) -> float | None:
-    """Return the number of CPUs that a control group's `cpu.max` allows; None if it sets no limit."""
+    """Return the number of CPUs that a cgroup's `cpu.max` allows; None without a limit."""
     try:
         allowed, _, period = file.read_text().partition(" ")
         return None if allowed == "max" else int(allowed) / int(period)
@@ -137,7 +137,7 @@ def _mounts() -> Iterator[tuple[str, str]]:
 
 
 def commit_of(folder: Path) -> str:
-    """Return the commit that a folder's files belong to, or an empty string without git or a repository."""
+    """Return the commit of the files in a folder; empty without git or outside a repository."""
     program = shutil.which("git")
     if program is None or not (folder / ".git").exists():
         return ""

@@ -19,7 +19,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 
 START_S = 120.0
-"""The maximum start time. A server under a profiler takes many times longer to start on a busy machine."""
+"""The maximum time for a start. On a busy machine, a server under a profiler takes many times longer to start."""
 STOP_S = 10.0
 READY_LINE_BYTES_MAX = 65_536
 LOG_TAIL_BYTES = 2_000
@@ -49,7 +49,7 @@ class Child:
 
 
 def raise_open_files() -> None:
-    """Raise the limit of open sockets of this process to the system's maximum. The default is about a thousand."""
+    """Raise this process's limit of open files to the system's maximum. The default is about a thousand."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -83,7 +83,10 @@ def _own_usage(pid: int) -> Usage:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Return (idle, all) ticks of all CPUs since the system started. The load is the difference between two calls."""
+    """Return the idle and all ticks of all CPUs since the system started.
+
+    Compute the load of a period from the differences between two calls.
+    """
     with Path("/proc/stat").open() as file:
         ticks = [int(count) for count in file.readline().split()[1:9]]
     return ticks[3] + ticks[4], sum(ticks)

@@ -1,4 +1,4 @@
-"""The results of a run of the bench: one JSON document, and its location on disk."""
+"""The results of a run of the bench: one JSON document, and the folder for it."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "results"
 
 
 class MemorySample(NamedTuple):
-    """The memory of the server's process at one time, given in seconds of CLOCK_MONOTONIC."""
+    """The memory of the server's process at one time, in seconds of CLOCK_MONOTONIC."""
 
     at_s: float
     rss_bytes: int
@@ -25,7 +25,10 @@ class MemorySample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The figures of one open loop at one rate. Latencies cover only served requests, from their scheduled times."""
+    """The figures of one open loop at one rate.
+
+    Latencies cover only served requests, and start at their scheduled times.
+    """
 
     rate: float
     """Offered requests per second."""
@@ -36,8 +39,7 @@ class Step:
     cpu_share: float
     """CPU seconds of the server's process per second."""
     machine_share: float
-    """The share of the machine's CPU time in use, 0 to 1. If it is 1, the figures describe the machine, not the server.
-    """
+    """The share of the machine's CPU time in use, 0 to 1. At 1, the figures describe the machine, not the server."""
     p50_ms: float
     p90_ms: float
     p99_ms: float
@@ -63,7 +65,7 @@ class Point:
 
     scenario: str
     label: str
-    """The key that `compare` uses to match points: a share of the server's capacity (`50 %`), or the given rate."""
+    """The offered load, by which `compare` matches points: a share of the server's capacity (`50 %`), or a rate."""
     setting: str = ""
     """The value of the setting that a sweep varies, such as `limits.concurrent_requests=10`."""
     steps: list[Step] = field(default_factory=list)
@@ -71,7 +73,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of a scenario in the closed loop, where each connection sends its next request after the response."""
+    """The cost of a scenario in the closed loop, where a connection sends its next request after each response."""
 
     scenario: str
     connections: int
@@ -91,11 +93,11 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One figure with a limit that the gateway should stay within."""
+    """One figure with a limit that the gateway should meet."""
 
     name: str
     value: float | None
-    """None if it could not be measured."""
+    """The measured value; None if it could not be measured."""
     limit: float
     unit: str
 
@@ -116,15 +118,14 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One run of the suite. Its lists grow during the run, and only the run itself modifies them."""
+    """One run of the suite. The run appends to its lists until it ends; nothing else changes them."""
 
     machine: Machine
     made_at: str
     format: int = FORMAT
     complete: bool = False
     hello_us: list[float] = field(default_factory=list)
-    """CPU microseconds per request of the bare Trio + httptools server, which show how fast the machine was during the
-    run."""
+    """CPU microseconds per request of the bare Trio + httptools server, as a measure of the machine's speed."""
     costs: list[Cost] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
@@ -132,7 +133,7 @@ class Results:
 
 
 def new_results() -> Results:
-    """Return empty results of this machine at the current time."""
+    """Return empty results with a description of this machine and the current time."""
     return Results(machine=this_machine(), made_at=datetime.now(UTC).isoformat(timespec="seconds"))
 
 

@@ -9,15 +9,17 @@ from bench.core.settings import Setting
 TRANSPARENT: Mapping[str, Setting] = MappingProxyType(
     {"limits.requests_per_minute": 2_000_000, "limits.concurrent_requests": 10_000, "server.shed": False}
 )
-"""Limits that no request reaches, so that the work is measured instead of refusals. The window of one key then has 16
-MB (8 bytes per request), which is part of the resident memory."""
+"""Limits that no request reaches, so that no request is refused.
+
+The window of one key then has 16 MB (8 bytes per request), which is part of the resident memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """The server that a scenario needs, its settings, and the behavior of the sandbox upstream.
 
-    `settings` contains dotted keys of config.toml, which apply only to the servers `gateway` and `shared`.
+    `settings` contains dotted keys of config.toml. They apply only to the servers `gateway` and `shared`.
     """
 
     server: str = "gateway"
@@ -40,17 +42,17 @@ class Scenario:
     statuses: tuple[int, ...] = (200,)
     """Statuses that count as served."""
     tolerated: tuple[int, ...] = ()
-    """Other allowed statuses: refusals, which are counted separately and not included in latencies."""
+    """Statuses of allowed refusals. Refusals are counted separately, and latencies do not include them."""
     head: str = ""
     """Lower-case text that the head of every served response must contain, except the first one."""
     busy: int = 64
     """The number of connections of the closed loop that measures the server's capacity."""
     connections: int = 1_000
-    """The maximum number of connections of the open loop. Further requests wait, and their wait is included."""
+    """The maximum number of connections of the open loop. More requests wait, and the wait is part of their latency."""
     shares: tuple[float, ...] = (0.2, 0.5, 0.8, 1.0)
     """Offered rates as shares of the closed loop's capacity."""
     requests: int | None = None
-    """If set, this many requests are counted, instead of a number of seconds."""
+    """If set, the number of requests to count, in place of a number of seconds."""
 
 
 _PROFILE = "/v1/github/profile?handle=user{n}"

@@ -18,7 +18,7 @@ BASE: Mapping[str, Setting] = MappingProxyType({"server.port": 0, "admin.port": 
 RESERVED = frozenset(
     {"server.host", "server.port", "admin.host", "admin.port", "store.url", "state.url", "upstreams.egress"}
 )
-"""The settings that the bench sets itself, so that stores are fresh and all addresses are on loopback."""
+"""The settings that the bench sets itself: new stores, and addresses on loopback."""
 _DOTTED = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 
 
@@ -46,7 +46,7 @@ def spelled(value: Setting) -> str:
 
 
 def read_settings(text: str) -> tuple[Setting, ...]:
-    """Return comma-separated values from a command line: TOML values, such as `[5, 300], [1]`, or bare words.
+    """Parse the comma-separated values of a command line: TOML values, such as `[5, 300], [1]`, or bare words.
 
     Raises:
         WrongUse: A value is missing, or is not a possible setting.
@@ -84,7 +84,7 @@ def _read_word(text: str) -> Setting:
 
 
 def check_settings(key: str, values: Sequence[Setting], others: Mapping[str, Setting]) -> None:
-    """Validate each value of a key with the gateway's own parser, together with the other settings.
+    """Validate each value of a key with the gateway's parser, together with the other settings.
 
     Raises:
         WrongUse: The key does not exist, is set by the bench, or does not accept one of the values.

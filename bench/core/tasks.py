@@ -1,4 +1,4 @@
-"""Runs work concurrently, and runs work that Ctrl-C ends."""
+"""Runs functions concurrently, or until Ctrl-C."""
 
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,7 +16,10 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_side_by_side(*works: Work[T]) -> list[T]:
-    """Return all results in order. If one fails, the others are cancelled and its error is raised without a group."""
+    """Run all functions concurrently, and return their results in order.
+
+    If one fails, the others are cancelled, and its error is raised without an exception group.
+    """
     results: dict[int, T] = {}
 
     async def keep(place: int, work: Work[T]) -> None:

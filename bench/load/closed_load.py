@@ -1,7 +1,7 @@
 """The closed loop: `python -m bench.load.closed_load` reads a `ClosedLoad` and prints a `Measured`, both as JSON.
 
 It is a separate process, so that the server's CPU is measured alone. It measures the cost of a request and the server's
-capacity; the open loop (`bench.load.open_load`) measures latencies at a given rate.
+capacity. The open loop (`bench.load.open_load`) measures latencies at a given rate.
 """
 
 import math
@@ -35,7 +35,7 @@ class ClosedLoad:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The figures from the end of the warm-up to the last response in time.
+    """The figures from the end of the warm-up to the last response within the counted time.
 
     They are valid only if `unexpected` is empty.
     """
@@ -51,12 +51,15 @@ class Measured:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Return the smallest of the `ordered` values that at least `share` of them do not exceed; 0 if there are none."""
+    """Return the percentile `share` of the `ordered` values; 0 if there are none.
+
+    It is the smallest value that at least this share of the values do not exceed.
+    """
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
 def measure(load: ClosedLoad) -> Measured:
-    """Prime the server, warm up, count, and read outstanding responses."""
+    """Prime the server, warm up, count, and wait for outstanding responses."""
     wire = ClosedWire(load.spec, first_key=load.first_key)
     try:
         wire.prime()

@@ -1,4 +1,4 @@
-"""Drives a running server: starts the processes of the load, and meanwhile measures the server's process."""
+"""Starts the load generators for a running server, and measures the server's process meanwhile."""
 
 import math
 import time
@@ -21,12 +21,12 @@ from bench.load.request_spec import RequestSpec
 from bench.peers.servers import ServerTarget
 
 RUN_S = 60.0
-"""The maximum seconds that a load may take in addition to its counted time: start, warm-up and drain."""
+"""The maximum seconds that a load may take beyond its counted time, for start, warm-up and drain."""
 LEAD_S = 1.0
 """Seconds between starting the processes and the first request, so that all of them are ready by then."""
 SAMPLE_S = 0.5
 PER_PROCESS = 12_000
-"""Requests per second for one process of the open loop. It could send two or three times as many."""
+"""Requests per second for one process of the open loop, which could send two or three times as many."""
 PROCESSES_MAX = 8
 REQUESTS_MAX = 5_000_000
 """The maximum number of requests of one step. A longer step is shortened."""
@@ -34,7 +34,7 @@ REQUESTS_MAX = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class Tempo:
-    """The rate of an open loop in requests per second, and its durations before and during counting in seconds."""
+    """The rate of an open loop in requests per second, and the seconds of its warm-up and of its counted time."""
 
     rate: float
     seconds: float
@@ -94,7 +94,7 @@ def bounded(pace: Tempo) -> Tempo:
 
 
 def split_load(spec: RequestSpec, pace: Tempo, *, connections: int, first_key: int) -> list[OpenLoad]:
-    """Return the parts of a load. Each process sends every nth request, so that together they keep one even rate."""
+    """Split a load among processes. Each process sends every nth request, so that together they keep one even rate."""
     parts = min(math.ceil(pace.rate / PER_PROCESS), PROCESSES_MAX)
     interval_ns = round(1e9 / pace.rate)
     count = max(round(pace.rate * (pace.warmup_s + pace.seconds)), 1)
@@ -142,7 +142,7 @@ async def generate(module: str, load: bytes, limit_s: float) -> bytes:
 
 
 async def watch(pid: int, begin_s: float, end_s: float) -> Watched:
-    """Read the server's own CPU when counting starts and ends, and its memory in between.
+    """Read the server's CPU when counting starts and ends, and its memory in between.
 
     Raises:
         ChildFailed: The server has ended.

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 SUB_BITS = 10
-"""The number of buckets per octave is 2**10, so the width of a bucket is at most a thousandth of its value."""
+"""Each octave has 2**10 buckets, so the width of a bucket is at most a thousandth of its value."""
 
 
 def bucket_of(value: int) -> int:
@@ -27,7 +27,7 @@ class Histogram:
     """Counts values in nanoseconds. Only the task that created the histogram records values."""
 
     def __init__(self, counts: Mapping[int, int] | None = None) -> None:
-        """Start with the `counts` of another histogram, which map a bucket to its number of values."""
+        """Start empty, or with the `counts` of another histogram, which map a bucket to its number of values."""
         self.counts = Counter(counts or {})
 
     def record(self, value_ns: int) -> None:

@@ -32,5 +32,4 @@ def mixed_keys(first: int, step: int) -> Keys:
 KEYS: Mapping[str, Callable[[int, int], Keys]] = MappingProxyType(
     {"one": lambda *_: itertools.repeat(0), "new": new_keys, "mixed": mixed_keys}
 )
-"""Maps a name to its generator of keys, which receives the first number and the step. `one` always yields the same
-number."""
+"""Generators of keys by name. Each receives the first number and the step. `one` always yields the same number."""

@@ -1,4 +1,7 @@
-"""The keep-alive connections of one open loop: plain sockets on one epoll, which is cheaper than a task for each."""
+"""The keep-alive connections of one open loop.
+
+They are plain sockets on one epoll, because a task for each connection would cost more.
+"""
 
 import errno
 import os
@@ -22,7 +25,7 @@ class LineBroke(Exception):
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """A connection, or a slot for one. It connects when a request is sent."""
+    """A slot for a connection, which connects when a request is sent."""
 
     ticket: int = NOTHING
     """The request that is in progress."""
@@ -42,7 +45,7 @@ class Lines:
         self._by_fd: dict[int, Line] = {}
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable if a line can continue."""
+        """Return a file descriptor that is readable when a line can continue."""
         return self._epoll.fileno()
 
     def send(self, line: Line, ticket: int, request: bytes) -> None:
@@ -126,7 +129,7 @@ class Lines:
         line.sock, line.unsent = None, b""
 
     def __enter__(self) -> Self:
-        """Return the lines; leaving the block closes them all."""
+        """Return itself; leaving the block closes all connections."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

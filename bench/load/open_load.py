@@ -1,7 +1,7 @@
 """The open loop: `python -m bench.load.open_load` reads an `OpenLoad` and prints `OpenLoadCounts`, both as JSON.
 
-Requests are sent at a fixed rate regardless of the server, and a latency starts at the request's scheduled time. If a
-server stalls, the waits of all callers during that time are therefore counted.
+It sends requests at a fixed rate regardless of the server, and measures each latency from the request's scheduled time.
+If a server stalls, the waits of all callers during that time are therefore counted.
 """
 
 import ctypes
@@ -38,7 +38,7 @@ class OpenLoad:
     interval_ns: int
     count: int
     counted_from_ns: int = 0
-    """Requests that are scheduled before this time are the warm-up. They are sent but not counted."""
+    """The end of the warm-up. Requests that are scheduled before this time are sent but not counted."""
     connections: int = 1_000
     drain_s: float = 5.0
     """Seconds to wait for responses after the last request."""
@@ -57,10 +57,12 @@ class OpenLoadCounts:
     lags: dict[int, int]
     """The generator's own lateness: the time from a request's scheduled time until the generator noticed it."""
     served_in_time: int
-    """Requests served before the last scheduled time, used to compute the throughput. Latencies include the drain.
+    """The number of requests served before the last scheduled time, from which the throughput is computed.
+
+    Latencies also cover the drain.
     """
     answered_in_time: int
-    """The same for all responses, including refusals."""
+    """The number of all responses in the same time, including refusals."""
     refused: dict[str, int]
     unexpected: dict[str, int]
     unanswered: int
@@ -71,10 +73,7 @@ class OpenLoadCounts:
 
 
 class OpenLoop:
-    """One run.
-
-    Its requests are numbered tickets. When a ticket's time comes, it takes a free line, or waits for one.
-    """
+    """One run. Each request is a numbered ticket, which waits for its time and then for a free line."""
 
     def __init__(self, load: OpenLoad) -> None:
         """Start without connections."""
@@ -201,7 +200,7 @@ def main() -> None:
     """Run the `OpenLoad` on stdin and print the `OpenLoadCounts`."""
     raise_open_files()
     load = msgspec.json.decode(sys.stdin.buffer.read(), type=OpenLoad)
-    # A collection would look like a pause of the server. Memory stays bounded by the number of requests.
+    # A garbage collection would look like a pause of the server. The number of requests bounds the memory.
     gc.disable()
     sys.stdout.buffer.write(msgspec.json.encode(trio.run(OpenLoop(load).run)) + b"\n")
 
@@ -213,9 +212,9 @@ class _Spec(ctypes.Structure):
 
 
 class Ticker:
-    """Counts the ticks at `first_ns`, `first_ns + interval_ns`, ... of CLOCK_MONOTONIC. One task waits on it.
+    """Counts the ticks at `first_ns`, `first_ns + interval_ns`, ... of CLOCK_MONOTONIC, for one waiting task.
 
-    The kernel's timer counts ticks even while no task waits, so none is lost. Trio's own sleep wakes up to a
+    The kernel's timer counts ticks even while no task waits, so no tick is lost. Trio's own sleep wakes up to a
     millisecond late, because epoll counts milliseconds. This timer does not (Linux only).
     """
 
@@ -240,7 +239,7 @@ class Ticker:
                 continue
 
     def __enter__(self) -> Self:
-        """Return the ticker; leaving the block stops the timer."""
+        """Return itself; leaving the block stops the timer."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 class Unframed(Exception):
-    """A response has no Content-Length, so its end is unknown."""
+    """A response without a Content-Length, whose end is therefore unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,21 +16,21 @@ class RequestSpec:
 
     url: str
     path: str
-    """The request target; `{n}` is replaced with the request's key."""
+    """The request target, in which `{n}` is replaced with the request's key."""
     keys: str = "one"
     """A name of `bench.load.keys.KEYS`."""
     headers: tuple[tuple[str, str], ...] = ()
     statuses: tuple[int, ...] = (200,)
     """Statuses that count as served."""
     tolerated: tuple[int, ...] = ()
-    """Other allowed statuses, such as refusals under overload."""
+    """Statuses that are allowed but not served, such as refusals under overload."""
     head: str = ""
     """Lower-case text that the head of every served response must contain, except the first one. Example: `x-cache:
     hit`."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Return host and port."""
+        """The host and the port of the server."""
         at = urlsplit(self.url)
         assert at.hostname is not None
         return at.hostname, at.port or 80
@@ -56,7 +56,7 @@ class Tally:
         self.refused: Counter[str] = Counter()
         """The tolerated responses by status."""
         self.unexpected: Counter[str] = Counter()
-        """Everything that makes a run invalid, by kind."""
+        """The responses that make a run invalid, by kind."""
 
     def note(self, head: bytes, *, first: bool = False) -> bool:
         """Count the response with this head, in lower case, and return whether it was served."""
@@ -72,9 +72,7 @@ class Tally:
 
 
 def whole_head(received: bytes) -> bytes | None:
-    """Return the head of the response in `received` in lower case; None until the response is complete.
-
-    The head includes its line ends.
+    """Return the head of the response in `received` in lower case, with its line ends; None until it is complete.
 
     Raises:
         Unframed: The head has no Content-Length.

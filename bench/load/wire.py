@@ -1,7 +1,6 @@
 """Keep-alive connections in a closed loop: each sends a request, checks the response, and repeats.
 
-It is one plain epoll loop, because a task for each connection would cost as much as the fastest server that it
-measures.
+They share one plain epoll loop, because a task for each connection would cost as much as the fastest measured server.
 """
 
 import os
@@ -33,7 +32,7 @@ class ClosedWire:
         self.tally = Tally(spec)
 
     def prime(self) -> None:
-        """Send one request alone, so that its effects exist for later ones: a cached response, a first lease."""
+        """Send one request alone, so that later requests find its effects, such as a cached response or a lease."""
         with socket.create_connection(self._spec.address, timeout=ANSWER_S) as sock:
             sock.sendall(next(self._requests))
             received = b""
@@ -57,7 +56,7 @@ class ClosedWire:
         self._epoll.close()
 
     def run(self, *, until: float, answers_max: int | None = None) -> None:
-        """Send and read until the clock reaches `until`, or until `answers_max` latencies are known."""
+        """Send and read until the clock reaches `until`, or until `answers_max` responses have arrived."""
         while time.perf_counter() < until:
             ready = self._epoll.poll(0)
             if not ready:

@@ -1,4 +1,4 @@
-"""Runs wrk, if installed, in addition to the bench's own generator: an independent count of the same server's work."""
+"""Runs wrk, if installed, as an independent count of the work that the bench's own generator measures."""
 
 import shutil
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from bench.core.process import run_command, usage
 from bench.load.request_spec import RequestSpec
 
 NEW_FROM = 900_000_000
-"""The first key that wrk sends. Its keys are new even if the bench's own generator has used the server before."""
+"""The first key that wrk sends. The bench's own generator never reaches it, so wrk's keys are new."""
 SCRIPT = """\
 local n = {first}
 request = function()
@@ -26,7 +26,7 @@ end
 
 @dataclass(frozen=True, slots=True)
 class WrkFigures:
-    """The counts that wrk printed, and the CPU that the server's process used meanwhile."""
+    """The counts that wrk printed, and the CPU time of the server's process meanwhile."""
 
     requests: int
     seconds: float
@@ -42,7 +42,9 @@ class Summary:
 
 
 async def drive_wrk(spec: RequestSpec, *, pid: int, connections: int, seconds: float) -> WrkFigures | None:
-    """Drive a server with wrk, with one thread and for whole seconds; None without wrk or if keys are mixed.
+    """Drive a server with wrk, with one thread and for whole seconds.
+
+    Returns None if wrk is not installed or the keys are mixed.
 
     Raises:
         ChildFailed: wrk did not run.

@@ -1,7 +1,7 @@
 """Parks polls on a bare server, an app of the bench on the native HTTP server: `python -m bench.peers.parking`.
 
-It runs the same commands as `bench.control.feed_node`, but has no keys, limits, store or filters. A poll consists only
-of one event and the server's own state. The result is therefore the lower bound for any feed on this server.
+The app runs the same commands as `bench.control.feed_node`, but has no keys, limits, store or filters. A poll needs
+only one event and the server's own state, so the cost is the lower bound for any feed on this server.
 """
 
 import gc
@@ -27,7 +27,7 @@ NOTHING = EVENT.replace(b"{}", b"").replace(b'"page_size":1', b'"page_size":0')
 
 
 class Parking:
-    """The ASGI app. A key consists of its account's name and a number, so accounts need not be stored."""
+    """The ASGI app. A key consists of its account's name and a number, so the app does not store accounts."""
 
     def __init__(self) -> None:
         """Start without waiting polls."""
@@ -47,7 +47,7 @@ class Parking:
         await _answer(send, NOTHING if self._draining else EVENT)
 
     def drain(self) -> None:
-        """Wake all polls, because the server is stopping."""
+        """Wake all polls when the server stops."""
         self._draining = True
         self._wake("")
 

@@ -1,4 +1,4 @@
-"""Servers to compare with: a bare Trio + httptools server, a plain stack that forwards with httpx, and nginx.
+"""Servers for comparison: a bare Trio + httptools server, a plain stack that forwards with httpx, and nginx.
 
 `python -m bench.peers.peers hello`, `... plain UPSTREAM_URL` and `... nginx UPSTREAM_URL KEY FOLDER` each print one
 `listening` line.
@@ -74,7 +74,7 @@ class Requests:
 async def serve_hello(listener: socket.socket) -> None:
     """Respond to every request on `listener` with one fixed body.
 
-    This is the lower bound for any Python server on Trio.
+    The cost is the lower bound for any Python server on Trio.
     """
     listener.settimeout(0)
     async with trio.open_nursery() as nursery:
@@ -105,7 +105,7 @@ async def _received(connection: socket.socket) -> bytes:
 
 
 async def serve_plain(listener: socket.socket, upstream_url: str) -> None:
-    """Forward every GET on `listener` to `upstream_url` with the usual parts: hypercorn, quart-trio, httpx."""
+    """Forward every GET on `listener` to `upstream_url` with common libraries: hypercorn, quart-trio, httpx."""
     # The pool keeps every connection. With httpx's default of 20, the peer would look slower than its layers are.
     pool = httpx.Limits(max_connections=UPSTREAM_CONNECTIONS, max_keepalive_connections=UPSTREAM_CONNECTIONS)
     async with httpx.AsyncClient(base_url=upstream_url, limits=pool) as client:
@@ -145,7 +145,7 @@ def main() -> None:
 
 
 def become_nginx(listener: socket.socket, *, upstream_url: str, key: str, folder: Path) -> NoReturn:
-    """Replace this process by an nginx that serves `listener`, which it inherits as in an upgrade of nginx."""
+    """Replace this process with an nginx that serves `listener`, which it inherits as in an upgrade of nginx."""
     program = shutil.which("nginx")
     assert program is not None
     config = folder / "nginx.conf"

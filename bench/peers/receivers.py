@@ -24,7 +24,10 @@ _LENGTH = b"\r\nContent-Length: "
 
 @dataclass(slots=True)
 class Receivers:
-    """The deliveries that have arrived. Only the receivers modify it. A waiting task creates a new `arrival` first."""
+    """The deliveries that have arrived.
+
+    Only the receivers add deliveries. A task that waits creates a new `arrival` first.
+    """
 
     arrived: dict[str, float] = field(default_factory=dict)
     """The time at which the first byte of each delivery arrived, by the delivery's id."""
@@ -73,7 +76,7 @@ class Urls:
 
 @asynccontextmanager
 async def open_receivers(authority: Path) -> AsyncIterator[tuple[Receivers, Urls]]:
-    """Run receivers until the block ends; the certificate of their authority is written to `authority`."""
+    """Run receivers until the block ends, and write the certificate of their authority to `authority`."""
     vouching, receivers = trustme.CA(), Receivers()
     vouching.cert_pem.write_to_path(authority)
     hosts = [f"127.0.0.{number}" for number in range(1, HOSTS + 1)]

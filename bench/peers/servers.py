@@ -48,7 +48,7 @@ class ServerTarget:
     pid: int
     key_headers: tuple[tuple[str, str], ...] = ()
     control: ControlAddress = field(default_factory=lambda: ControlAddress("", ""))
-    """The address where a server of the feed accepts the bench's commands; see `bench.control.control_protocol`."""
+    """The address for the bench's commands, if the server accepts them; see `bench.control.control_protocol`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class CreateAccount(msgspec.Struct, frozen=True):
 
 
 class NewAccount(msgspec.Struct, frozen=True):
-    """The fields used from a new account."""
+    """The fields of a new account that the bench uses."""
 
     id: str
 
@@ -79,7 +79,7 @@ class CreateKey(msgspec.Struct, frozen=True):
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """The fields used from a new key."""
+    """The fields of a new key that the bench uses."""
 
     key: str
 
@@ -89,7 +89,7 @@ OpenServer = Callable[[Bed], AbstractAsyncContextManager[ServerTarget]]
 
 @asynccontextmanager
 async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncIterator[ServerTarget]:
-    """Run the server of a stage, with the sandbox if it calls one, in a folder that is deleted afterwards.
+    """Run the server of a stage, with the sandbox if the server calls an upstream, in a temporary folder.
 
     `under` is the command prefix of a program that runs the gateway, such as a profiler.
 
@@ -174,7 +174,7 @@ async def open_feed(bed: Bed) -> AsyncIterator[ServerTarget]:
 
 @asynccontextmanager
 async def open_shared(bed: Bed) -> AsyncIterator[ServerTarget]:
-    """Run the gateway as one of many nodes: on PostgreSQL and Redis, both fresh and on this machine."""
+    """Run the gateway as one of many nodes, on a new PostgreSQL and a new Redis on this machine."""
     if missing := missing_servers():
         raise ChildFailed(f"not installed: {', '.join(missing)}")
     async with (

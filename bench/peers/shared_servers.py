@@ -1,4 +1,4 @@
-"""A PostgreSQL and a Redis for a node of the bench. Both are fresh, on loopback, and removed at the end."""
+"""Runs a PostgreSQL and a Redis for a node of the bench. Both are new, on loopback, and removed at the end."""
 
 import os
 import pwd
@@ -40,10 +40,10 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_postgres(place: Path | None = None, settings: Sequence[str] = ()) -> AsyncIterator[str]:
-    """Run a PostgreSQL with default settings plus the given ones. It syncs every commit.
+    """Run a PostgreSQL with default settings plus the given ones, and yield the value for `store.url`.
 
-    Yield the value for `store.url`. Its files are in a folder of `place`, or of the system's temporary folder, and are
-    deleted with it. The server refuses to run as root; in that case it runs as an unprivileged user that owns the
+    The server syncs every commit. Its files are in a folder of `place`, or of the system's temporary folder, and are
+    deleted with it. PostgreSQL refuses to run as root. In that case it runs as an unprivileged user that owns the
     folder.
 
     Raises:
@@ -92,7 +92,11 @@ async def _open(command: Sequence[str], port: int, *, log: Path, user: int | Non
 
 
 async def _wait_ready(look: Sequence[str]) -> None:
-    """Wait until a listening server also responds. Raises ChildFailed if it does not."""
+    """Wait until a listening server responds.
+
+    Raises:
+        ChildFailed: The server does not respond.
+    """
     with trio.move_on_after(START_S):
         while (await trio.run_process(look, check=False)).returncode:  # noqa: ASYNC110 - as above
             await trio.sleep(CHECK_EVERY_S)

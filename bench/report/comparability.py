@@ -1,4 +1,4 @@
-"""Warns about anything that makes two results hard to compare."""
+"""Finds the differences that make two results hard to compare."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -8,14 +8,14 @@ from bench.core.results import Point, Results
 from bench.report.compare import SMALLEST, difference
 
 RATE_SHARE = 0.02
-"""Offered rates that differ by more than this are reported, because the latencies then belong to different loads."""
+"""Offered rates that differ by more than this share are reported, because the latencies belong to different loads."""
 BUSY_LOAD = 0.5
-"""The minimum load average per CPU, in the minute before the run, that indicates other work."""
+"""A load average per CPU, in the minute before the run, that is at least this high indicates other work."""
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 
 def comparability_notes(before: Results, after: Results) -> list[str]:
-    """Return a line per note."""
+    """Return one line for each reason why two results are hard to compare."""
     return [
         *_machine_notes(before.machine, after.machine),
         *_run_notes(before, after),

@@ -1,8 +1,8 @@
 """Finds the changes between two results, and separates them from noise.
 
-Noise is estimated from the repeats of both results. A change counts if two conditions are met. Welch's t test on the
-logarithms, which compares ratios, would report it by chance less than once in a thousand comparisons. And it exceeds a
-minimum share.
+Noise is estimated from the repeats of both results. A change counts if two conditions are met. First, Welch's t-test on
+the logarithms, which compares ratios, would report it by chance less than once in a thousand comparisons. Second, it
+exceeds a minimum share.
 """
 
 import math
@@ -18,7 +18,7 @@ SMALLEST = 0.02
 SAME_WITHIN = 0.05
 """If the noise hides changes up to this share, an important change may be hidden."""
 FLOOR_SHARE = 0.01
-"""Figures below this share of the largest value are raised to it, so that 0 has a logarithm."""
+"""Figures below this share of the largest value are raised to it, because 0 has no logarithm."""
 VERDICTS = ("better", "worse", "same", "unknown")
 # Student's t, two-sided, one in a thousand: degrees of freedom, and the limit. Between two rows, the lower row applies.
 _T_BOUNDS = (
@@ -55,13 +55,12 @@ HIGHER_IS_BETTER: Mapping[str, Figure] = MappingProxyType(
     {"served %": lambda step: 100 * step.served_per_s / step.rate}
 )
 EDGE = 3
-"""Requests that the start and end of the counted time add or remove by chance, which is a large share of few requests.
-"""
+"""The number of requests by which the start and the end of the counted time change a count by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One figure of one point in both results. `change` is B divided by A, minus 1."""
+    """One figure of one point in both results. `change` is B / A - 1."""
 
     scenario: str
     label: str
@@ -85,7 +84,7 @@ class Comparison:
 
 
 def compare(before: Results, after: Results) -> list[Change]:
-    """Return every figure of the points that both results have, in the order of `before`."""
+    """Return the changes of all figures of the points that both results have, in the order of `before`."""
     later = {_name(point): point for point in after.points}
     return [
         change
@@ -123,10 +122,10 @@ def _change(
 
 
 def compare_single(before: Results, after: Results) -> list[Change]:
-    """Return the changes of figures that both results measured once, without a verdict.
+    """Return the changes of figures that both results measured only once, without a verdict.
 
-    These are costs, marks, figures and the capacity that the closed loop found, if rates are shares of it. Without
-    repeats, no change can be judged.
+    These are costs, marks, figures, and the capacity that the closed loop found if rates are shares of it. Without
+    repeats, noise is unknown.
     """
     old, new = dict(_single(before)), dict(_single(after))
     return [
@@ -173,7 +172,7 @@ def difference(before: Sequence[float], after: Sequence[float]) -> tuple[float, 
 
 
 def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
-    """Return Student's limit for Welch's degrees of freedom."""
+    """Return the limit of Student's t for Welch's degrees of freedom."""
     spread = sum(part**2 / freedom for part, freedom in zip(parts, freedoms, strict=True))
     freedom = sum(parts) ** 2 / spread if spread else min(freedoms)
     return [bound for known, bound in _T_BOUNDS if known <= max(freedom, 1)][-1]
@@ -182,7 +181,7 @@ def _t_bound(parts: Sequence[float], freedoms: Sequence[int]) -> float:
 def _verdict(change: float, noise: float | None, better_when: int) -> str:
     if noise is None:
         return "unknown"
-    # A fall counts as much as a rise: on the scale of ratios, -9.1 % equals +10 %.
+    # A fall counts as much as a rise: on a logarithmic scale, -9.1 % equals +10 %.
     if abs(math.log1p(change)) <= math.log1p(noise):
         return "same" if noise <= SAME_WITHIN else "unknown"
     return "better" if change * better_when > 0 else "worse"

@@ -1,4 +1,4 @@
-"""Draws the figures of a result as pictures, as both SVG and PNG."""
+"""Draws the figures of a result, as SVG and PNG."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -90,7 +90,7 @@ def _band(axes: Axes, rates: Sequence[float], band: tuple[list[float], list[floa
 
 
 def _visible(figure: Callable[[Step], float]) -> Callable[[Step], float]:
-    """Return the figure, or a gap for 0, because nothing was served and a logarithmic axis has no 0."""
+    """Return the figure, or NaN (a gap) for 0: nothing was served, and a logarithmic axis has no 0."""
     return lambda step: figure(step) or math.nan
 
 
@@ -128,7 +128,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
 
 
 def _named(points: Sequence[Point], scenario: str) -> str:
-    """Return the lowest CPU of a scenario's rates after its name, if it has responses."""
+    """Return the scenario's name, followed by the lowest CPU of its rates if it has responses."""
     steps = [[step.cpu_us for step in point.steps if step.cpu_us] for point in points if point.scenario == scenario]
     lowest = min((median(costs) for costs in steps if costs), default=None)
     return f"{scenario}  {'no answers' if lowest is None else f'{lowest:.0f} us'}"

@@ -14,16 +14,19 @@ from bench.core.results import Cost, Figure, Mark, Point, Results, Step
 from bench.report.compare import Change
 
 WIDTH_OF_A_PIPE = 160
-"""The number of columns if the output is not a terminal."""
+"""The width of the tables in columns if the output is not a terminal."""
 WIDE = 150
-"""The minimum width of tables that show every column. A narrower table omits columns, which are still in the JSON."""
+"""The minimum width of tables that show every column.
+
+A narrower table omits columns, which are still in the JSON.
+"""
 LAG_SHARE = 0.2
-"""The minimum share of p99 at which a point reports the generator's own lateness."""
+"""If the generator's own lateness exceeds this share of p99, a remark reports it."""
 FULL = 0.97
-"""From this share on, the machine is full and has no capacity left for the server."""
+"""Above this share of its CPU time, the machine has no capacity left for the server."""
 REQUESTS_FOR_P99, REQUESTS_FOR_P999 = 100, 1_000
 BUSY_SERVER = 0.9
-"""From this share of a CPU on, a single-process server is the limit itself."""
+"""Above this share of a CPU, the single-process server itself is the limit."""
 
 
 COST_COLUMNS = (
@@ -59,7 +62,7 @@ LONG_AT_LEAST, LONG_AT_MOST = 10, 30
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
-    """Print everything that was measured, either as tables or as the document that is also written to a file."""
+    """Print all results, either as tables or as the document that is also written to a file."""
     if as_json:
         print(msgspec.json.encode(results).decode())
         return
@@ -102,7 +105,7 @@ def show(*tables: Table) -> None:
 
 
 def width() -> int:
-    """Return the width of the output in columns."""
+    """Return the width of the output, in columns."""
     console = Console()
     return console.width if console.is_terminal else WIDTH_OF_A_PIPE
 
@@ -124,7 +127,7 @@ def _table(
 
 
 def _longest_word(cells: Iterable[str | Text]) -> int:
-    """Return the minimum width at which a column keeps its words whole."""
+    """Return the minimum width at which the words of a column do not break."""
     longest = max((len(word) for cell in cells for word in str(cell).split()), default=0)
     return min(max(longest, LONG_AT_LEAST), LONG_AT_MOST)
 
@@ -132,7 +135,7 @@ def _longest_word(cells: Iterable[str | Text]) -> int:
 def cost_table(costs: Sequence[Cost], *, wide: bool = True) -> Table:
     """Return the table of a request's cost in the closed loop.
 
-    Ratios are CPU per request relative to a peer of the same run.
+    Ratios compare the CPU per request with a peer in the same run.
     """
     peers_us = {cost.scenario: cost.cpu_us for cost in costs if not cost.unexpected and cost.cpu_us}
     rows = [_cost_row(cost, peers_us) for cost in costs]
@@ -176,7 +179,7 @@ def figures_table(figures: Sequence[Figure]) -> Table:
 
 
 def points_table(points: Sequence[Point], *, wide: bool = True) -> Table:
-    """Return every rate of every scenario: the medians of its repeats, and the range of p99."""
+    """Return the table of all rates of all scenarios: the medians of their repeats, and the range of p99."""
     shown = [point for point in points if point.steps]
     rows = [[each.scenario, each.setting, each.label, *_figures(each.steps), remark(each)] for each in shown]
     without = frozenset() if any(each.setting for each in shown) else frozenset({"setting"})
@@ -208,7 +211,7 @@ def _median(values: Iterable[float]) -> str:
 
 
 def remark(point: Point) -> str:
-    """Return why a point is not valid, or other remarks on it: lost requests, a late generator, a full machine."""
+    """Return why a point is not valid, and other remarks: lost requests, a late generator, a full machine."""
     steps = point.steps
     notes = sorted({note for step in steps if (note := invalid(step.unexpected))})
     if unanswered := sum(step.unanswered for step in steps):
@@ -217,7 +220,7 @@ def remark(point: Point) -> str:
         notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
-    # A percentile that less than one request exceeds is just the maximum, and random.
+    # If less than one request exceeds a percentile, the percentile is just the slowest request.
     requests = max(step.requests for step in steps)
     if not requests:
         notes.append("no request in such a short time")
@@ -227,7 +230,7 @@ def remark(point: Point) -> str:
 
 
 def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
-    """Return the table of the figures that differ between two results, or of all figures."""
+    """Return the table of the changed figures, or of all figures."""
     columns = ("scenario", "offered", "figure", "A", "B", "change", "noise", "verdict")
     shown = [change for change in changes if everything or change.verdict != "same"]
     return _table("B against A", columns, map(_change_row, shown))
@@ -235,7 +238,7 @@ def changes_table(changes: Sequence[Change], *, everything: bool) -> Table:
 
 def _change_row(change: Change) -> list[str | Text]:
     colour = {"better": "green", "worse": "red"}.get(change.verdict, "default")
-    # On the scale of ratios, a fall to 1/1.1 equals a rise to 1.1.
+    # On a logarithmic scale, a fall to 1/1.1 equals a rise to 1.1.
     noise = "-" if change.noise is None else f"{1 / (1 + change.noise) - 1:+.1%} {change.noise:+.1%}"
     figures = [number(change.before), number(change.after), f"{change.change:+.1%}", noise]
     return [change.scenario, change.label, change.figure, *figures, Text(change.verdict, colour)]

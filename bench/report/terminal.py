@@ -26,7 +26,7 @@ REFRESHES_PER_S = 2
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """Where the files of a run are written, and whether results are printed as JSON."""
+    """The location of a run's files, and whether to print JSON instead of tables."""
 
     folder: Path | None = None
     """The folder; None means `bench/results`."""
@@ -65,10 +65,10 @@ def measure_and_show(measure: Measure, *, works: int, files: Files, is_sweep: bo
 
 
 def place_of(files: Files) -> tuple[Path, str]:
-    """Return the folder, which is created if missing, and the name for a run's files.
+    """Return the folder and the name for a run's files. The folder is created if it is missing.
 
     Raises:
-        WrongUse: The folder is not valid or not writable.
+        WrongUse: The name is not a file name, or the folder is not writable.
     """
     folder = files.folder or FOLDER
     name = datetime.now(UTC).strftime("%Y%m%d-%H%M%S") if files.name is None else files.name
@@ -117,7 +117,7 @@ def _write(results: Results, folder: Path, name: str, draw_it: Draw) -> list[Pat
 
 
 def say(*lines: str) -> None:
-    """Print lines on stderr, separate from the tables."""
+    """Print lines to stderr, separate from the tables."""
     for line in lines:
         sys.stderr.write(f"{line}\n")
 

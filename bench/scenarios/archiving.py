@@ -1,9 +1,9 @@
-"""Measures misses of a node with and without a running ledger archive: `python -m bench.scenarios.archiving`.
+"""Measures misses on a node with and without a running ledger archive: `python -m bench.scenarios.archiving`.
 
 It reads an `Archiving` from stdin, or uses its defaults if stdin is empty, and prints `ArchivingFigures`, both as JSON.
-It exits with 1 if the slowest hundredth took too long. The SQLite store is filled with old rows first. Then a node
-serves misses at a steady rate, alternately with and without the archive being written. The upstream responds
-immediately, so that latencies are almost entirely the node's.
+It exits with 1 if archiving slows down the p99 too much. First, it fills the SQLite store with old rows. Then a node
+serves misses at a steady rate, alternately with and without archiving. The upstream responds immediately, so that
+latencies are almost entirely the node's.
 """
 
 import sys
@@ -38,12 +38,12 @@ DETAIL_DAYS = 30
 CONNECTIONS = 100
 KEYS_A_TURN = 1_000_000
 P99_TIMES_MAX = 1.5
-"""The maximum ratio of the slowest hundredth's time with the archive to its time without."""
+"""The maximum ratio of the p99 with archiving to the p99 without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archiving:
-    """The folder of the store, the number of old rows, the misses per second, and the duration and number of turns."""
+    """The store's folder, the number of old rows, the misses per second, and the duration and number of turns."""
 
     folder: str = "/var/tmp"
     rows: int = 10_000_000
@@ -54,7 +54,7 @@ class Archiving:
 
 
 class ArchivedRows(msgspec.Struct, frozen=True):
-    """The fields that are used of the archive operation's response."""
+    """The fields of the archive operation's response that the bench uses."""
 
     rows: int
     is_done: bool
@@ -62,7 +62,7 @@ class ArchivedRows(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class TurnFigures:
-    """The misses of a turn: their latencies in milliseconds, and other activity on the machine."""
+    """The misses of a turn: their latencies in milliseconds, and how busy the machine was."""
 
     p50_ms: float
     p99_ms: float
@@ -71,12 +71,12 @@ class TurnFigures:
     lag_p99_ms: float
     machine_share: float
     rows: int
-    """The number of rows moved out of the store in this turn."""
+    """The number of rows that left the store in this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchivingFigures:
-    """The turns with and without the archive, and the ratio of the slowest hundredth's times, with to without."""
+    """The turns with and without archiving, and the ratio of their p99s, with to without."""
 
     without: list[TurnFigures]
     archiving: list[TurnFigures]
@@ -95,7 +95,7 @@ class Archives:
         self.rows = 0
 
     async def keep_archiving(self, until_s: float) -> None:
-        """Start one archive after another until a time of the monotonic clock. The last one may finish."""
+        """Run one archive operation after another until a monotonic time. The last one may finish later."""
         while time.monotonic() < until_s:
             done = await trio.to_thread.run_sync(self._archive)
             self.rows += done.rows
@@ -118,11 +118,11 @@ async def measure(wanted: Archiving) -> ArchivingFigures:
         bed = Bed(folder, stage=Stage("feed", settings))
         async with open_sandbox(bed) as sandbox, open_feed(replace(bed, upstream_url=sandbox.url)) as target:
             turns = [await _turn(target, wanted, number, folder / "archive") for number in range(2 * wanted.turns + 1)]
-    return figures_of(turns[1::2], turns[2::2])  # the first turn is a warm-up
+    return figures_of(turns[1::2], turns[2::2])  # without the first turn, which is a warm-up
 
 
 async def _turn(target: ServerTarget, wanted: Archiving, number: int, folder: Path) -> TurnFigures:
-    """Run one turn. Even turns, except the first, run with the archive; in the other turns, its lock is held."""
+    """Run one turn, with archiving in even turns except the first. In the other turns, the archive's lock is held."""
     is_archiving = number > 0 and number % 2 == 0
     with open_control(target.control) as control:
         (person,) = control.people(1, 1)
@@ -150,7 +150,10 @@ def _figures(step: Step, rows: int) -> TurnFigures:
 
 
 def figures_of(without: Sequence[TurnFigures], archiving: Sequence[TurnFigures]) -> ArchivingFigures:
-    """Compare each turn with the previous one, because the speed of a machine drifts, and return the median."""
+    """Return the figures of all turns, with the median ratio of each turn with archiving to the turn before it.
+
+    Adjacent turns are compared because the speed of a machine drifts.
+    """
     pairs = list(zip(without, archiving, strict=True))
     p99_times = median(one.p99_ms / before.p99_ms for before, one in pairs)
     return ArchivingFigures(

@@ -1,7 +1,7 @@
-"""Measures what deliveries cost and how soon they start: `python -m bench.scenarios.deliveries`.
+"""Measures the cost and the delay of deliveries: `python -m bench.scenarios.deliveries`.
 
-It reads a `Mail` from stdin and prints the `DeliveryFigures`. The receivers run in this process, so that their
-observations need no transfer.
+It reads a `Mail` from stdin and prints the `DeliveryFigures`. The receivers run in this process, so that no transfer
+delays their observations.
 """
 
 import math
@@ -53,12 +53,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """How many deliveries the server with this `pid` should make. It accepts the bench's commands at `control`."""
+    """The numbers of deliveries for the server with this `pid`, which accepts the bench's commands at `control`."""
 
     control: ControlAddress
     pid: int
     count: int = 5_000
-    """The number of deliveries that are queued together, for each kind of receiver."""
+    """The number of deliveries in one queue, for each kind of receiver."""
     runs: int = 2_500
     """The number of runs of monitors whose deliveries are measured."""
     runs_per_s: float = 167.0
@@ -66,7 +66,7 @@ class Mail:
     held: int = 10_000
     """The number of deliveries waiting for a host that never responds."""
     per_s: float = 200.0
-    """The number of deliveries to other hosts, with and without that host."""
+    """The number of deliveries a second to other hosts, in turns with and without that host."""
     seconds: float = 3.0
     """The duration of each turn in seconds, with and without the host that never responds."""
     turns: int = 8
@@ -80,7 +80,7 @@ class Mail:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPace:
-    """How fast a full queue is delivered, and the CPU of the node's process for it."""
+    """The rate at which a full queue is delivered, and the CPU time of the node's process for each delivery."""
 
     per_s: float
     cpu_us: float
@@ -88,7 +88,7 @@ class DeliveryPace:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryTurn:
-    """Deliveries made one after another: a histogram of the times to their first byte, and the CPU of each."""
+    """Deliveries queued one after another: a histogram of the times to their first byte, and the CPU time of each."""
 
     lags: dict[int, int]
     cpu_us: float
@@ -98,7 +98,7 @@ class DeliveryTurn:
 class DeliveryFigures:
     """The figures of all receivers.
 
-    A lag is the time from the start of the transaction that queues a delivery to the delivery's first byte.
+    A lag is the time from the start of the transaction that queues a delivery to the first byte of the delivery.
     """
 
     plain: DeliveryPace
@@ -125,11 +125,11 @@ class DeliveryRun:
     urls: Urls
 
     async def call(self, name: str, arguments: msgspec.Struct, kind: type[T]) -> T:
-        """Send a command while the receivers run, and return its response."""
+        """Send a command while the receivers continue to run, and return its response."""
         return await trio.to_thread.run_sync(partial(self.control.call, name, arguments, kind))
 
     async def pace(self, urls: tuple[str, ...]) -> DeliveryPace:
-        """Deliver a full queue."""
+        """Queue deliveries in one transaction, and measure until all have arrived and ended."""
         await self.call(HOOK, Hook(urls, ACCOUNTS), dict[str, Any])
         await self._deliver(urls, self.mail.warm_up)
         return await self._deliver(urls, self.mail.count)
@@ -167,7 +167,7 @@ class DeliveryRun:
         return DeliveryTurn(dict((await self._lags(began_at)).counts), cpu_us)
 
     async def turn(self) -> tuple[DeliveryTurn, DeliveryTurn]:
-        """Measure once without and once with a host that does not respond."""
+        """Measure one pair of turns: without, and then with a host that never responds."""
         alone = await self.trickle()
         await self.call(HOOK, Hook((self.urls.hole,), ACCOUNTS), dict[str, Any])
         await self.call(POST, PostWebhooks((self.urls.hole,), self.mail.held), Posting)

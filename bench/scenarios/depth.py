@@ -1,4 +1,7 @@
-"""Measures reading pages of a long log: `python -m bench.scenarios.depth` reads a `Depth` and prints `DepthFigures`."""
+"""Measures reads of pages in a long log.
+
+`python -m bench.scenarios.depth` reads a `Depth` and prints `DepthFigures`.
+"""
 
 import sys
 import time
@@ -37,13 +40,13 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class DepthFigures:
-    """Histograms of the times of reads, which include the way to the store's thread and back."""
+    """Histograms of the times of reads, including the way to the store's thread and back."""
 
     events: int
     page: dict[int, int]
     """Reading a page of 100 events."""
     unchanged: dict[int, int]
-    """Detecting that a client already has the last page, without reading the page."""
+    """Checking for a 304: whether a client already has the last page, without reading the page."""
     fill_s: float
 
 

@@ -1,4 +1,7 @@
-"""The cost of monitors that share a slot: `python -m bench.scenarios.due` reads a `DueLoad`, prints `DueFigures`."""
+"""Measures the cost of monitors that share a slot.
+
+`python -m bench.scenarios.due` reads a `DueLoad` and prints `DueFigures`.
+"""
 
 import math
 import sys
@@ -11,7 +14,7 @@ from bench.control.control_protocol import PLANT, RAN, ControlAddress, ControlCl
 from bench.core.process import usage
 
 EACH = 500
-"""The number of monitors per account: the maximum of active monitors in the largest plan."""
+"""The number of monitors per account: the limit of active monitors in the largest plan."""
 AT_ONCE = 20_000
 HALF_A_DAY_S = 43_200.0
 POLL_EVERY_S = 1.0
@@ -19,7 +22,7 @@ POLL_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DueLoad:
-    """The number of monitors that share a slot, on the server with this `pid`, and of other stored monitors."""
+    """The number of monitors that share a slot, and of other monitors, on the server with this `pid`."""
 
     control: ControlAddress
     pid: int
@@ -32,7 +35,7 @@ class DueLoad:
 
 @dataclass(frozen=True, slots=True)
 class DueFigures:
-    """The figures of one slot. The lag of a run is the time from its own place in the slot's spread to its start."""
+    """The figures of one slot. A lag is the time from a run's own start time within the slot to its actual start."""
 
     count: int
     stored: int

@@ -1,4 +1,7 @@
-"""The scenarios of feed, monitors, deliveries and overload. Each one measures once, and produces marks and figures."""
+"""The scenarios of the feed, monitors, deliveries and overload.
+
+Each one runs once, without rates, and produces marks and figures.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -37,7 +40,7 @@ from gateway.server.descriptors import connections_possible
 
 MARKED_COUNT = 10_000
 SPARE = 100
-"""The number of connections reserved for other purposes than polls."""
+"""The number of connections that polls must leave free for other purposes."""
 PARKED_S = 600.0
 READS_S = 300.0
 DEPTH_S_AN_EVENT = 0.001
@@ -54,10 +57,10 @@ FLOOR = Stage("parking")
 
 @dataclass(frozen=True, slots=True)
 class FeedOptions:
-    """The sizes of each measurement of the feed."""
+    """The sizes of the measurements."""
 
     counts: tuple[int, ...] = (1_000, MARKED_COUNT, GOAL)
-    """The number of parked polls. It is reduced if the limit of file descriptors is lower."""
+    """The numbers of polls to park. A limit of file descriptors reduces them."""
     events: int = 1_000_000
     """The length of the log of `depth`."""
     seconds: float | None = None
@@ -69,8 +72,10 @@ class FeedOptions:
     stored: int = 100_000
     """The number of other stored monitors."""
     deliveries: int = 10_000
-    """The number of deliveries waiting for a host that does not respond. Half as many are queued for each kind of
-    receiver, and a quarter as many are caused by runs."""
+    """The number of deliveries queued for a host that never responds.
+
+    For each kind of receiver, half as many are queued. A quarter as many monitors run.
+    """
 
 
 async def parked(options: FeedOptions) -> Found:
@@ -118,14 +123,14 @@ async def monitors(options: FeedOptions) -> Found:
 
 
 async def deliveries(options: FeedOptions) -> Found:
-    """Measure deliveries of a real node to several kinds of receivers, with and without one that does not respond."""
+    """Measure deliveries from a node to several kinds of receivers, with and without a host that never responds."""
     count, seconds = options.deliveries, options.seconds or 3.0
     wanted = partial(Mail, count=count // 2, runs=count // 4, held=count, seconds=seconds)
     return deliveries_found(await measure_deliveries(wanted))
 
 
 async def flood(options: FeedOptions) -> Found:
-    """Measure a node that receives far more requests than it can serve, and a key that sends few."""
+    """Measure a node that receives far more requests than it can serve, and another key that sends few."""
     return await measure_flood(options.seconds or 10.0)
 
 
@@ -143,7 +148,7 @@ SCENARIOS: Mapping[str, Callable[[FeedOptions], Awaitable[Found]]] = MappingProx
 
 
 def polls_possible() -> int:
-    """Return how many polls this machine's file descriptors allow, rounded to whole accounts, up to the goal."""
+    """Return the number of polls that the limit of file descriptors allows, up to the goal, in whole accounts."""
     return (connections_possible(GOAL + SPARE) - SPARE) // POLLS_EACH * POLLS_EACH
 
 
@@ -220,7 +225,7 @@ async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> 
 
 
 async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> DeliveryFigures:
-    """Make the deliveries of the mail that is created for the node.
+    """Measure the deliveries of the `Mail` that `mail` returns for a node's address and process id.
 
     Raises:
         ChildFailed: A server did not start, or deliveries did not arrive.

@@ -1,4 +1,4 @@
-"""Converts the figures of feed, monitors and deliveries into marks that a node should keep, and further figures."""
+"""Converts the results of the feed, monitors and deliveries into marks and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,25 +15,25 @@ from bench.scenarios.parked import Parked
 from gateway.feed.queries import LIMIT_DEFAULT
 
 GOAL = 50_000
-"""The number of polls that a node must hold. If file descriptors do not allow it, their cost is extrapolated."""
+"""The number of polls that a node must park. If file descriptors do not allow it, their cost is extrapolated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The marks, figures and points of one scenario. Only the function that created it adds to its lists."""
+    """The marks, figures and points of one scenario. Only the function that created it appends to its lists."""
 
     marks: list[Mark]
     figures: list[Figure]
     points: list[Point] = field(default_factory=list)
 
     def add(self, other: "Found") -> None:
-        """Add the marks and figures of another one."""
+        """Add the marks and figures of another scenario."""
         self.marks.extend(other.marks)
         self.figures.extend(other.figures)
 
 
 def parked_marks(seen: Parked) -> list[Mark]:
-    """Return the marks for parked polls. If any response at a drain is not 200, the drain has no figure."""
+    """Return the marks for parked polls. The mark at shutdown has no value unless all responses were 200."""
     polls, one = f"{seen.count} parked polls", Histogram(seen.to_a_key)
     return [
         Mark(f"{polls}, resident", seen.bytes_each / 1024, 15, "KiB each"),
@@ -41,12 +41,12 @@ def parked_marks(seen: Parked) -> list[Mark]:
         Mark(f"{polls}, commit to a key's polls, p50", one.percentile_ms(0.5), 2, "ms"),
         Mark(f"{polls}, commit to a key's polls, p99", one.percentile_ms(0.99), 10, "ms"),
         Mark(f"{polls}, all woken", seen.all_woken_s, 1, "s"),
-        Mark(f"{polls}, all 200 at a drain", None if seen.lost else seen.drained_s, 3, "s"),
+        Mark(f"{polls}, all answered 200 at shutdown", None if seen.lost else seen.drained_s, 3, "s"),
     ]
 
 
 def parked_figures(name: str, seen: Parked) -> list[Figure]:
-    """Return all figures of parked polls."""
+    """Return the figures of parked polls."""
     key, account = Histogram(seen.to_a_key), Histogram(seen.to_an_account)
     return [
         Figure(f"{name}, resident", seen.bytes_each / 1024, "KiB each"),
@@ -58,26 +58,26 @@ def parked_figures(name: str, seen: Parked) -> list[Figure]:
         Figure(f"{name}, commit to an account's polls, p99", account.percentile_ms(0.99), "ms"),
         Figure(f"{name}, all woken", seen.all_woken_s, "s"),
         Figure(f"{name}, CPU of waking", seen.wake_cpu_us, "us each"),
-        Figure(f"{name}, all answered at a drain", seen.drained_s, "s"),
-        Figure(f"{name}, process ended at a drain", seen.ended_s, "s"),
-        Figure(f"{name}, not answered 200 at a drain", seen.lost, "polls"),
+        Figure(f"{name}, all answered at shutdown", seen.drained_s, "s"),
+        Figure(f"{name}, process ended at shutdown", seen.ended_s, "s"),
+        Figure(f"{name}, not answered 200 at shutdown", seen.lost, "polls"),
     ]
 
 
 def extrapolated(seen: Parked) -> list[Figure]:
-    """Return the cost of the goal's polls, extrapolated in proportion from the measured ones."""
-    times, name = GOAL / seen.count, f"{GOAL} polls by arithmetic from {seen.count}"
+    """Return the cost of `GOAL` polls, extrapolated in proportion from the measured ones."""
+    times, name = GOAL / seen.count, f"{GOAL} polls, extrapolated from {seen.count}"
     idle = _percent(seen.idle_cpu_share)
     return [
         Figure(f"{name}, resident", seen.bytes_each * GOAL / 2**20, "MiB"),
         Figure(f"{name}, CPU while idle", None if idle is None else idle * times, "%"),
         Figure(f"{name}, all woken", seen.all_woken_s * times, "s"),
-        Figure(f"{name}, all answered at a drain", seen.drained_s * times, "s"),
+        Figure(f"{name}, all answered at shutdown", seen.drained_s * times, "s"),
     ]
 
 
 def reads_found(seen: ReadFigures) -> Found:
-    """Return the cost of reading and acknowledging; it has no mark."""
+    """Return the figures of reading and acknowledging, which have no marks."""
     caught_up = f"catching up on {seen.events} events, {CATCH_UP_LIMIT} a page"
     acked = f"reading and acknowledging, {ACK_LIMIT} a page"
     return Found(
@@ -92,7 +92,7 @@ def reads_found(seen: ReadFigures) -> Found:
 
 
 def depth_found(seen: DepthFigures) -> Found:
-    """Return how long reads of the store take in a long log."""
+    """Return the marks and figures of reads in a long log."""
     page, unchanged = Histogram(seen.page), Histogram(seen.unchanged)
     of_page, of_tag = f"a page of {LIMIT_DEFAULT} of {seen.events} events", f"a 304 at {seen.events} events"
     return Found(
@@ -109,12 +109,12 @@ def depth_found(seen: DepthFigures) -> Found:
 
 
 def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
-    """Return how many bytes a settled miss leaves in the store, and the writer's CPU for it."""
+    """Return the marks and figures of settled misses: their bytes in the store, and the writer's CPU."""
     name = f"{seen.charges} settled misses on {engine}"
     return Found(
         [
             Mark(f"{name}, table and indexes", seen.bytes_each, bytes_most, "bytes each"),
-            Mark(f"{name}, the log at most", seen.log_bytes / 2**20, 64, "MiB"),
+            Mark(f"{name}, peak size of the log", seen.log_bytes / 2**20, 64, "MiB"),
         ],
         [
             Figure(f"{name}, the writer's CPU", seen.writer_us, "us each"),
@@ -124,14 +124,14 @@ def growth_found(engine: str, seen: GrowthFigures, *, bytes_most: int) -> Found:
 
 
 def monitors_found(seen: DueFigures) -> Found:
-    """Return how late runs that share a slot start, and their cost."""
-    lags, name = Histogram(seen.lags), f"{seen.count} monitors due at once beside {seen.stored}"
+    """Return the marks and figures of runs that share a slot: the delay of their start, and their cost."""
+    lags, name = Histogram(seen.lags), f"{seen.count} monitors in one slot among {seen.stored} others"
     return Found(
-        [Mark(f"{name}, start after its place in the spread, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
+        [Mark(f"{name}, delay of the start, p99", lags.percentile_ms(0.99) / 1e3, 2, "s")],
         [
-            Figure(f"{name}, start after its place in the spread, p50", lags.percentile_ms(0.5), "ms"),
-            Figure(f"{name}, the last", lags.percentile_ms(1.0), "ms"),
-            Figure(f"{name}, from the slot to the last end", seen.took_s, "s"),
+            Figure(f"{name}, delay of the start, p50", lags.percentile_ms(0.5), "ms"),
+            Figure(f"{name}, delay of the last start", lags.percentile_ms(1.0), "ms"),
+            Figure(f"{name}, from the slot to the end of the last run", seen.took_s, "s"),
             Figure(f"{name}, runs", seen.count / seen.took_s, "runs/s"),
             Figure(f"{name}, CPU", seen.cpu_s * 1e6 / seen.count, "us/run"),
         ],
@@ -139,7 +139,10 @@ def monitors_found(seen: DueFigures) -> Found:
 
 
 def deliveries_found(seen: DeliveryFigures) -> Found:
-    """Return how late deliveries start, the delay that an unresponsive host adds to others, and the cost."""
+    """Return the marks and figures of deliveries.
+
+    They are the delay of a delivery, the effect of a host that never responds on the others, and the cost.
+    """
     settled, begun = Histogram(seen.settled), f"settlement to first byte, {seen.runs} runs"
     hole = f"a black hole with {seen.held} queued"
     before, after = _median_ms(seen.alone, 0.99), _median_ms(seen.beside, 0.99)
@@ -147,30 +150,27 @@ def deliveries_found(seen: DeliveryFigures) -> Found:
     found = Found(
         [
             Mark(f"{begun}, p99", settled.percentile_ms(0.99) / 1e3, 1, "s"),
-            Mark(f"{hole}, p99 to others' first byte", more, 10, "% more"),
+            Mark(f"{hole}, p99 of the first byte at other hosts", more, 10, "% more"),
         ],
         [Figure(f"{begun}, p50", settled.percentile_ms(0.5), "ms")],
     )
     for name, pace in (
-        ("deliveries in the clear", seen.plain),
-        ("deliveries under TLS, connections kept", seen.kept),
-        ("deliveries under TLS, a connection each", seen.closed),
+        ("deliveries without TLS", seen.plain),
+        ("deliveries with TLS, connections kept open", seen.kept),
+        ("deliveries with TLS, a new connection each", seen.closed),
     ):
         found.figures.append(Figure(name, pace.per_s, "deliveries/s"))
         found.figures.append(Figure(f"{name}, CPU", pace.cpu_us, "us/delivery"))
     for name, turns in ((f"without {hole}", seen.alone), (f"with {hole}", seen.beside)):
-        found.figures.append(Figure(f"{name}, to others' first byte, p50", _median_ms(turns, 0.5), "ms"))
-        found.figures.append(Figure(f"{name}, to others' first byte, p99", _median_ms(turns, 0.99), "ms"))
+        found.figures.append(Figure(f"{name}, first byte at other hosts, p50", _median_ms(turns, 0.5), "ms"))
+        found.figures.append(Figure(f"{name}, first byte at other hosts, p99", _median_ms(turns, 0.99), "ms"))
         cpu_us = median(turn.cpu_us for turn in turns)
-        found.figures.append(Figure(f"{name}, CPU, the order to queue it included", cpu_us, "us/delivery"))
+        found.figures.append(Figure(f"{name}, CPU, including the command", cpu_us, "us/delivery"))
     return found
 
 
 def _median_ms(turns: Sequence[DeliveryTurn], share: float) -> float:
-    """Return the median over turns of each turn's percentile.
-
-    Other activity of the machine affects only some turns.
-    """
+    """Return the median of a percentile over all turns, because other work on the machine affects only some turns."""
     return median(Histogram(turn.lags).percentile_ms(share) for turn in turns)
 
 

@@ -1,4 +1,7 @@
-"""Measures reading and acknowledging: `python -m bench.scenarios.feed_reads` reads `Reads` and prints `ReadFigures`."""
+"""Measures reading and acknowledging.
+
+`python -m bench.scenarios.feed_reads` reads `Reads` and prints `ReadFigures`.
+"""
 
 import select
 import socket
@@ -35,7 +38,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class ReadFigures:
-    """The speed and the cost of reads. CPU is the CPU of the server's process."""
+    """The speed and the cost of reads. CPU is the CPU time of the server's process."""
 
     events: int
     events_per_s: float
@@ -47,7 +50,7 @@ class ReadFigures:
 
 
 class ReaderLine:
-    """One connection, with one request in progress. Every response must have status 200."""
+    """A connection with one request at a time. Every response must have status 200."""
 
     def __init__(self, url: str, key: str) -> None:
         """Connect."""
@@ -171,7 +174,7 @@ class AckFigures:
 def acknowledge(reads: Reads, key: str) -> AckFigures:
     """Run all consumers concurrently, until the time is up or no events are left.
 
-    The first page of each consumer is excluded, because its extra work is done only once per consumer.
+    The first page of each consumer is not counted, because some of its work is done only once per consumer.
     """
     epoll, consumers = select.epoll(), dict[int, ReadingConsumer]()
     for nth in range(reads.consumers):

@@ -1,4 +1,4 @@
-"""Fills a store with settled misses of many accounts, as the product would have recorded them."""
+"""Fills a store with settled misses of many accounts, with the rows that a node would have written."""
 
 import sqlite3
 import time
@@ -32,14 +32,20 @@ DAY_MS: Final = 24 * HOUR_MS
 WEEK_MS: Final = 7 * DAY_MS
 MADE_AT_ONCE: Final = 1_000
 SQLITE_ROWS: Final = 1_000_000
-"""The number of rows per statement. On PostgreSQL, a statement may take three seconds."""
+"""The number of rows per statement. It is lower on PostgreSQL, where a statement may take only three seconds."""
 POSTGRES_ROWS: Final = 20_000
 CACHE_KIB: Final = 262_144
 POSTGRES_SETTINGS: Final = ("shared_buffers=2GB", "max_wal_size=8GB")
-"""Settings for ten million rows, as an operator would choose them: memory for their pages, and few checkpoints."""
+"""PostgreSQL settings for ten million rows, as an operator would choose them.
+
+They give memory to the pages, and make checkpoints rare.
+"""
 MONTH_DAYS: Final = 30
 PIECES: Final = 100
-"""The maximum number of hours with rows in usage, one per account, regardless of the time that the misses cover."""
+"""The maximum number of hours in `usage`, each with one row per account.
+
+It applies regardless of the time that the misses cover.
+"""
 
 ADD_ENDPOINT: Final = "INSERT INTO endpoints (platform, path) VALUES ('github', '/v1/github/bench') RETURNING id"
 _COLUMNS: Final = "id, kind, account, endpoint, taken, taken_at, closed_after, balance_after, balance_closed, place"
@@ -79,7 +85,7 @@ MOVE_ACCOUNTS: Final = "UPDATE accounts SET balance = balance - :each, place = p
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """Settled misses, the same number for each account, spread over a period."""
+    """A description of settled misses, the same number for each account, spread over a period."""
 
     each: int
     accounts: int
@@ -88,7 +94,7 @@ class Misses:
 
     @property
     def used_ms(self) -> int:
-        """The start of the period in which usage counts the misses. It is in the past, even for future months."""
+        """The start of the period in which `usage` counts the misses. It is in the past, even for future months."""
         return min(self.began_ms, int(time.time()) * 1000 - self.span_ms - WEEK_MS)
 
     @property
@@ -98,17 +104,17 @@ class Misses:
 
     @property
     def words(self) -> dict[str, int]:
-        """All values, as parameters of statements."""
+        """All values, as parameters of SQL statements."""
         of_time = {"began_ms": self.began_ms, "span_ms": self.span_ms}
         return {"each": self.each, "accounts": self.accounts, "rows": self.rows, **of_time}
 
     def steps(self, rows: int) -> Iterator[dict[str, int]]:
-        """Yield ranges of the numbers of rows."""
+        """Yield ranges of row numbers, one for each statement."""
         for first in range(0, self.rows, rows):
             yield {"first": first, "end": min(first + rows, self.rows)}
 
     def hours(self) -> Iterator[dict[str, int]]:
-        """Yield the hours in which usage counts the misses: every hour with misses, or a selection of very many."""
+        """Yield the hours in which `usage` counts the misses: all of them, or a selection if there are too many."""
         pieces = max(1, min(PIECES, self.span_ms // HOUR_MS))
         for piece in range(pieces):
             first, end = (self.rows * number // pieces for number in (piece, piece + 1))
@@ -117,9 +123,10 @@ class Misses:
 
 @asynccontextmanager
 async def open_databases(engine: str, folder: Path) -> AsyncIterator[Callable[[str], str]]:
-    """Yield a function from a name to the address of a new database, in `folder` until the block ends.
+    """Yield a function that returns the address of a new database for a name.
 
-    On PostgreSQL, all users must be able to enter the folder, because the server cannot run as root.
+    Until the block ends, the databases are in `folder`. On PostgreSQL, all users must have access to the folder,
+    because the server cannot run as root.
     """
     if engine == SQLITE:
         with TemporaryDirectory(prefix="sluice-bench-volume-", dir=folder) as own:
@@ -137,7 +144,7 @@ def _new_schema(url: str, name: str) -> str:
 
 
 async def make_store(url: str, misses: Misses) -> float:
-    """Create a store with the misses, and return how many seconds that took.
+    """Create a store with the misses, and return the seconds that this took.
 
     On PostgreSQL, also create the months of the misses.
     """
@@ -162,7 +169,7 @@ def this_month_ms() -> int:
 
 
 def fill_sqlite(file: Path, misses: Misses) -> None:
-    """Insert the misses of accounts whose only row so far is their welcome, and update the accounts."""
+    """Insert the misses and update the accounts, whose only row so far is their welcome."""
     with closing(sqlite3.connect(file, isolation_level=None)) as database:
         for pragma in (f"cache_size = -{CACHE_KIB}", "synchronous = OFF"):
             database.execute(f"PRAGMA {pragma}")
@@ -183,7 +190,7 @@ def fill_sqlite(file: Path, misses: Misses) -> None:
 
 
 async def _fill_postgres(store: Store, misses: Misses) -> None:
-    """Like `fill_sqlite`, but with concurrent writers."""
+    """Insert the misses like `fill_sqlite`, but with concurrent writers."""
     ((endpoint,),) = await store.write(lambda tx: tx.all(ADD_ENDPOINT))
     known = {**misses.words, "endpoint": endpoint}
     for sql, steps in ((FILL_POSTGRES, misses.steps(POSTGRES_ROWS)), (FILL_USAGE, misses.hours())):
@@ -193,7 +200,7 @@ async def _fill_postgres(store: Store, misses: Misses) -> None:
 
 
 def _run(sql: str, words: dict[str, int], tx: Tx) -> None:
-    """Run a statement with its named parameters inserted as constants, as PostgreSQL requires."""
+    """Run a statement with its named parameters inserted as constants, because PostgreSQL requires constants here."""
     for word in sorted(words, key=len, reverse=True):
         sql = sql.replace(f":{word}", f"{words[word]}::bigint")
     tx.run(sql)

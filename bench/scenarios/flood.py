@@ -1,4 +1,4 @@
-"""Overload: far more requests than a node can serve, in the open loop, while another key sends few requests."""
+"""Overload: one key sends far more requests than a node can serve, while another key sends few."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from bench.scenarios.feed_marks import Found
 
 FLOOD, QUIET, AFTER = "flood", "quiet key", "after the flood"
 TIMES = (1.0, 2.5, 5.0)
-"""The offered rates, as multiples of the node's capacity. The first one is for comparison."""
+"""The offered rates, as multiples of the node's capacity. The first rate is for comparison."""
 LEAST_SERVED = {2.5: 0.60, 5.0: 0.25}
 CONNECTIONS = 4_000
 QUIET_PER_S = 20.0
@@ -31,10 +31,12 @@ RECOVERY_S = 1.0
 """The seconds from the last request of the flood to the first request that must be served as usual."""
 CAPACITY_S = 3.0
 DRIFT_MAX = 0.2
-"""A flood is valid only if the machine's speed is stable. This is the maximum difference, as a share, between the
-capacities before and after it, and between the offered and the nominal rate."""
+"""The maximum difference, as a share, at which a flood is valid, because the machine's speed must be stable.
+
+It applies to the capacities before and after the flood, and to the offered and the nominal rate.
+"""
 REPEATS_MAX = 2
-"""The maximum number of floods per run that are repeated because they are not valid."""
+"""The maximum number of floods per run that are repeated because they were not valid."""
 KEYS_APART = 10_000_000
 STAGE = Stage("feed", {**TRANSPARENT, "server.shed": True, "log.level": "warning"})
 PROFILE = "/v1/github/profile?handle=user{n}"
@@ -68,7 +70,7 @@ class Flooded:
 
     @property
     def drift(self) -> float:
-        """The difference, as a share, that the machine's changing speed made to the flood."""
+        """The share by which the machine's changing speed changed the flood."""
         before, after = self.capacities
         return max(abs(before - after) / self.capacity, abs(self.true_times / self.times - 1))
 
@@ -81,10 +83,10 @@ class Flooded:
 async def measure_flood(
     seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE, capacity_s: float = CAPACITY_S
 ) -> Found:
-    """Flood a node with multiples of its capacity. A closed loop measures the capacity before and after each flood.
+    """Flood a node with multiples of its capacity.
 
-    The offered rate is based on the median of all capacities so far. If the speed of the machine was not stable, the
-    flood is repeated, a few times in total.
+    A closed loop measures the capacity before and after each flood. The offered rate is a multiple of the median of all
+    capacities so far. A flood is repeated if the speed of the machine was not stable, but only a few times in total.
 
     Raises:
         ChildFailed: A server or a load generator did not run.
@@ -159,9 +161,9 @@ def _steady(spec: RequestSpec, first_ns: int, pace: Tempo, first_key: int) -> Op
 
 
 def flood_found(seen: Sequence[Flooded]) -> Found:
-    """Return the marks of the measurements. A rate that is not an overload has figures instead.
+    """Return the marks of the measurements. Rates that are not an overload have figures instead.
 
-    If the machine's speed was not stable, the marks have no figure.
+    If the machine's speed was not stable, the marks have no value.
     """
     found = Found([], [])
     for each in seen:
@@ -171,20 +173,20 @@ def flood_found(seen: Sequence[Flooded]) -> Found:
         name = f"flood of {each.label}"
         served = each.flood.served_per_s / each.capacity
         for moment, capacity in zip(("before", "after"), each.capacities, strict=True):
-            found.figures.append(Figure(f"{name}, what the node can do {moment} it", capacity, "requests/s"))
-        found.figures.append(Figure(f"{name}, offered of what it can do", 100 * each.true_times, "%"))
-        found.figures.append(Figure(f"{name}, served of what it can do", 100 * served, "%"))
+            found.figures.append(Figure(f"{name}, capacity {moment}", capacity, "requests/s"))
+        found.figures.append(Figure(f"{name}, offered share of capacity", 100 * each.true_times, "%"))
+        found.figures.append(Figure(f"{name}, served share of capacity", 100 * served, "%"))
         own = [held.own_bytes for held in each.flood.memory]
-        found.figures.append(Figure(f"{name}, own memory at most", max(own) / 1e6, "MB"))
+        found.figures.append(Figure(f"{name}, peak own memory", max(own) / 1e6, "MB"))
         if each.times in LEAST_SERVED:
             lost = 100 * (1 - served)
             marks = [
-                Mark(f"{name}, not done of what it can do", lost, _lost_max(each.times), "%"),
+                Mark(f"{name}, unserved share of capacity", lost, _lost_max(each.times), "%"),
                 *_wait_marks(name, each),
             ]
             if not each.is_comparable:
                 found.figures.append(
-                    Figure(f"{name} is not comparable, the machine's pace changed", 100 * each.drift, "%")
+                    Figure(f"{name} is not comparable: the machine's speed changed", 100 * each.drift, "%")
                 )
                 marks = [replace(mark, value=None) for mark in marks]
             found.marks.extend(marks)
@@ -197,12 +199,12 @@ def _lost_max(times: float) -> float:
 
 def _wait_marks(name: str, seen: Flooded) -> list[Mark]:
     return [
-        Mark(f"{name}, p99 of the served", _or_none(seen.flood.p99_ms), 250, "ms"),
+        Mark(f"{name}, p99 of served requests", _or_none(seen.flood.p99_ms), 250, "ms"),
         Mark(f"{name}, p99 of refusals", seen.flood.refused_p99_ms, 100, "ms"),
-        Mark(f"{name}, of the quiet key not served", 100 * _not_served(seen.quiet), 1, "%"),
+        Mark(f"{name}, requests of the quiet key not served", 100 * _not_served(seen.quiet), 1, "%"),
         Mark(f"{name}, p99 of the quiet key", _or_none(seen.quiet.p99_ms), 250, "ms"),
-        Mark(f"{name}, not served a second after it", 100 * _not_served(seen.after), 0, "%"),
-        Mark(f"{name}, p99 a second after it", _or_none(seen.after.p99_ms), 50, "ms"),
+        Mark(f"{name}, not served one second later", 100 * _not_served(seen.after), 0, "%"),
+        Mark(f"{name}, p99 one second later", _or_none(seen.after.p99_ms), 50, "ms"),
     ]
 
 

@@ -1,7 +1,7 @@
-"""Measures the bytes that settled misses leave in a store: `python -m bench.scenarios.growth`.
+"""Measures the bytes that settled misses add to a store: `python -m bench.scenarios.growth`.
 
-It reads a `GrowthSetting` from stdin and prints `GrowthFigures`, both as JSON. Charges of many accounts are taken and
-settled by the product's own batches, as in the writer of a busy node. Then the ledger is verified.
+It reads a `GrowthSetting` from stdin and prints `GrowthFigures`, both as JSON. Sluice's own batches take and settle the
+charges of many accounts, as in the writer of a busy node. Then the ledger is verified.
 """
 
 import itertools
@@ -42,7 +42,7 @@ PAGES = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 
 @dataclass(frozen=True, slots=True)
 class GrowthSetting:
-    """The store's address, the number of charges to settle, and of accounts that they are spread over."""
+    """The store's address, the number of charges to settle, and the number of their accounts."""
 
     url: str
     charges: int = 1_000_000
@@ -51,18 +51,18 @@ class GrowthSetting:
 
 @dataclass(frozen=True, slots=True)
 class GrowthFigures:
-    """The bytes and the time of a settled miss. The log is SQLite's."""
+    """The bytes and the time of a settled miss. The log is SQLite's write-ahead log."""
 
     charges: int
     bytes_each: float
     log_bytes: int
     writer_us: float
-    """The CPU of the writer's thread, including commits, for taking and settling charges in batches."""
+    """The CPU time of the writer's thread, including commits, to take and settle a charge in batches."""
     verified_per_s: float
 
 
 class Load:
-    """Batches of charges. Each batch is settled in the next one. Runs on the writer's thread."""
+    """Batches of charges, each settled in the next one. Runs on the writer's thread."""
 
     def __init__(self, charges: Charges, owners: list[tuple[str, str]]) -> None:
         """`owners` are the accounts, each with a key."""

@@ -1,8 +1,8 @@
-"""Measures what parked polls cost, and how long events take to reach them.
+"""Measures the cost of parked polls, and the time until events reach them.
 
 `python -m bench.scenarios.parked` reads a `PollLoad` and prints `Parked`. A poll lasts 25 s and is then sent again,
-which is work for the server. Figures about parked polls are therefore measured while all polls are new. Older polls are
-woken first.
+which is work for the server. Parked polls are therefore measured while all of them are new. If they are too old, they
+are woken first.
 """
 
 import math
@@ -26,14 +26,13 @@ POLLS_A_KEY = 5
 POLLS_EACH = KEYS_EACH * POLLS_A_KEY
 ANSWER_S = 60.0
 TOGETHER = 500
-"""The number of polls that are sent before waiting until the server has parked them, so that none waits in its backlog.
-"""
+"""The number of polls to send at a time, before the server has parked them. More could overflow its backlog."""
 SETTLE_S = 0.3
 POLL_EVERY_S = 0.002
 FRESH_S = 0.9 * WAIT_S - 2
 """Seconds during which polls count as new. A node may end polls up to 4 % early."""
 SPREAD = 7_919
-"""The step from one account to the next, which is a prime."""
+"""The step from one account to the next. It is a prime, so that the steps reach all accounts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +52,17 @@ class PollLoad:
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """The memory, CPU and times of parked polls. CPU is the CPU of the server's process."""
+    """The memory, CPU and times of parked polls. CPU is the CPU time of the server's process."""
 
     count: int
     bytes_each: float
     park_cpu_us: float
-    """The CPU for each poll: its connection, its request, its read."""
+    """The CPU for each poll to connect, send its request and read the store."""
     all_woken_s: float
     """The seconds from the command to append one event to every account until the last response."""
     wake_cpu_us: float
     idle_cpu_share: float | None
-    """The CPU while nothing happens; None if polls ended and were renewed in that time."""
+    """The CPU without events; None if polls ended and were sent again in that time."""
     to_a_key: dict[int, int]
     """The times from the commit to each response, as a histogram."""
     to_an_account: dict[int, int]
@@ -77,7 +76,7 @@ class Parked:
 
 @dataclass(slots=True)
 class ParkedRun:
-    """One run against one server. Only `measure` calls it."""
+    """One run against one server. Used only by `measure`."""
 
     polls: PollLoad
     control: ControlClient
@@ -116,7 +115,7 @@ class ParkedRun:
         time.sleep(SETTLE_S)
 
     def settle(self) -> None:
-        """Wait until the server holds all polls."""
+        """Wait until the server has parked all polls."""
         until = time.monotonic() + ANSWER_S
         while self.control.waiting() < len(self.clients.polls):
             self.clients.read(POLL_EVERY_S)
@@ -143,7 +142,7 @@ class ParkedRun:
         return took_s, used_s
 
     def idle(self, seconds: float) -> float | None:
-        """Return the CPU seconds that the server uses per second while nothing happens."""
+        """Return the server's CPU seconds per second without events."""
         renewed, cpu_s, began_s = self.clients.renewed, usage(self.polls.pid).cpu_s, time.monotonic()
         while (left_s := began_s + seconds - time.monotonic()) > 0:
             self.clients.read(left_s)

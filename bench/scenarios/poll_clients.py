@@ -1,7 +1,4 @@
-"""Connections that each hold a poll of the feed open.
-
-They use one plain epoll loop, which is fast enough to keep up.
-"""
+"""Connections with one open poll of the feed each. They share one plain epoll loop, which is fast enough to keep up."""
 
 import select
 import socket
@@ -14,7 +11,7 @@ WAIT_S = 25
 CONNECT_S = 30.0
 RECEIVE_BYTES = 16_384
 FROM_AN_ADDRESS = 20_000
-"""The number of connections from one loopback address, because an address has only about 28,000 ports."""
+"""The maximum number of connections from one loopback address, which has only about 28,000 ports."""
 _CURSOR = b'"next_cursor":"'
 _SIZE = b'"page_size":'
 
@@ -46,7 +43,7 @@ class PollAnswer:
     at_ns: int
     """The time of its arrival on CLOCK_MONOTONIC."""
     is_early: bool = False
-    """Whether the server did not hold the poll, and named a time to retry."""
+    """Whether the server answered immediately with a time to retry."""
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """Compares a ledger of many rows with one of few: `python -m bench.scenarios.volume`, on either engine.
 
-It reads a `Volume` from stdin and prints `VolumeFigures`, both as JSON. The rows are generated. They are settled misses
-of many accounts, as the product would have recorded them. The proof at the end checks them against accounts and usage.
-The two stores are measured alternately, so that a slow minute of the machine affects both. On PostgreSQL the rows are
-spread over twelve months from the current one, each in its own partition, and the CPU of its processes is added to the
-CPU of this one.
+It reads a `Volume` from stdin and prints `VolumeFigures`, both as JSON. The generated rows are settled misses of many
+accounts, as a node would have written them. At the end, the ledger's verification checks them against accounts and
+usage. The two stores are measured alternately, so that a slow minute of the machine affects both. On PostgreSQL, the
+rows are spread over twelve months from the current one, each in its own partition, and the CPU of the server's
+processes is added.
 """
 
 import resource
@@ -55,7 +55,7 @@ SERVING = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'sluice-
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The folder of the databases, the number of generated rows, and of accounts that they are spread over."""
+    """The folder of the databases, the number of generated rows, and the number of their accounts."""
 
     folder: str
     rows: int = 10_000_000
@@ -76,7 +76,7 @@ class StoreFigures:
 
 @dataclass(frozen=True, slots=True)
 class VolumeFigures:
-    """A store with two pages per account, and a store with all rows and its proof, which runs during traffic."""
+    """The figures of a small store, of one with all rows, and of the latter's verification during traffic."""
 
     rows: int
     small: StoreFigures
@@ -84,14 +84,14 @@ class VolumeFigures:
     filled_per_s: float
     bytes_each: float
     verified_per_s: float
-    """The rows that are verified per second of the proof's own CPU."""
+    """The rows verified per second of the verification's own CPU."""
     verify_s: float
     verify_grew_bytes: int
-    """How much the peak resident memory of the process grew during the proof."""
+    """The growth of the process's peak resident memory during the verification."""
     beside: int
-    """The number of charges that were taken and settled during the proof."""
+    """The number of charges taken and settled during the verification."""
     log_bytes: int
-    """The maximum size of SQLite's log during the proof."""
+    """The maximum size of SQLite's log during the verification."""
 
 
 class StoreServer:
@@ -132,9 +132,9 @@ class Ground:
         await self.store.write(partial(self.load.step, count=0))
 
     async def _cpu(self, count: int) -> float:
-        """Return microseconds per batch, which takes `count` charges and settles the charges of the previous batch.
+        """Return microseconds per batch, which takes `count` charges and settles the ones of the previous batch.
 
-        The first batches are not counted, because they only open charges for the others to settle.
+        The first batches are not counted, because they have fewer charges to settle.
         """
         step = partial(self.load.step, count=count)
         for _ in range(1 + BATCHES // 10):
@@ -151,7 +151,7 @@ class Ground:
         return await self._per_read(partial(self._ledger.transactions, limit=PAGE, before=before))
 
     async def _per_read(self, read: Callable[[str], Awaitable[object]]) -> float:
-        """Return microseconds of the whole process per read of an account. Many accounts are read."""
+        """Return the process's CPU microseconds per read of an account. Many accounts are read."""
         began = time.process_time() + await self.server.cpu_s()
         for number in range(READS):
             await read(self._owners[number * 37 % len(self._owners)])
@@ -160,7 +160,7 @@ class Ground:
 
 @dataclass(slots=True)
 class TimedProof:
-    """The proof of a ledger, which runs in the store's threads. Only it modifies itself."""
+    """The verification of a ledger, which runs in the store's threads."""
 
     is_done: bool = False
     took_s: float = 0.0
@@ -176,7 +176,7 @@ class TimedProof:
         self.is_done = True
 
     async def _read(self, store: Store, fn: Callable[[Tx], T]) -> T:
-        """Like the store's read, but also count the CPU of the thread and of the process that serves it."""
+        """Read like the store, and count the CPU of the thread and of the process that serves it."""
 
         def counted(tx: Tx) -> T:
             began, serving = time.thread_time(), _serving_s(tx)
@@ -217,7 +217,7 @@ async def measure(volume: Volume) -> VolumeFigures:
 
 
 async def _prove_during_traffic(ground: Ground, url: str) -> tuple[TimedProof, int, int]:
-    """Return the proof, the number of charges taken and settled during it, and the maximum size of the log."""
+    """Return the verification, the number of charges taken and settled meanwhile, and the maximum size of the log."""
     proof, beside, log_bytes = TimedProof(), 0, 0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(proof.run, ground)

@@ -1,4 +1,4 @@
-"""Accounts, which own credits, and the operations that add credits to them."""
+"""Accounts, which own credits, and the operations that create accounts and add credits."""
 
 import re
 from collections.abc import Callable
@@ -17,13 +17,13 @@ from storage.store import Row, Store, Tx, Write
 LifeState: TypeAlias = Literal["active", "suspended", "deleting", "deleted"]
 """The state of an account. A `deleting` account is already unusable; its data is still being removed."""
 Mark: TypeAlias = Literal["refund", "dispute"]
-"""Why the payment for one of the account's packs was taken back; the most serious reason if there are several."""
+"""Why a payment for one of the account's packs was reversed. If there are several reasons, the most serious one."""
 
 WELCOME_CREDITS = 100
 PAGE_MAX = 1_000
 NAME_MAX = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-GRANT_MAX = 1_000_000_000_000  # far below the point where a sum could exceed 64 bits
+GRANT_MAX = 1_000_000_000_000  # low enough that no sum can exceed 64 bits
 
 MADE = "id, name, plan, unlimited, balance, held, created_at"
 COLUMNS = f"{MADE}, state, mark, mismatch"
@@ -49,7 +49,7 @@ GONE: tuple[LifeState, ...] = ("deleting", "deleted")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A snapshot of an account: `balance` can be spent, `held` is reserved by open charges."""
+    """A snapshot of an account. `balance` can be spent; `held` credits are reserved by open charges."""
 
     id: str
     name: str
@@ -61,7 +61,7 @@ class Account:
     state: LifeState = "active"
     mark: Mark | None = None
     mismatch: str | None = None
-    """Describes, for the operator, the latest pack payment that did not match the pack's price and was not credited."""
+    """Describes the latest pack payment that was not credited because it did not match the pack's price."""
 
 
 def check_name(name: str) -> None:
@@ -178,7 +178,7 @@ class Accounts:
 
 
 class _Issue(NamedTuple):
-    """Credits that an account receives. `account` is the account's number."""
+    """Credits to add to an account. `account` is the account's number in the journal."""
 
     kind: int
     amount: int

@@ -1,7 +1,7 @@
-"""Balances in memory, for responses that only report them: the last committed balance of each account in use.
+"""Keeps the last committed balance of each account in use in memory, for responses that only report it.
 
-A changed balance is published after its commit. Other nodes, if there are any, receive it with their next request for
-the account. Of two balances, the one with the higher account version is newer.
+After a commit, each changed balance is published, and other nodes receive it with their next request for the account.
+If two balances differ, the one with the higher account version is newer.
 """
 
 from collections.abc import Mapping
@@ -36,17 +36,17 @@ class Balances:
         Raises:
             AccountUnknown: the account does not exist.
         """
-        # A commit during this read is newer than the value read, and may already have been observed.
+        # A commit during this read may already have stored a newer balance, which `observe` keeps.
         self.observe(account_id, await self._store.read(partial(read_balance, account_id=account_id)))
         return self._latest[account_id].balance
 
     def change(self, tx: Tx, balances: Mapping[str, BalanceUpdate]) -> None:
-        """Keep these balances once `tx` is committed, and publish them to the other nodes."""
+        """Store these balances in memory after `tx` is committed, and publish them to the other nodes."""
         if balances:
             tx.on_commit(partial(self._keep_and_publish, balances))
 
     def observe(self, account_id: str, update: BalanceUpdate) -> bool:
-        """Keep a balance that was read or published, unless a newer one is known.
+        """Store a balance that was read or published, unless a newer one is already in memory.
 
         Return whether the balance changed.
         """

@@ -36,7 +36,7 @@ END_DELETION: Final = "UPDATE accounts SET state = 'deleted' WHERE id = ? AND st
 
 
 class Lifecycle:
-    """Suspends, resumes and deletes accounts. Each operation is idempotent."""
+    """Suspends, resumes and deletes accounts. All operations are idempotent."""
 
     def __init__(
         self,
@@ -73,7 +73,10 @@ class Lifecycle:
     async def _change_state(
         self, account_id: str, old: LifeState, new: LifeState, publish: Callable[[Tx, str], None], write: Write | None
     ) -> Account:
-        """Change the account's state from `old` to `new` and publish that. Accounts in other states stay unchanged."""
+        """Change the account's state from `old` to `new` and publish the change.
+
+        Accounts in other states stay unchanged.
+        """
 
         def change(tx: Tx) -> Account:
             if read_kept_account(tx, account_id).state == old:
@@ -98,7 +101,7 @@ class Lifecycle:
             if read_account(tx, account_id).state not in GONE:
                 tx.run(ERASE_NAME, (account_id,))
                 for key in _find_usable(account_id, tx):
-                    self._billing_events.key_revoked(tx, read_key(tx, key.id))  # this ends the key's long polls
+                    self._billing_events.key_revoked(tx, read_key(tx, key.id))  # ends the long polls that use the key
                 tx.run(ERASE_KEYS, (now, account_id))
             return read_account(tx, account_id)
 
@@ -112,7 +115,7 @@ def _find_usable(account_id: str, tx: Tx) -> list[TouchedKey]:
 
 
 def list_deleting(tx: Tx) -> list[str]:
-    """Return the deleted accounts that may still have data to remove."""
+    """Return the deleted accounts whose data may not be removed completely."""
     return [row[0] for row in tx.all(FIND_DELETING)]
 
 
@@ -122,6 +125,6 @@ def end_deletion(tx: Tx, account_id: str) -> bool:
 
 
 def m0009_account_states(schema: Schema) -> None:
-    """Add the account's state. A deleted account is `deleting` until everything except its ledger is removed."""
+    """Add a state to accounts. A deleted account is `deleting` until everything except its ledger is removed."""
     schema.execute(ADD_STATE)
     schema.execute("CREATE INDEX accounts_deleting ON accounts (id) WHERE state = 'deleting'")

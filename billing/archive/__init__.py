@@ -1,1 +1,1 @@
-"""The archive: whole days of the journal in compressed files, and the sums that the store keeps for them."""
+"""The archive: compressed files with whole days of the journal, and the sums that replace their rows in the store."""

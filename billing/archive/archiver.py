@@ -1,15 +1,16 @@
-"""Moves whole days of the journal into files, in steps. The process may die between any two steps.
+"""Moves whole days of the journal into files. If the process dies between any two steps, no row is lost.
 
 1. Copy a day's rows into a file. The index becomes durable first, then the file. A process that dies here leaves files
     that no record refers to.
-2. Enter the file into `archives` in one transaction. From then on the database allows deleting the day's rows.
+2. Record the file in `archives`. After this transaction the database allows deleting the day's rows.
 3. Update the manifest in the folder to match `archives`.
 4. For each member of the file, in its own transaction, add the sums of its rows to `openings` and record the progress
-    in `archives`. The same transaction deletes the rows from the journal. Rows of a month with its own partition stay
-    instead, and their sums are ignored until the whole month is dropped (`billing.archive.months`). This keeps the
-    ledger provable at every commit.
+    in `archives`. The same transaction deletes the rows from the journal. If the month has its own partition, its rows
+    stay, and their sums are ignored until the whole month is dropped (`billing.archive.months`). The ledger can
+    therefore be verified after every commit.
 
-Rows that arrive late for an old day, for example from a node with a wrong clock, go into another file of that day.
+If rows for an archived day arrive late, for example from a node with a wrong clock, they are written to an additional
+file for that day.
 """
 
 import fcntl
@@ -46,15 +47,15 @@ from storage.store import Store, Tx
 ROWS_A_MEMBER: Final = 70
 """How many rows to copy per step, or to delete from the journal per commit.
 
-Each row touches its own pages, hundreds in all, and charges have to wait for some milliseconds until those pages are on
-disk.
+The rows of a step are spread over hundreds of database pages. Charges wait for a few milliseconds until these pages are
+on disk.
 """
 MEMBERS_INDEXED: Final = 4
 LATE_MEMBERS_MAX: Final = 20
 """The maximum number of members in a file of late rows. The ids of its rows are deleted in one commit."""
 PAUSE_S: Final = 0.005
 REST_RATIO: Final = 5.0
-"""The pause after each step, as a multiple of the step's duration: under load, both steps and pauses get longer."""
+"""The pause after each step, as a multiple of the step's duration. Steps take longer under load, so pauses do too."""
 LOCK: Final = ".lock"
 
 OLDEST: Final = f"SELECT id FROM journal WHERE id >= ? AND id < ? AND {NOT_LATE} ORDER BY id LIMIT 1"  # noqa: S608 - constants
@@ -85,11 +86,11 @@ class Due(NamedTuple):
 
 
 class ArchiveTaken(Exception):
-    """Another process is archiving into the folder."""
+    """Another process is already archiving to this folder."""
 
 
 class Archiver:
-    """Archives everything older than `detail_days` whole days into `folder`. Only one process may run it at a time."""
+    """Archives all rows older than `detail_days` whole days to `folder`. Only one process can do this at a time."""
 
     def __init__(self, store: Store, folder: Path, *, detail_days: int) -> None:
         self._store = store
@@ -97,7 +98,7 @@ class Archiver:
         self._detail_days = detail_days
 
     async def run(self, now: float, *, until: float = math.inf) -> Archived:
-        """Archive all days that are old enough at `now`, stopping at `until` on Trio's clock.
+        """Archive all days that are old enough at `now`. Stop at `until`, a time on Trio's clock.
 
         Raises:
             ArchiveTaken: another process is archiving.
@@ -145,7 +146,7 @@ class Archiver:
         await self._store.write(partial(_enter_day, file, due.month))
 
     async def _drop_month(self, month: Month, archives: Sequence[Archive]) -> int:
-        """Drop a month whose rows are all in files, or copy its late rows first. Return the number of files started."""
+        """Drop a month whose rows are all in files, or copy its late rows first. Return the number of new files."""
         assert self._store.partitions is not None, "only an engine with partitions has months"
         if month.copied_to is None:
             await self._store.partitions.change(partial(begin_to_copy, month))
@@ -224,7 +225,7 @@ class Archiver:
         return summed
 
     def _read_member(self, name: str, begin: int, _tx: Tx) -> Member | None:
-        """Read a member on one of the store's reader threads, like all disk access here."""
+        """Read a member on one of the store's reader threads, because disk access must not block the event loop."""
         return read_member(self.folder, name, begin)
 
 
@@ -291,7 +292,7 @@ async def _pause_after() -> AsyncIterator[None]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock while the block runs.
+    """Lock the folder while the block runs.
 
     Raises:
         ArchiveTaken: another process holds the lock.

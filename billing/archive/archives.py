@@ -1,4 +1,4 @@
-"""The files of the archive as recorded in the store, and the journal's rows as stored in a file."""
+"""The store's records of archive files, and the form in which files store journal rows."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -17,7 +17,7 @@ LEFT JOIN endpoints ON endpoints.id = journal.endpoint LEFT JOIN notes ON notes.
 _BETWEEN: Final = "WHERE journal.id > ? AND journal.id < ? ORDER BY journal.id LIMIT ?"
 READ_ROWS: Final = f"{_ROW} {_BETWEEN}"
 READ_LATE: Final = f"{_ROW} JOIN journal_late ON journal_late.id = journal.id {_BETWEEN}"
-# Rows that came late for their month wait until all other rows of the month are archived.
+# Rows that arrived late for their month are archived after all other rows of the month.
 NOT_LATE: Final = "NOT EXISTS (SELECT 1 FROM journal_late WHERE journal_late.id = journal.id)"
 READ_DUE: Final = f"{_ROW} {_BETWEEN.replace('ORDER', f'AND {NOT_LATE} ORDER')}"
 READ_ARCHIVES: Final = """
@@ -32,7 +32,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0)
 
 
 class Archive(NamedTuple):
-    """A file of the archive as recorded in the store, and how much of it is summed up in `openings`."""
+    """The store's record of an archive file, including how much of the file is summed up in `openings`."""
 
     file: ArchiveFile
     summed: int
@@ -40,7 +40,7 @@ class Archive(NamedTuple):
     summed_to: int
     """The offset in the file after the last member that is summed up."""
     is_standing: bool
-    """Whether all its rows are still in the journal. They are removed together with their month."""
+    """Whether all rows of the file are still in the journal. If so, they are removed when their month is dropped."""
 
     @property
     def left(self) -> int:
@@ -59,7 +59,7 @@ def read_archives(tx: Tx) -> list[Archive]:
 
 
 def add_archive(tx: Tx, file: ArchiveFile) -> None:
-    """Record a durable file. From then on the database allows deleting rows of its day."""
+    """Record a durable file. After the commit, the database allows deleting rows of the file's day."""
     values: Sequence[Value] = (file.number, file.day, file.name, file.rows, file.digest, file.chain)
     tx.run(ADD_ARCHIVE, (*values, first_id(file.day + 1)))
 

@@ -1,4 +1,4 @@
-"""Days and months of the journal, and the row ids that belong to them."""
+"""Converts between the journal's row ids, days and months."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final

@@ -11,7 +11,7 @@ from storage.store import Tx
 
 
 class ExportPage(NamedTuple):
-    """A page of rows, and the `after` of the next page; None on the last page."""
+    """A page of rows, and the `after` argument for the next page, which is None on the last page."""
 
     rows: list[ArchivedRow]
     following: str | None
@@ -22,7 +22,7 @@ class ExportMoved(Exception):
 
 
 class _Place(NamedTuple):
-    """Where a page begins. `left` is the number of rows that had left the journal when the first page was read."""
+    """The position where a page begins. `left` is how many rows had left the journal before the first page was read."""
 
     left: int
     file: int = 0

@@ -1,9 +1,9 @@
 """The files of the archive: a day's journal rows as JSON lines, and the manifest that chains their digests.
 
 A file is a sequence of gzip members with up to 70 lines each, so that any tool can unpack it and a reader can start at
-any member. A file is written under a temporary name, renamed once it is durable, and never changed afterwards.
-`manifest.jsonl` has one line per file. Each line holds a digest over the previous line's digest and its own fields, so
-changing, swapping or removing a file invalidates all later lines.
+any member. A file is written under a temporary name, renamed when it is durable, and never changed after that.
+`manifest.jsonl` has one line per file. Each line contains a digest over the previous line's digest and its own fields,
+so changing, swapping or removing a file invalidates all later lines.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class ArchivedRow(msgspec.Struct, frozen=True):
     """A row of the journal with names instead of numbers. Amounts are in credits, timestamps in microseconds."""
 
     id: str
-    """In hexadecimal digits."""
+    """The id in hexadecimal digits."""
     kind: int
     account: str
     account_number: int
@@ -53,7 +53,7 @@ class ArchiveFile(msgspec.Struct, frozen=True):
 
     number: int
     day: int
-    """The day that the ids of its rows contain, in days since 1970."""
+    """The day of all rows in the file, in days since 1970. It is part of each row's id."""
     name: str
     rows: int
     digest: str
@@ -63,7 +63,7 @@ class ArchiveFile(msgspec.Struct, frozen=True):
 
 
 class Member(NamedTuple):
-    """The rows of a file between two offsets."""
+    """A gzip member of a file: its rows, and the offsets where it begins and ends."""
 
     rows: list[ArchivedRow]
     begin: int
@@ -71,7 +71,7 @@ class Member(NamedTuple):
 
 
 class ArchiveBroken(Exception):
-    """The archive no longer has its original content. The message says where."""
+    """The archive was changed or damaged. The message says where."""
 
 
 def chained(before: str, file: ArchiveFile) -> ArchiveFile:
@@ -121,7 +121,7 @@ class FileWriter:
 
 
 def write_manifest(folder: Path, files: Iterable[ArchiveFile]) -> None:
-    """Replace the manifest with one for these files, durably. Raises OSError."""
+    """Replace the manifest with a new, durable one that lists these files. Raises OSError."""
     part = folder / f".{MANIFEST}.part"
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as opened:
         opened.write(msgspec.json.Encoder().encode_lines(list(files)))
@@ -186,7 +186,7 @@ def members_of(folder: Path, name: str, begin: int = 0) -> Iterator[Member]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names of the folder's files durable. Raises OSError."""
+    """Sync the folder, so that the names of its new files survive a crash. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

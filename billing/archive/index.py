@@ -1,7 +1,7 @@
-"""The index of an archive file: the members that hold each account's postings.
+"""The index of an archive file, which lists the members that contain each account's postings.
 
-The index is a sequence of blocks, each for a fixed number of members, so that writing or reading it needs no more
-memory than one block or one account takes. A block holds:
+The index is a sequence of blocks, each for a fixed number of members, so that writing or reading it needs only the
+memory for one block or one account. A block contains:
 
 - the number of its members, and of its entries;
 - for each member, its offset in the file and the beginning of its first row's id;
@@ -32,7 +32,7 @@ _MAGIC: Final = b"idx1"
 
 
 class Span(NamedTuple):
-    """The member at `offset` holds postings of the account, at places from `low` to `high`."""
+    """An index entry: the member at `offset` contains postings of the account, at places from `low` to `high`."""
 
     offset: int
     low: int
@@ -137,7 +137,7 @@ class IndexCheck:
 
 
 def spans_of(folder: Path, name: str, account: int) -> list[Span]:
-    """Return the members that hold postings of the account, in file order.
+    """Return the members that contain postings of the account, in file order.
 
     Raises:
         ArchiveBroken: the index is missing or cannot be read.
@@ -156,7 +156,7 @@ def spans_of(folder: Path, name: str, account: int) -> list[Span]:
 
 
 def members_with(folder: Path, name: str, id_: bytes) -> list[int]:
-    """Return the offsets of the members that may hold the row with this id.
+    """Return the offsets of the members that may contain the row with this id.
 
     Raises:
         ArchiveBroken: the index is missing or cannot be read.
@@ -221,7 +221,7 @@ def _blocks(folder: Path, name: str) -> Iterator[_Block]:
 
 
 def _enter(members: list[bytes], entries: list[bytes], begin: int, rows: Sequence[ArchivedRow]) -> None:
-    """Append the bytes of a member and of its accounts' entries."""
+    """Append the bytes for a member, and for an entry of each of its accounts."""
     places: dict[int, list[int]] = {}
     for row in rows:
         places.setdefault(row.account_number, []).extend(places_of(row))

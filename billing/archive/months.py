@@ -1,8 +1,9 @@
-"""The months of the journal, on databases that keep each month in a partition and drop it as a whole.
+"""The months of the journal, on databases that store each month in a partition and drop the whole partition at once.
 
-A month is created in advance and takes inserts. When its first day is about to be archived, the ids of later inserts
-are recorded in `journal_late`, so that the content of the day files is fixed. Once all rows are in files and summed up
-in `openings`, the partition is detached, and the sums take effect with the same commit. Then the partition is dropped.
+The partition of a month is created before the month begins. Just before the first day of a month is archived, the store
+starts to record the ids of later inserts in `journal_late`, so that the day files contain a fixed set of rows. When all
+rows are in files and summed up in `openings`, the partition is detached. The same commit makes the sums effective.
+Finally the partition is dropped.
 
 Rows outside any month are deleted one by one: rows older than the first month, rows that arrived after their month was
 dropped, and rows from a clock that was far ahead.
@@ -36,7 +37,7 @@ class Month(NamedTuple):
     first: int
     until: int
     copied_to: int | None
-    """The first day that is not copied into files yet; None until archiving of the month begins."""
+    """The first day that has not been copied into files; None until the archiving of the month begins."""
     is_detached: bool
 
     @property
@@ -47,7 +48,7 @@ class Month(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """The days from `begin` up to but excluding `end`, in one month or outside all months."""
+    """A range of days, including `begin` and excluding `end`, that is in one month or outside all months."""
 
     begin: int
     end: int
@@ -60,9 +61,10 @@ def read_months(tx: Tx) -> list[Month]:
 
 
 def stretches(months: Sequence[Month], *, end: int, today: int) -> Iterator[Stretch]:
-    """Yield the days before `end` in order, except those already in files whose month still holds their rows.
+    """Yield the days before `end` in order, except archived days whose rows are still in their month's partition.
 
-    The days of a month are yielded only after that month is over; before that, all its new rows would be late rows.
+    The days of a month are yielded only after the month is over. Otherwise every new row of the month would be a late
+    row.
     """
     begin = 0
     for month in months:
@@ -76,7 +78,7 @@ def stretches(months: Sequence[Month], *, end: int, today: int) -> Iterator[Stre
 
 
 async def make_months(store: Store, now: float) -> list[str]:
-    """Create missing months, up to `AHEAD` in advance of `now`. Return the names of those that the database refused.
+    """Create missing months, up to `AHEAD` months after `now`. Return the names of months that the database refused.
 
     Raises:
         StorageError: the store is unavailable, or the journal is in use for too long. The next call continues where
@@ -95,9 +97,9 @@ async def make_months(store: Store, now: float) -> list[str]:
 
 
 def begin_to_copy(month: Month, tx: PartitionTx) -> None:
-    """Record the ids of rows that are inserted into the month from now on.
+    """Start recording the ids of rows that are inserted into the month.
 
-    All earlier rows are visible to a reader now.
+    When this returns, a reader sees all rows that were inserted earlier.
     """
     if tx.run(BEGIN_TO_COPY, (month.first,)):
         tx.note_inserts(month.part)

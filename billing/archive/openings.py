@@ -1,4 +1,4 @@
-"""The sums that the store keeps for archived rows, by account and day."""
+"""The sums of archived rows by account and day, which remain in the store."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ ON CONFLICT (account, day) DO UPDATE SET issued = openings.issued + excluded.iss
 HAS_LEFT: Final = """NOT EXISTS (
     SELECT 1 FROM journal_months WHERE detached = 0 AND openings.day >= first AND openings.day < until
 )"""
-"""The condition under which an opening is counted: its rows are no longer in the journal."""
+"""SQL condition: count only openings whose rows are no longer in the journal."""
 
 
 class Opening(NamedTuple):
-    """The sums of an account's archived rows."""
+    """The sums of one account's archived rows."""
 
     issued: int
     spent: int
@@ -52,7 +52,7 @@ def places_of(row: ArchivedRow) -> list[int]:
 
 
 def _links_of(row: ArchivedRow) -> int:
-    """Return what the row's postings add to the chain of its account."""
+    """Return the amount that the row's postings add to the chain sum of its account."""
     return links(
         (row.place, row.refund_place, row.issued_place),
         taken=row.taken,

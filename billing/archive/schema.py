@@ -1,4 +1,4 @@
-"""The tables of the archive: its files, the sums kept for them, and the months of the journal."""
+"""The tables of the archive: its files, the sums of their rows, and the months of the journal."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ from billing.archive.days import first_id, following_month, month_of
 from billing.archive.months import make, months_from
 from storage.migrations import Schema
 
-# The part of an account's sums that comes from archived rows, needed to verify the account.
+# The sums of an account's archived rows, which are needed to verify the account.
 OPENINGS = """
 CREATE TABLE openings (
     account INTEGER NOT NULL,
@@ -53,15 +53,15 @@ NOW_AND_NEW: Final = "SELECT {now}, NOT EXISTS (SELECT 1 FROM journal)"
 
 
 def m0008_archives(schema: Schema) -> None:
-    """Add the files of the archive. Rows of the journal may be deleted once a file contains their day."""
+    """Add the table of archive files, and allow deleting journal rows once a file contains their day."""
     schema.execute(ARCHIVES)
-    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # may a row be deleted?
+    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # checks whether a row may be deleted
     schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # to compare a day with its archive files
     schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
 
 
 def m0010_months(schema: Schema) -> None:
-    """Add the months of the journal. A file can be summed up while its rows are still in the month's partition."""
+    """Add the months of the journal. A file can now be summed up before its rows leave the journal."""
     schema.execute(MONTHS)
     schema.execute(LATE)
     schema.execute("ALTER TABLE archives RENAME COLUMN removed TO summed")

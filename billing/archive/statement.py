@@ -1,7 +1,7 @@
-"""Statement lines of days that have left the journal: from the archive's files, or as sums by day.
+"""Statement lines for days whose rows have left the journal: from the archive's files, or as sums by day.
 
-A day's opening has the range of places of the account's postings on that day, and the index of each file lists the
-members that hold them. A page therefore reads few members, one at a time, newest first.
+A day's opening contains the range of places of the account's postings on that day, and the index of each file lists the
+members that contain these postings. A page therefore reads few members, one at a time, newest first.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ LAST_DAY: Final = 10_000_000
 
 
 class LeftDay(NamedTuple):
-    """A day of an account that has left the journal: its files, and the range of places of its postings."""
+    """An archived day of an account: its files, and the range of places of the account's postings on that day."""
 
     account: int
     files: Sequence[Archive]
@@ -98,8 +98,8 @@ def left_request_lines(folder: Path, day: LeftDay, id_: bytes, *, newest: int, l
 def read_sums(tx: Tx, account_id: str, *, before: str | None, newest: int, limit: int) -> list[Transaction]:
     """Return sums of the days that have left the journal, newest first, starting after the sum with the id `before`.
 
-    The sum kept for a day is exact. It is split by endpoint if the usage counters give the same total; they differ when
-    a charge was settled on another day than it began, because usage counts it on the day of settlement.
+    The sum for a day is exact. It is split by endpoint only if the usage counters add up to the same total. They differ
+    if a charge was settled on a later day than it began, because usage counts a charge on the day of settlement.
     """
     tx.pin("journal")
     last, number = (LAST_DAY, -1) if before is None else _read_id(before)
@@ -149,7 +149,7 @@ def _is_above(found: Sequence[Transaction], high: int, limit: int) -> bool:
 
 
 def _spans(folder: Path, day: LeftDay, newest: int) -> list[tuple[str, Span]]:
-    """Return the members of the day's files that hold postings of the account below `newest`, newest first."""
+    """Return the members of the day's files that contain postings of the account below `newest`, newest first."""
     spans = [
         (archive.file.name, span)
         for archive in day.files

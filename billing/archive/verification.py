@@ -1,4 +1,4 @@
-"""Verifies the archive: its files match the store's chain and add up to the sums in the store."""
+"""Verifies that the archive's files match the chain in the store and add up to the sums in the store."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ NEXT_DAY: Final = "SELECT MIN(day) FROM archives WHERE day > ?"
 
 
 def verify_chain(tx: Tx, folder: Path) -> list[Violation]:
-    """Return every violation of the store's chain, or of the manifest in the folder."""
+    """Return every violation in the store's chain of files and in the folder's manifest."""
     archives, before, found = read_archives(tx), "", []
     for archive in archives:
         file = archive.file

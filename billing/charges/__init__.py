@@ -1,1 +1,1 @@
-"""Charges: credits taken before a call, settled after it, and refunded after a crash."""
+"""Charges: credits are reserved before a call, settled or refunded after it, and refunded after a crash."""

@@ -1,7 +1,8 @@
-"""The requests of a batch of charges, the rows that the batch touches, and the decision about them.
+"""The values of a batch of charges: its requests, the rows that it touches, and the decision.
 
-Requests and charges are never modified. They are structs because every call creates both, and a struct costs a quarter
-of a dataclass. They contain only texts, numbers and tuples of these, so the garbage collector can ignore them.
+Requests and charges are never modified. They are structs because every call creates both, and creating a struct takes a
+quarter of the time of a dataclass. They contain only texts, numbers and tuples of these, so the garbage collector need
+not track them.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from storage.store import Row
 # The row of an open charge: its id; the numbers of account, key and endpoint; the credits; the balance after them; its
 # place in the account's order; its timestamp in microseconds; the number of the node.
 OpenRow: TypeAlias = tuple[bytes, int, int | None, int, int, int, int, int, int]
-# Further columns: the kind of the id, the credits issued for it to an unlimited account, and the place of that issue.
+# More columns of an open charge: the kind of its id, the credits issued for it to an unlimited account, and the place
+# of that issue.
 Extra: TypeAlias = tuple[int, int, int | None]
 AS_USUAL: Final[Extra] = (REQUEST, 0, None)
 ENDLESS: Final = b"\x10"
@@ -27,7 +29,10 @@ ENDLESS: Final = b"\x10"
 
 @final
 class ChargeRequest(msgspec.Struct, gc=False):
-    """A request to take credits before a call. Work without a key, such as from the dashboard, has no key budget."""
+    """A request to reserve credits before a call.
+
+    No key limit applies to work without a key, such as from the dashboard.
+    """
 
     request_id: str
     account_id: str
@@ -36,7 +41,7 @@ class ChargeRequest(msgspec.Struct, gc=False):
     platform: str
     endpoint: str
     credits_least: int | None = None
-    """The credits without which the call cannot be made; any credits above them are optional.
+    """The minimum credits for the call; the credits above this minimum are optional. None means that all are required.
 
     If the account's balance or the key's budget is small, only some of the optional credits are taken
     (`spare_credits`).
@@ -51,7 +56,7 @@ class ChargeRequest(msgspec.Struct, gc=False):
 
 @final
 class Charge(msgspec.Struct, gc=False):
-    """Credits taken and held until the charge is closed. Passed as a request, a `Charge` settles all its credits."""
+    """Credits that are reserved until the charge is closed. A `Charge` passed as a request settles all its credits."""
 
     request_id: str
     account_id: str
@@ -60,7 +65,7 @@ class Charge(msgspec.Struct, gc=False):
     balance_after: int
     row: OpenRow
     extra: Extra = AS_USUAL
-    """The object `AS_USUAL` itself (compared with `is`) when no further columns are needed."""
+    """`AS_USUAL` for an ordinary charge. It is compared with `is`, so never pass an equal tuple instead."""
 
 
 class CloseRequest(NamedTuple):
@@ -72,11 +77,11 @@ class CloseRequest(NamedTuple):
     used: int
     description: str = "Refund"
     charge: Charge | None = None
-    """The charge, if the caller still has it. Its row then need not be read while it is open."""
+    """The charge, if the caller still has it. While the charge is open, its row then need not be read."""
 
 
 class Closed(NamedTuple):
-    """The outcome of a charge: its cost, and the balance right after it."""
+    """The outcome of a closed charge: the credits used, and the account's balance right after the charge was closed."""
 
     credits_used: int
     balance_after: int
@@ -90,17 +95,17 @@ class AccountState:
     held: int
     unlimited: bool
     version: int = 0
-    """The version as read. Writing the row adds 1."""
+    """The version that was read. Writing the row increases it by 1."""
     pack: int = 0
     """The credits of the last purchase, or of the welcome bonus before the first purchase."""
     whole: int = 0
-    """The sum of balance and held credits as read: the balance if every open charge were refunded."""
+    """The balance plus the reserved credits, as read: the balance if every open charge were refunded."""
     number: int = 0
     """The number of the account in the journal."""
     place: int = 0
     """The place of the account's last posting."""
     state: str = "active"
-    """An account that is not active cannot be charged, but its open charges are still closed."""
+    """Only an `active` account can be charged. Open charges are closed in any state."""
 
 
 @dataclass(slots=True)
@@ -117,7 +122,7 @@ class KeyState:
     plain: AccountState | None = None
     """The account, if it is active and the key is not revoked and has neither expiry nor limit.
 
-    In this case, only the credits must be checked.
+    For such a key, a charge needs no check except for sufficient credits.
     """
 
 
@@ -140,7 +145,7 @@ class BatchRows:
     open: dict[str, Charge]
     closed: dict[str, Closed]
     charged: set[str]
-    """The batch's new request ids that are already in the ledger."""
+    """The ids of requests in the batch that were already charged."""
     endpoints: Mapping[tuple[str, str], int]
     """The numbers of the endpoints of the batch's new charges, by platform and path."""
     notes: Mapping[str, int]
@@ -148,9 +153,9 @@ class BatchRows:
     node: int = 0
     """The number of the node that takes the batch's new charges."""
     uncounted: set[str] = field(default_factory=set)
-    """Charges in `open` that their keys' counters exclude, because the counters were reset after the charge."""
+    """Charges in `open` that are not part of their keys' counters, because the counters were reset after the charge."""
     settled: dict[str, Charge] = field(default_factory=dict)
-    """Charges settled in full without a waiting caller. Their rows are already in the journal."""
+    """Charges settled in full by `Charges.settle_nowait`. Their rows are already in the journal."""
 
 
 Request: TypeAlias = ChargeRequest | CloseRequest | Charge
@@ -173,11 +178,11 @@ class Decision:
     accounts: dict[str, AccountState] = field(default_factory=dict)
     keys: dict[str, KeyState] = field(default_factory=dict)
     over_budget: list[tuple[KeyState, KeyBudgetReached]] = field(default_factory=list)
-    """Refusals whose only cause may be the credits held by the key's open charges."""
+    """Refusals that may be caused only by the credits that the key's open charges reserve."""
     taken: int = 0
-    """The sum of the credits taken."""
+    """The sum of the credits that the batch reserves."""
     issued: int = 0
-    """The sum of the credits issued."""
+    """The sum of the credits that the batch issues to unlimited accounts."""
 
     def closings(self) -> Counts:
         """Return the totals of everything that the batch closes."""
@@ -190,12 +195,12 @@ class Decision:
         return total
 
     def balance_updates(self) -> dict[str, BalanceUpdate]:
-        """Return the balances by account, as they are after the write."""
+        """Return the balances by account after the decision is written."""
         return {id_: BalanceUpdate(one.version + 1, one.balance) for id_, one in self.accounts.items()}
 
 
 class KnownRows:
-    """Rows that earlier charges wrote, so that later charges need not read them. Initially empty."""
+    """Rows that earlier batches wrote, kept in memory so that later batches need not read them. Initially empty."""
 
     __slots__ = ("accounts", "keys", "latest")
 
@@ -203,10 +208,10 @@ class KnownRows:
         self.accounts: dict[str, Row] = {}
         self.keys: dict[str, Row] = {}
         self.latest = ENDLESS
-        """No charged id lies between this one and `ENDLESS`."""
+        """No charge has an id between this one and `ENDLESS`."""
 
     def learn(self, decision: Decision) -> None:
-        """Update the rows to their state after a written decision."""
+        """Update the rows to their state after the decision is written."""
         for id_, one in decision.accounts.items():
             amounts = (one.balance, one.held, one.unlimited, one.version + 1, one.pack)
             self.accounts[id_] = (id_, *amounts, one.number, one.place, one.state)

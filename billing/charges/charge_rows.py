@@ -1,4 +1,4 @@
-"""Connects the pure decision to the database: reads the rows that a batch touches and writes the result.
+"""Reads the rows that a batch of charges touches, and writes the decision about them.
 
 Rows are locked in a fixed order, accounts before all others. Two nodes therefore cannot deadlock, and rows read after
 an account's row do not change until the commit.
@@ -27,12 +27,10 @@ from billing.names import Names
 from storage.store import Row, Tx
 
 RESERVED = "reserved"
-"""The node name of reservations, which outlive every process.
-
-The work that a reservation belongs to closes it; recovery never does.
+"""The node name of reservations, which outlive every process. The work that made one closes it; recovery never does.
 """
 
-# Joins from the list to the table, because `IN` would sort the list into a temporary table first, at twice the cost.
+# Joins the list with the table. `IN` would cost twice as much, because it first sorts the list into a temporary table.
 READ_ACCOUNTS = """
 SELECT accounts.id, balance, held, unlimited, version, pack, number, place, state FROM {in} AS asked, accounts
 WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
@@ -59,7 +57,7 @@ WHERE id BETWEEN ? AND ? LIMIT ?
 """
 CHARGED_MAX: Final = 32
 KNOWN_MAX: Final = 4096
-"""The maximum number of accounts, and of keys, to keep for later charges. Beyond it, all rows are read again."""
+"""The maximum number of accounts, and of keys, to keep in memory. If there are more, all rows are read again."""
 READ_TAKEN = "SELECT kind, id FROM charges WHERE id IN {in}"
 READ_CLOSED = "SELECT kind, id, taken - refunded, balance_closed FROM journal WHERE id IN {in}"
 SAVE_ACCOUNTS = """
@@ -77,7 +75,7 @@ SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 ADD_CHARGES = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node) VALUES {rows}
 """
-# Charges of runs, and charges of unlimited accounts that are issued missing credits.
+# Only for charges of runs, and charges of an unlimited account that was issued the missing credits.
 ADD_OTHERS = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node, kind, issued,
                      issued_place)
@@ -92,7 +90,7 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE SET calls = usage.calls + e
 
 
 def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str, names: Names) -> Decision:
-    """Decide `requests` in order on the current rows and write the decision. This is all the work of a batch."""
+    """Process a batch: read the rows, decide `requests` in order, and write the decision."""
     at, known = micros(now), tx.recall(KnownRows)
     decision = decide(read_rows(tx, requests, names, known, node=node, at=at), requests, now, at)
     write_decision(tx, decision)
@@ -105,7 +103,7 @@ def judge_charges(tx: Tx, requests: Sequence[Request], *, now: float, node: str,
 
 
 def _find_held(tx: Tx, decision: Decision) -> None:
-    """Mark the refusals whose only cause is the credits held by the key's open charges."""
+    """Mark the refusals that are caused only by the credits that the key's open charges reserve."""
     numbers = sorted({key.number for key, _refusal in decision.over_budget})
     held: dict[int, int] = dict(tx.all_in(HELD_BY_KEYS, numbers))
     for key, refusal in decision.over_budget:
@@ -116,7 +114,7 @@ def _find_held(tx: Tx, decision: Decision) -> None:
 def read_rows(
     tx: Tx, requests: Sequence[Request], names: Names, known: KnownRows | None, *, node: str, at: int
 ) -> BatchRows:
-    """Return all rows that `requests` can touch, and delete the rows of the charges that they close."""
+    """Return all rows that `requests` can touch. Delete the rows of the charges that the requests close."""
     taking: list[ChargeRequest] = []
     settling: list[Charge] = []
     closing: list[CloseRequest] = []
@@ -151,7 +149,7 @@ def read_rows(
 
 
 def _rows(tx: Tx, sql: str, ids: Sequence[str], known: dict[str, Row] | None) -> Sequence[Row]:
-    """Return the rows of `ids` in order: the `known` ones, and those read by `sql`, whose first column is the id."""
+    """Return the rows of `ids` in order, from `known` or read with `sql`, whose first column is the id."""
     if known is None:
         return tx.all_in(sql, ids)
     missing = [id_ for id_ in ids if id_ not in known]
@@ -171,14 +169,14 @@ def _key(row: Row, accounts: Mapping[str, AccountState]) -> KeyState:
 
 
 def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | None) -> set[str]:
-    """Return at least the requests that were charged before, whether or not their charges are still open."""
+    """Return the ids that were charged before, open or closed. The result may contain ids of other requests."""
     if not requests:
         return set()
     request_ids = [request.request_id for request in requests]
     kind, first = kind_of_last, last = identify(min(request_ids))
     if len(request_ids) > 1:
         kind_of_last, last = identify(max(request_ids))
-    # The ids of requests sort like their texts. The ids of runs do not, because of the attempt number in them.
+    # The ids of requests sort like their texts. The ids of runs do not, because they contain an attempt number.
     if kind == kind_of_last == REQUEST:
         if known is not None and first > known.latest:
             known.latest = last
@@ -196,15 +194,15 @@ def _read_charged(tx: Tx, requests: Sequence[ChargeRequest], known: KnownRows | 
 
 
 def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> None:
-    """Settle the charges that are still open in full.
+    """Settle, in full, those charges that are still open.
 
-    Usually all of them are open and named once. Then counting them is enough, and cheaper: for every row read, the
-    thread waits for the interpreter lock once more.
+    Usually all of these charges are open and none is repeated. In that case it is enough to count their rows. Reading
+    them would cost more, because the thread waits for the interpreter lock at every row.
     """
     accounts, settled = rows.accounts, {charge.request_id: charge for charge in settling}
     try:
         asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in settled.values()]
-    except KeyError:  # the store lost an account after charging it, together with its charges
+    except KeyError:  # the store has lost an account and its open charges
         there = [charge for charge in settled.values() if charge.account_id in accounts]
         asked = [(charge.row[0], accounts[charge.account_id].balance) for charge in there]
     ids = [id_ for id_, _balance in asked]
@@ -219,7 +217,8 @@ def _settle(tx: Tx, rows: BatchRows, settling: Sequence[Charge], at: int) -> Non
 def _read_closing(tx: Tx, rows: BatchRows, requests: Sequence[CloseRequest]) -> None:
     """Read the charges to close and delete their rows, so that none of them stays open.
 
-    Usually each is named once, open, counted by its key, and passed by the caller; then they only need to be counted.
+    Usually each charge is open, appears once, is included in its key's counter, and is passed by the caller. In that
+    case it is enough to count the rows.
     """
     remembered = {request.request_id: request.charge for request in requests if request.charge is not None}
     ids = [identify(request.request_id)[1] for request in requests]

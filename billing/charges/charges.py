@@ -1,4 +1,4 @@
-"""Charges: credits are taken before a call and settled or refunded exactly once after it (spec 7.5)."""
+"""Charges: credits are reserved before a call, and settled or refunded exactly once after it (spec 7.5)."""
 
 import logging
 from collections import Counter
@@ -29,7 +29,7 @@ Closing: TypeAlias = Callable[[], Awaitable[Closed]]
 
 
 class Charges:
-    """Takes and closes charges, many of them in one transaction."""
+    """Takes and closes charges. One transaction usually contains many of them."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Charges:
     ) -> None:
         """`now` returns Unix seconds and is also called on the store's thread. `node` names this process.
 
-        A node that was declared dead sets another `node`, which all later charges use.
+        A node that was declared dead sets a new `node`, and all later charges use the new name.
         """
         self._store = store
         self._balances = balances
@@ -52,13 +52,13 @@ class Charges:
         self._names = Names()
         self._unfinished: dict[str, Closing] = {}
         self._settling: dict[str, Charge] = {}
-        """Charges that are used in full but whose settlement is not committed yet, by request id."""
+        """Fully used charges whose settlement is not committed yet, by request id."""
         self._credits_moved = Counter[str]()
         self.lost_total = 0
-        """The number of open charges that were missing from the store."""
+        """The number of open charges whose rows had disappeared from the store."""
 
     def take(self, request: ChargeRequest) -> Awaitable[Charge]:
-        """Take the credits and hold them, durably. The caller must close the charge in every case.
+        """Reserve the credits durably. The caller must close the charge, whatever happens.
 
         Raises:
             KeyUnusable, AccountUnknown, AccountDeleted, ChargeExists: nothing was deducted.
@@ -77,7 +77,7 @@ class Charges:
             self._remember_settle(charge)
 
     def settling(self, account_id: str) -> dict[str, int]:
-        """Return, by request, the credits of an account's charges that are used but not yet settled in the store."""
+        """Return the account's credits that are used but not yet settled in the store, by request id."""
         return {id_: one.credits for id_, one in self._settling.items() if one.account_id == account_id}
 
     async def close(self, charge: Charge, *, used: int, description: str = "Refund") -> Closed:
@@ -92,7 +92,7 @@ class Charges:
         return await self.close_by(request.request_id, partial(self._submit, request))
 
     async def close_by(self, request_id: str, closing: Closing) -> Closed:
-        """Close a charge with a call that does more than close it. If the call fails, `finish` repeats it.
+        """Close a charge by calling `closing`, which may also do other work. If the call fails, `finish` repeats it.
 
         Raises:
             StoreUnavailable: the charge is still open.
@@ -105,7 +105,7 @@ class Charges:
             raise
 
     def finish_later(self, request_id: str, closing: Closing) -> None:
-        """Let `finish` close the charge with this call. Only the first call for a charge is kept."""
+        """Register a call with which `finish` closes the charge. Only the first call per charge is kept."""
         if len(self._unfinished) < UNFINISHED_MAX:
             self._unfinished.setdefault(request_id, closing)
 
@@ -113,7 +113,7 @@ class Charges:
         """Close the charges that could not be closed in time, and return how many were closed. Call it periodically.
 
         A failure for one charge does not prevent closing the others. A charge whose row is missing from the store is
-        dropped: according to the store its credits were never taken, so there is nothing to settle or refund.
+        dropped. According to the store, its credits were never deducted, so nothing can be settled or refunded.
 
         Raises:
             StorageError: some are still open.
@@ -144,11 +144,11 @@ class Charges:
         _log.error("the open charge of %s is missing from the store; nothing was settled or refunded", exc.request_id)
 
     def unfinished(self) -> int:
-        """Return the number of charges that wait for `finish`."""
+        """Return the number of charges that `finish` has yet to close."""
         return len(self._unfinished)
 
     def credits_moved(self) -> dict[str, int]:
-        """Return the credits moved by committed charges since the start: deduction, settlement, refund, bonus."""
+        """Return the credits that committed charges have moved since the start, by kind of entry."""
         return dict(self._credits_moved)
 
     async def _submit(self, request: CloseRequest) -> Closed:
@@ -158,13 +158,16 @@ class Charges:
         self.finish_later(charge.request_id, partial(self._submit, close_request(charge, used=charge.credits)))
 
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
-        """Handle a batch on the store's thread. Handlers that decide more than charges call it from their own code."""
+        """Process a batch on the store's thread.
+
+        Handlers of transactions that contain more than charges also call it.
+        """
         return self._judge(tx, requests, self.node)
 
     def reserve(self, tx: Tx, request: ChargeRequest) -> Charge:
-        """Take credits in the transaction of the work that needs them. The reservation outlives every process.
+        """Reserve credits in the transaction that creates the work. The reservation outlives every process.
 
-        The work closes the charge with `release`. Recovery does not touch it.
+        The work closes the charge with `release`. Crash recovery ignores reservations.
 
         Raises:
             The errors of `take`; the caller's transaction must be rolled back then.
@@ -176,7 +179,7 @@ class Charges:
         return outcome
 
     def release(self, tx: Tx, request: CloseRequest) -> Closed:
-        """Close a reservation in the transaction that ends its work. A closed one keeps its first outcome.
+        """Close a reservation in the transaction that ends its work. If it is already closed, return its first outcome.
 
         Raises:
             ChargeUnknown: the reservation was never made.
@@ -210,14 +213,14 @@ class Charges:
             self._settling.pop(one.request_id, None)
 
     def _publish(self, tx: Tx, decision: Decision) -> None:
-        """Publish the balances after a decision."""
+        """Publish the effects of a decision: low-balance events, balances and counts."""
         if low_balances := judge_low_balances(decision.accounts):
             self._billing_events.credits_fell(tx, low_balances)
         self._balances.change(tx, decision.balance_updates())
         tx.on_commit(partial(self._count, decision))
 
     def _refund_later(self, doubtful: Sequence[Charge]) -> None:
-        """Refund whatever was taken, because the callers received an error."""
+        """Refund these charges if they were taken, because their callers received an error."""
         for one in doubtful:
             self.finish_later(one.request_id, partial(self._refund_all, one))
 

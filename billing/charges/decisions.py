@@ -1,4 +1,4 @@
-"""The rules of charging, as one pure function over the rows that a batch of requests touches."""
+"""The rules for charging, as a pure function over the rows that a batch of requests touches."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
@@ -33,20 +33,17 @@ from billing.errors import (
 from billing.journal import REQUEST, identify
 
 KEPT_CREDITS: Final = 50
-"""Credits that an optional reservation leaves in the account, one for each concurrent request of a key (spec 8)."""
+"""Credits that an optional reservation leaves for other calls, one for each concurrent request of a key (spec 8)."""
 
 
 def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) -> Decision:
-    """Decide `requests` one after another. Each sees the rows as the earlier ones left them.
-
-    `at` is `now` in microseconds.
-    """
+    """Decide `requests` in order. Each request sees the changes of the earlier ones. `at` is `now` in microseconds."""
     decision = Decision(at=at)
     outcomes, settled = decision.outcomes, rows.settled
     _count_settled(rows, decision)
     outcome: Outcome
     for request in requests:
-        if type(request) is ChargeRequest:  # `isinstance` takes ten times as long for a struct of another type
+        if type(request) is ChargeRequest:  # `isinstance` takes ten times as long if the type differs
             outcome = _charge(rows, decision, request, now)
         elif type(request) is Charge:
             id_ = request.request_id
@@ -60,7 +57,7 @@ def decide(rows: BatchRows, requests: Sequence[Request], now: float, at: int) ->
 
 
 def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
-    """Take the credits, or return the refusal. Hot path: an ordinary request with enough credits needs few checks."""
+    """Return the new charge or the refusal. Hot path: an ordinary request with enough credits needs few checks."""
     id_, price = request.request_id, request.credits
     account = rows.accounts.get(request.account_id)
     key = rows.keys.get(request.key_id) if request.key_id is not None else None
@@ -89,7 +86,7 @@ def _charge(rows: BatchRows, decision: Decision, request: ChargeRequest, now: fl
 
 
 def _charge_with_checks(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> Outcome:
-    """Like `_charge`, but with every check."""
+    """Return the new charge or the refusal, like `_charge`, after all checks."""
     if request.in_background and request.key_id not in rows.keys:
         request = replace(request, key_id=None)  # the key was deleted, and its counter with it
     if request.credits_least is not None:
@@ -116,18 +113,18 @@ def _limit_optional(rows: BatchRows, request: ChargeRequest, least: int) -> Char
 
 
 def spare_credits(left: int) -> int:
-    """Return how many of the `left` credits an optional reservation may take.
+    """Return how many of the `left` credits an optional reservation may use.
 
-    At least half of them stay for other calls, up to `KEPT_CREDITS`. An optional reservation therefore never exhausts a
-    balance or a budget.
+    Half of the credits, but at most `KEPT_CREDITS`, stay available for other calls. An optional reservation therefore
+    never exhausts a balance or a key's limit.
     """
     return max(left // 2, left - KEPT_CREDITS, 0)
 
 
 def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: float) -> BillingError | None:
-    """Return why the request may not be charged, or None.
+    """Return the reason for refusing the request, or None.
 
-    Order of checks: account, key, balance, key's budget (spec 5.2).
+    The checks run in this order: account, key, balance, key's limit (spec 5.2).
     """
     account = rows.accounts.get(request.account_id)
     if account is None or account.state != "active":
@@ -145,14 +142,14 @@ def _refusal(rows: BatchRows, decision: Decision, request: ChargeRequest, now: f
     # A free call is not counted, so it passes even if the limit was lowered below the credits already used.
     if key is not None and key.credit_limit is not None and 0 < request.credits > key.credit_limit - key.used:
         refusal = KeyBudgetReached(required=request.credits, limit=key.credit_limit, used=key.used)
-        if request.credits <= key.credit_limit - key.used + account.held:  # `held` includes the key's credits
+        if request.credits <= key.credit_limit - key.used + account.held:  # `held` includes what this key reserved
             decision.over_budget.append((key, refusal))
         return refusal
     return None
 
 
 def _inactive_error(account_id: str, account: AccountState | None) -> BillingError:
-    """Return why nothing can be taken from an inactive account."""
+    """Return the error for a request on an inactive account."""
     if account is None:
         return AccountUnknown(account_id)
     return AccountSuspended() if account.state == "suspended" else AccountDeleted(account_id)
@@ -193,7 +190,7 @@ def _take(
 
 
 def _note_taken(rows: BatchRows, decision: Decision, charges: Iterable[Charge]) -> None:
-    """Record the accounts and keys that new charges change, and the credits taken."""
+    """Add the accounts and keys that new charges change, and their credits, to the decision."""
     taken, accounts, keys = 0, decision.accounts, decision.keys
     for charge in charges:
         taken += charge.credits
@@ -215,7 +212,7 @@ def _count_settled(rows: BatchRows, decision: Decision) -> None:
 
 
 def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcome:
-    """Settle the used credits and refund the rest, once. Closing a charge again returns its first outcome."""
+    """Settle the used credits and refund the rest. If the charge is already closed, return its first outcome."""
     charge = decision.opened.pop(request.request_id, None)
     if charge is not None:
         _note_taken(rows, decision, [charge])
@@ -240,7 +237,7 @@ def _close(rows: BatchRows, decision: Decision, request: CloseRequest) -> Outcom
 
 
 def _return_credits(rows: BatchRows, decision: Decision, charge: Charge, amount: int) -> None:
-    """Return credits to the account, and to the key's counter if it still includes them."""
+    """Add the credits back to the account, and subtract them from the key's counter if it still includes them."""
     account = rows.accounts[charge.account_id]
     account.balance += amount
     account.place += 1

@@ -1,9 +1,11 @@
 """Detects when a batch of charges makes an account's credits low or exhausted.
 
-The decision is based on the whole: the balance plus the credits held by open charges, which is the balance if all of
-them were refunded. It falls only when a charge is settled, so taking, refunding and recovering publish nothing. It
-rises only by purchases, and any purchase lifts it above the threshold. Each step below the threshold, and each step to
-0, is therefore published once per fall without a stored marker, however the settlements are grouped into batches.
+The decision uses the whole, which is the balance plus the credits reserved by open charges. The whole falls only when a
+charge is settled, so reserving, refunding and recovering publish nothing. It rises only by purchases, and every
+purchase lifts it above the threshold.
+
+Each fall below the threshold, and each fall to 0, is therefore published once. This needs no stored marker, and does
+not depend on how settlements are grouped into batches.
 """
 
 from collections.abc import Mapping
@@ -16,7 +18,7 @@ LOW_PART = 5
 
 
 class LowBalance(NamedTuple):
-    """An account whose credits just became low or exhausted, with its numbers after the batch."""
+    """An account whose credits just became low or exhausted, with its amounts after the batch."""
 
     account_id: str
     to: Literal["low", "exhausted"]
@@ -29,7 +31,8 @@ class LowBalance(NamedTuple):
 def judge_low_balances(accounts: Mapping[str, AccountState]) -> list[LowBalance]:
     """Return the accounts that a batch made low or exhausted. An account that becomes both is listed as low first.
 
-    An unlimited account never runs low. The early return matters because every batch of charges calls this.
+    An unlimited account never runs low. This is called for every batch of charges, so it returns early if no credits
+    were spent.
     """
     found: list[LowBalance] = []
     for account_id, account in accounts.items():

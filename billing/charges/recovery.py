@@ -26,14 +26,14 @@ OPEN_OF_NODE = f"{_OPEN} WHERE charging_nodes.name = ? ORDER BY charges.id LIMIT
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How many charges were refunded, and how many credits were returned."""
+    """The result of a recovery: the number of refunded charges, and the number of their credits."""
 
     charges: int
     credits: int
 
 
 def _nothing(_tx: Tx, _request_ids: Sequence[str]) -> None:
-    """Do nothing in the transaction of a refund (the default)."""
+    """Do nothing (the default for `also`)."""
 
 
 def nodes_of_open_charges(tx: Tx) -> list[str]:
@@ -51,13 +51,12 @@ async def recover(
 ) -> Recovered:
     """Refund every open charge of `node` in full.
 
-    None means the charges of all nodes, for a store with a single process.
+    If `node` is None, refund the charges of all nodes. Only the single process of an unshared store may do that, before
+    it serves requests. Reservations for work that continues after a crash stay open (`Charges.reserve`).
 
-    That process calls it before it serves requests. Reservations for work that continues after a crash stay open
-    (`Charges.reserve`).
-
-    `also` receives the refunded request ids in the same transaction. A charge that another node closes at the same time
-    is closed once. If this node already serves, pass its `balances`, so that they are updated with the refunds.
+    `also` is called with the refunded request ids in the same transaction. If another node closes a charge at the same
+    time, only one of the two takes effect. If this node already serves, pass its `balances`, so that they are updated
+    with the refunds.
     """
 
     def publish(tx: Tx, decision: Decision) -> None:
@@ -74,7 +73,7 @@ async def recover(
 
 
 def _refund_some(tx: Tx, now: float, node: str | None, publish: Callable[[Tx, Decision], None]) -> Recovered | None:
-    """Refund one chunk. Return None if there were none."""
+    """Refund one chunk of charges. Return None if no charge is left."""
     rows = tx.all(OPEN, (RESERVED, CHUNK)) if node is None else tx.all(OPEN_OF_NODE, (node, CHUNK))
     if not rows:
         return None

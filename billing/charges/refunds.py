@@ -1,15 +1,19 @@
-"""The rules for how much of a charge is used. Closing a charge refunds the rest. Pure functions.
+"""Calculates how much of a charge is used. Closing the charge refunds the rest. Pure functions.
 
-| what happened | what is used | section | |---|---|---| | the upstream failed, throttled or had nothing; a circuit was
-open; this server failed | nothing | spec 7.5 | | a page exceeded the time or memory for a page | the price of one page,
-at most the credits held | decisions 6 | | the client disconnected; the process died | nothing | decisions 6 | | a plain
-read succeeded | the price of one page | decisions 6 | | the result is an empty list, or nothing was found | nothing |
-spec 2.4 | | a walk succeeded, perhaps cut short | the price of each page with content, at most the credits held |
-decisions 6 | | a composite lost some legs | all; below half of the legs: half; without any leg: nothing | decisions 14
-| | all legs of a composite came from the cache | nothing | decisions 14 | | a metered composite succeeded | the use
-that its result reports, at most the credits held | decisions 17 | | a monitor's run lost some legs | the share that
-succeeded, rounded up, and the scheduling credit | spec 3 | | a monitor's run returned nothing usable | nothing, and no
-scheduling credit either | spec 3, 8 |
+| what happened | credits used | section |
+|---|---|---|
+| the upstream failed, throttled or had no data; a circuit was open; this server failed | none | spec 7.5 |
+| a page exceeded the time or memory for a page | the price of one page, at most the reserved credits | decisions 6 |
+| the client disconnected; the process died | none | decisions 6 |
+| a plain read succeeded | the price of one page | decisions 6 |
+| the result is an empty list, or nothing was found | none | spec 2.4 |
+| a walk succeeded, perhaps cut short | the price of each page with content, at most the reservation | decisions 6 |
+| at least half of the legs of a composite succeeded | all | decisions 14 |
+| fewer legs of a composite succeeded | half | decisions 14 |
+| no leg of a composite succeeded, or all came from the cache | none | decisions 14 |
+| a metered composite succeeded | the use that its result reports, at most the reserved credits | decisions 17 |
+| a monitor's run lost some legs | the share that succeeded, rounded up, and the scheduling credit | spec 3 |
+| a monitor's run returned nothing usable | none, not even the scheduling credit | spec 3, 8 |
 """
 
 from fractions import Fraction
@@ -32,20 +36,20 @@ def used_by_failure(credits_held: int, page_credits: int, *, is_costly: bool) ->
 
 
 def pages_held(credits_held: int, cost_credits: int, pages_max: int) -> int:
-    """Return how many pages the held credits pay for, or `pages_max` if a page is free (decisions 6)."""
+    """Return how many pages the reserved credits cover, or `pages_max` if a page is free (decisions 6)."""
     return credits_held // cost_credits if cost_credits else pages_max
 
 
 def used_by_pages(credits_held: int, cost_credits: int, pages: int) -> int:
-    """Return the credits used by a response with this many pages; a plain read has one (decisions 6)."""
+    """Return the credits used by a response with this many pages. A plain read has one page (decisions 6)."""
     return min(credits_held, cost_credits * pages)
 
 
 def used_by_composite(used_credits: int, coverage: float) -> int:
     """Return how much of `used_credits` is used when this share of the legs succeeded (decisions 14).
 
-    From half of the legs on, all credits are used. Below half, half of the credits are used and an odd credit is
-    refunded. If no leg succeeded, none are used.
+    If at least half of the legs succeeded, all credits are used. If fewer succeeded, half of the credits are used,
+    rounded down. If none succeeded, no credits are used.
     """
     if coverage < 0.5:
         return used_credits // 2 if coverage else NOTHING_USED

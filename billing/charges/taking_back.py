@@ -1,6 +1,7 @@
-"""Takes credits back from an account whose payment was missing or reversed, in any state of the account.
+"""Takes back credits whose payment is missing or was reversed. The account may be in any state.
 
-This is a deduction like one for a call: it is recorded and counted per hour, under an endpoint without a platform.
+Taking credits back is recorded like a deduction for a call. The hourly usage counts it under an endpoint without a
+platform.
 """
 
 from typing import Final
@@ -12,7 +13,7 @@ from billing.names import Names
 from storage.store import Tx
 
 PLATFORM: Final = "billing"
-"""The platform name under which credits are taken back. No forecast includes it."""
+"""The platform name for credits that are taken back. Forecasts exclude this platform."""
 PATH: Final = "pack_reversed"
 
 

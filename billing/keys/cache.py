@@ -1,4 +1,4 @@
-"""Keys that were looked up before, so that requests with a known key need not wait for the store."""
+"""Caches the results of key look-ups, so that requests with a known key need not wait for the store."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
@@ -24,24 +24,24 @@ class Key:
     generation: bytes = NO_GENERATION
     """The generation of the key's changes that was known before the look-up."""
     known_until: float | None = None
-    """A time on Trio's clock, if other nodes can change keys. None means valid until forgotten."""
+    """When the cached key expires, on Trio's clock. None if no other node can change keys: valid until forgotten."""
 
 
 class KeyLookup(NamedTuple):
-    """A marker for the time before a read of the store."""
+    """The state of the cache before a look-up reads the store. See `KeyCache.begin_lookup`."""
 
     changes: int
     known_until: float | None
 
 
 class KeyCache:
-    """The newest look-up results by digest.
+    """The most recent look-up results by digest.
 
     Valid and refused keys are kept apart, so that guessing cannot evict real keys. Code that changes a key must call
     `forget` with its digest after the commit. A look-up calls `begin_lookup` before it reads the store; the result is
-    kept only if no key changed in between. Valid keys are trusted for `known_s`, or without it until they are
-    forgotten; refused keys stay refused. The one exception is a suspended account, whose keys may become valid again:
-    if other nodes can change keys, that refusal is not kept.
+    kept only if no key changed in between. Valid keys are trusted for `known_s` seconds. If `known_s` is None, they are
+    trusted until `forget` is called. A refused key stays refused, except for a key of a suspended account, which may
+    become valid again. If other nodes can change keys, such a refusal is not cached.
     """
 
     def __init__(self, known_s: float | None = None) -> None:
@@ -63,11 +63,11 @@ class KeyCache:
         return self._refused.get(digest)
 
     def begin_lookup(self) -> KeyLookup:
-        """Return a marker. Call this before reading the store."""
+        """Return a marker to pass to `keep`. Call this before reading the store."""
         return KeyLookup(self._changes, None if self._known_s is None else trio.current_time() + self._known_s)
 
     def keep(self, digest: str, found: Key | Refused, lookup: KeyLookup) -> None:
-        """Keep the result of a read that began after the marker `lookup` was returned."""
+        """Cache the result of a look-up that began with the marker `lookup`, unless a key has changed since then."""
         if lookup.changes != self._changes:
             return
         if isinstance(found, Key):

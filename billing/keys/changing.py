@@ -1,9 +1,9 @@
-"""Changes that make all nodes look keys up again: changes to a key's terms, or to its account's state.
+"""Makes all nodes look up a key again after a change to the key's terms or to its account's state.
 
-If other nodes cache keys too, a change begins a new generation of each affected key before and after its commit. A node
-that looks the key up between the two does so again. If the shared state is unavailable, the change is made anyway and
-published once it is back. Until then another node may answer from its cache for at most `KNOWN_S` after its look-up,
-but cannot charge anything, because every charge reads the rows of the key and its account.
+If other nodes cache keys too, a change begins a new generation of each affected key before its commit, and another one
+after it. A node that looked up the key in between therefore looks it up again. If the shared state is unavailable, the
+change is made anyway and published once it is back. Until then another node may answer from its cache for at most
+`KNOWN_S` after its look-up, but cannot charge anything, because every charge reads the rows of the key and its account.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PUBLISH_S = 1.0
 
 
 class TouchedKey(NamedTuple):
-    """A key that a change affects, and the digest used to look it up."""
+    """A key that is affected by a change, and the digest used to look it up."""
 
     id: str
     account_id: str
@@ -32,11 +32,11 @@ class TouchedKey(NamedTuple):
 
 
 FindTouched = Callable[[Tx], Sequence[TouchedKey]]
-"""A function that returns the affected keys and takes the locks that keep them from changing."""
+"""Returns the affected keys, and locks their rows until the end of the transaction."""
 
 
 class KeyChanges:
-    """Runs such changes in `store`. `shared` is the gate shared with other nodes, if any."""
+    """Runs changes of keys and accounts in `store`. `shared` is the gate shared with other nodes, if any."""
 
     def __init__(self, store: Store, cache: KeyCache, shared: Gate | None) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class KeyChanges:
     async def _commit(
         self, find: FindTouched, change: Callable[[Tx], T], write: Write | None, touched: set[tuple[str, str]]
     ) -> T:
-        """Commit the change, and add keys created since the first search to `touched`."""
+        """Commit the change. Add keys to `touched` that were created since the first search."""
 
         def run(tx: Tx) -> T:
             for key in find(tx):
@@ -74,10 +74,7 @@ class KeyChanges:
 
 
 async def _begin_generations(shared: Gate, touched: Iterable[tuple[str, str]]) -> None:
-    """Begin a new generation of each key.
-
-    If the gate is unavailable, it begins them later; the change does not wait.
-    """
+    """Begin a new generation of each key. If the shared state is unavailable, the gate retries it in the background."""
     for account_id, key_id in sorted(touched):
         with suppress(StateUnavailable):
             await shared.change_key(account_id, key_id)

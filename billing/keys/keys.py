@@ -1,4 +1,4 @@
-"""API keys: created, found, limited and revoked (spec 2.5, 5.1, 5.2). `changing.py` brings changes to other nodes."""
+"""Creates, finds, limits and revokes API keys (spec 2.5, 5.1, 5.2). `changing.py` publishes changes to other nodes."""
 
 import enum
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ SELECT keys.id, expires_at, revoked_at FROM {in} AS asked JOIN keys ON keys.id =
 """
 REVOKE = "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL"
 LIMIT = "UPDATE keys SET credit_limit = ? WHERE id = ?"
-# The key's row comes first, because code that takes or closes a charge of the key holds the key's row.
+# The key's row is updated first, because code that takes or closes a charge of the key locks that row first too.
 RESET = (
     "UPDATE keys SET used = 0 WHERE id = ?",
     "UPDATE charges SET counted = 0 WHERE key = (SELECT number FROM keys WHERE id = ?)",
@@ -48,7 +48,7 @@ RESET = (
 
 
 class Unchanged(enum.Enum):
-    """Marks a term as unchanged, because None already means "no limit"."""
+    """The default of a term that stays unchanged, because None already means "no limit"."""
 
     UNCHANGED = enum.auto()
 
@@ -79,7 +79,7 @@ class Keys:
         shared: Gate | None = None,
         billing_events: BillingEvents = SILENT,
     ) -> None:
-        """`make_id` returns a new id with the given prefix; `prefix` begins the keys themselves.
+        """`make_id` returns a new id with the given prefix. The keys themselves begin with `prefix`.
 
         `shared` is the gate shared with other nodes, if any.
         """
@@ -93,7 +93,7 @@ class Keys:
         self.changes = KeyChanges(store, self._cache, shared)
 
     def find_nowait(self, presented: str) -> Key | None:
-        """Return the key, or None if the store must be read (`find`).
+        """Return the key from memory, or None if `find` must read the store.
 
         Raises:
             KeyUnusable: malformed, unknown, revoked or expired, or its account is suspended.
@@ -102,7 +102,7 @@ class Keys:
         key = self._cache.active(digested)
         if key is not None:
             return key if key.expires_at is None else self._unexpired(key)
-        self._text.check(presented)  # not earlier, because a known key has already passed this check
+        self._text.check(presented)  # checked only now, because a cached key has already passed this check
         if reason := self._cache.refused(digested):
             raise _unusable(reason)
         return None
@@ -217,7 +217,7 @@ class Keys:
         return self._cipher.unseal(row[0], bound_to=key_id)
 
     def forget_all(self) -> None:
-        """Forget all keys, so that every key is looked up again. Messages of other nodes may have been lost."""
+        """Forget all keys, because messages from other nodes may have been lost. Every key is then looked up again."""
         self._cache.forget_all()
 
     async def _change(self, key_id: str, change: Callable[[Tx], object], write: Write | None) -> KeyRecord:

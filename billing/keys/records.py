@@ -1,4 +1,4 @@
-"""The record of a key, without the key's text."""
+"""Reads the records of keys, which do not contain the keys' texts."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from storage.store import Tx
 
 COLUMNS = "id, account_id, name, last4, credit_limit, used, expires_at, revoked_at, created_at"
 KEPT = "sealed <> ''"
-"""Excludes the keys of deleted accounts. Only their ids and counters remain, for the ledger."""
+"""SQL condition that excludes the keys of deleted accounts, of which only ids and counters remain for the ledger."""
 READ = f"SELECT {COLUMNS} FROM keys WHERE id = ? AND {KEPT}"  # noqa: S608 - constants
 OF_ACCOUNT = "account_id = ?"
 AFTER = "(created_at, id) > (SELECT created_at, id FROM keys WHERE id = ?)"

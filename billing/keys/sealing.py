@@ -1,4 +1,4 @@
-"""Sealed copies of keys, which only the holder of the master secret can open."""
+"""Encrypts copies of keys, so that only the holder of the master secret can read them."""
 
 import base64
 import secrets
@@ -15,7 +15,7 @@ class Cipher:
     """AES-GCM with a fresh nonce for each text. The ciphertext is bound to the row that stores it."""
 
     def __init__(self, key: bytes) -> None:
-        """`key` is 32 bytes, derived for this use alone."""
+        """`key` has 32 bytes and is not used for anything else."""
         self._aead = AESGCM(key)
 
     def seal(self, text: str, *, bound_to: str) -> str:

@@ -14,7 +14,7 @@ class KeyText:
     """Makes and recognizes keys with one prefix."""
 
     def __init__(self, prefix: str) -> None:
-        """`prefix` is 3 characters."""
+        """`prefix` has 3 characters."""
         assert len(prefix) == 3
         self._prefix = prefix
         self._shape = re.compile(re.escape(prefix) + r"[A-Za-z0-9_-]{43}").fullmatch
@@ -30,9 +30,9 @@ class KeyText:
 
 
 def digest(key: str) -> str:
-    """Return the digest used to look a key up; any text has one.
+    """Return the digest used to look up a key, for any text.
 
-    The digests of the newest texts with the length of a key are cached, in memory only.
+    If a text has the length of a key, its digest is cached in memory. Only the most recent digests are kept.
     """
     return _remembered(key) if len(key) == KEY_CHARS else _digest(key)
 

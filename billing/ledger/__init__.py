@@ -1,1 +1,1 @@
-"""Reading and verifying the ledger."""
+"""Reads and verifies the ledger."""

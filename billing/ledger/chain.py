@@ -1,25 +1,25 @@
-"""The chain of an account's balances, as sums that do not depend on the order of the rows.
+"""Verifies the chain of an account's balances with sums that do not depend on the order of the rows.
 
 Each posting moves the account from one link, which is a place and a balance, to the next: from (place - 1, balance
-before) to (place, balance after). For each posting, take the weight of the link after it minus the weight of the link
-before it, and add all of these up. If each posting begins where another one ended, the sum equals the weight of the
-last link. A missing posting, a duplicate or a wrong balance breaks it. The chain of any number of rows is therefore
-verified in one pass, in any order. Weights are numbers of 39 bits: the database can add up 2 ** 24 of them.
+before) to (place, balance after). Each posting adds the weight of the link after it to a sum, and subtracts the weight
+of the link before it. If every posting begins where another one ended, the sum equals the weight of the last link. A
+missing posting, a duplicate or a wrong balance changes the sum. One pass in any order therefore verifies the chain of
+any number of rows. A weight has 39 bits, so the database can add up 2 ** 24 weights.
 """
 
 from typing import Final
 
 _PRIME: Final = 134_217_689
 MODULUS: Final = 2**61 - 1
-"""The modulus of the sums."""
+"""The sums are calculated modulo this prime."""
 
 
 def weight(place: int, balance: int) -> int:
     """Return the weight of a link: the balance times an odd factor that differs among 2,048 consecutive places.
 
-    The factor changes with each place, so a single wrong balance is detected wherever it occurs. It rarely changes by
-    the same amount, so the same fault at two places hardly ever cancels out. The link of place 0 weighs 0, because no
-    credits have been added at that point.
+    The factor changes with each place, so a single wrong balance is detected wherever it occurs. The change is rarely
+    the same, so two equal faults at different places hardly ever cancel out. The link of place 0 weighs 0, because the
+    account has no credits at that point.
     """
     near = place & 2047
     return (near * (near + 1) & 4095 | 1) * (balance % _PRIME)
@@ -47,13 +47,13 @@ JOURNAL: Final = f"""{
 + CASE WHEN issued_place IS NULL THEN 0 ELSE {
     _posted("issued_place", "balance_after + taken - issued", "balance_after + taken")
 } END"""
-"""SQL for the sum of a journal row's postings."""
+"""SQL for the amount that a journal row's postings add to the chain sum."""
 
 
 def links(
     places: tuple[int, int | None, int | None], *, taken: int, refunded: int, issued: int, after: int, closed: int
 ) -> int:
-    """Compute the value of `JOURNAL` for a row's places (deduction, refund, issue), amounts and balances."""
+    """Return the value of the SQL `JOURNAL` for a row's places (deduction, refund, issue), amounts and balances."""
     place, refund_place, issued_place = places
     arrived = issued if issued_place is None else 0
     total = weight(place, after) - weight(place - 1, after + taken - arrived)
@@ -68,4 +68,4 @@ OPEN: Final = f"""{_posted("charges.place", "balance_after + credits", "balance_
 + CASE WHEN issued_place IS NULL THEN 0 ELSE {
     _posted("issued_place", "balance_after + credits - issued", "balance_after + credits")
 } END"""
-"""SQL for the sum of an open charge's postings."""
+"""SQL for the amount that an open charge's postings add to the chain sum."""

@@ -1,4 +1,4 @@
-"""A forecast of an account's credits, from its hourly usage."""
+"""Forecasts when an account runs out of credits, from its hourly usage."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ from billing.charges.taking_back import PLATFORM
 from storage.store import Tx
 
 HOURS: Final = 24
-"""How many hours the forecast looks back. Older spending says little about the next hours."""
+"""How many hours of usage the forecast is based on. Earlier spending says little about the next hours."""
 _HOUR_S: Final = 3_600.0
 READ: Final = """
 SELECT MIN(usage.hour), SUM(usage.credits) FROM usage
@@ -16,7 +16,7 @@ WHERE accounts.id = ? AND usage.hour > ? AND usage.credits > 0 AND endpoints.pla
 
 
 class Forecast(NamedTuple):
-    """The credits that an account spends per day, and the time at which none are left at that rate."""
+    """The credits that an account spends per day, and the time when it runs out of credits at that rate."""
 
     credits_per_day: float
     exhausted_at: float
@@ -25,8 +25,8 @@ class Forecast(NamedTuple):
 def forecast(tx: Tx, account_id: str, balance: int, now: float) -> Forecast | None:
     """Return the forecast for a balance, or None if nothing was spent in the last day.
 
-    If the account began to spend during that day, the rate is based on the time since its first hour with spending, but
-    on at least one hour.
+    If the account began to spend during that day, the rate is based on the time since its first hour with spending, and
+    at least on one hour.
     """
     row = tx.one(READ, (account_id, int(now // _HOUR_S) - HOURS, PLATFORM))
     if row is None or not row[1]:

@@ -1,7 +1,7 @@
-"""Counts the calls that charge nothing, and adds them to usage every few seconds.
+"""Counts calls that cost nothing, and adds them to the usage counters every few seconds.
 
-These are cache hits, and refusals because of missing credits or a key's limit. A process that dies loses the counts of
-its last seconds, but no credits.
+These calls are cache hits, and refusals because of missing credits or a key's limit. If the process dies, the counts of
+the last seconds are lost, but no credits are.
 """
 
 import logging
@@ -15,8 +15,8 @@ from billing.journal import HOUR_MICROS, micros
 from billing.names import Names
 from storage.store import Store, Tx
 
-# Like batches of charges, this locks accounts first: code that adds to a usage row must hold the lock of the row's
-# account.
+# Locks the accounts first, like batches of charges do, because only code that has locked the account may add to its
+# usage rows.
 READ_ACCOUNTS = """
 SELECT accounts.id, number FROM {in} AS asked, accounts WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
@@ -38,7 +38,7 @@ FLUSHED_AT_ONCE: Final = 200
 _log = logging.getLogger(__name__)
 
 Call: TypeAlias = tuple[str, str, str]
-"""The ids of account and key, and the endpoint's path."""
+"""The ids of the account and the key, and the endpoint's path."""
 
 
 class _Place(NamedTuple):
@@ -47,7 +47,7 @@ class _Place(NamedTuple):
 
 
 class FreeUsage:
-    """This node's calls that charged nothing and are not in the store yet."""
+    """Counts this node's free calls until `flush` writes the counts to the store."""
 
     def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
         """`now` returns Unix seconds."""
@@ -57,15 +57,15 @@ class FreeUsage:
         self._seen_hits = deque[Call](maxlen=SEEN_MAX)
         self._seen_refusals = deque[Call](maxlen=SEEN_MAX)
         self.hit = self._seen_hits.append
-        """Counts a response from the cache. Hits are a hot path, so this only appends; `flush` does the rest."""
+        """Counts a cache hit. Hits are a hot path, so this only appends to a list, which `flush` evaluates."""
         self.refusal = self._seen_refusals.append
-        """Counts a refusal, if its endpoint is declared."""
+        """Counts a refusal. Calls of undeclared endpoints are not counted."""
         self._hits = Counter[_Place]()
         self._refusals = Counter[_Place]()
         self._names = Names()
 
     def declare(self, path: str, platform: str) -> None:
-        """Count the calls of this endpoint. Calls of undeclared endpoints are not counted."""
+        """Declare an endpoint, so that its calls are counted."""
         self._platforms[path] = platform
 
     async def flush(self) -> int:

@@ -1,4 +1,4 @@
-"""The statement lines of journal rows and of open charges (decisions 4)."""
+"""Converts journal rows and open charges into statement lines (decisions 4)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Transaction:
     type: Literal["purchase", "deduction", "refund", "bonus"]
     amount: int
     balance_after: int | None
-    """None for a sum."""
+    """The balance after this line. None for a sum."""
     description: str
     endpoint: str | None
     platform: str | None
@@ -27,11 +27,11 @@ class Transaction:
     key_id: str | None
     created_at: float
     source: Source = "journal"
-    """Where the line was read. If a day's lines can no longer be read, they are replaced by sums of `usage`."""
+    """The source of the line. If a day's lines can no longer be read, sums from `usage` replace them."""
 
 
 class _Call(NamedTuple):
-    """The call that a charge was for."""
+    """The endpoint and the key of a call that was charged."""
 
     path: str
     platform: str
@@ -40,7 +40,7 @@ class _Call(NamedTuple):
 
 
 class _Taking(NamedTuple):
-    """How the credits of a charge were taken."""
+    """The columns of a charge that describe its deduction."""
 
     taken: int
     issued: int
@@ -57,7 +57,10 @@ def place_of(line: Transaction) -> int:
 
 
 def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Transaction]:
-    """Yield the lines of journal rows: kind, id, amounts, timestamps, balances, places, note, endpoint and key."""
+    """Yield the statement lines of journal rows.
+
+    Columns: kind, id, amounts, timestamps, balances, places, note, endpoint, key.
+    """
     for row in rows:
         kind, id_, taken, refunded, issued, taken_at, closed_at, after, closed = row[:9]
         place, refund_place, issued_place, note, path, platform, key_id = row[9:]
@@ -72,7 +75,10 @@ def closed_lines(rows: Iterable[Row], source: Source = "journal") -> Iterator[Tr
 
 
 def open_lines(rows: Iterable[Row]) -> Iterator[Transaction]:
-    """Yield the lines of open charges: kind, id, amounts, timestamp, balance, places, endpoint and key."""
+    """Yield the statement lines of open charges.
+
+    Columns: kind, id, amounts, timestamp, balance, places, endpoint, key.
+    """
     for kind, id_, *taking, path, platform, key_id in rows:
         call = _Call(path, platform, request_text(kind, id_) or "", key_id)
         yield from _taking_lines(_Taking(*taking), call, "journal")
@@ -86,7 +92,7 @@ def newest_of(lines: Iterable[Transaction], newest: int, limit: int) -> list[Tra
 
 
 def _taking_lines(taking: _Taking, call: _Call, source: Source) -> Iterator[Transaction]:
-    """Yield the line of the deduction, and the line of the bonus that an unlimited account received for it."""
+    """Yield the line for the deduction, and a line for the bonus if an unlimited account received one for it."""
     after, at = taking.balance_after, taking.taken_at / 1e6
     yield Transaction(taking.place, "deduction", -taking.taken, after, call.path, *call, at, source)
     if taking.issued_place is not None:

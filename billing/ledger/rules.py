@@ -1,4 +1,7 @@
-"""The invariants of the ledger: some are verified by one query each, the others with an account's sums."""
+"""The invariants of the ledger.
+
+Some are verified with a query each, the others with the sums of an account's postings.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +31,7 @@ SELECT place, before, previous FROM (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A broken invariant: its name, where it is broken, and the numbers that disagree."""
+    """A broken invariant: its name, the place where it is broken, and the numbers that disagree."""
 
     rule: str
     subject: str
@@ -101,7 +104,7 @@ NAMES: Final = (
 
 
 class AccountRow(NamedTuple):
-    """The columns of an account that must match the sums of its postings."""
+    """The columns of an account's row that must match the sums of its postings."""
 
     id: str
     balance: int
@@ -111,7 +114,7 @@ class AccountRow(NamedTuple):
 
 @dataclass(slots=True)
 class Sums:
-    """The sums of an account's postings. Only the account's proof changes them."""
+    """The sums of an account's postings, accumulated by the proof of that account."""
 
     issued: int = 0
     spent: int = 0
@@ -129,7 +132,7 @@ class Sums:
 
 
 def judge_rules(tx: Tx) -> Iterator[Violation]:
-    """Yield every violation of one of `RULES`."""
+    """Yield every violation of the invariants in `RULES`."""
     for rule in RULES:
         for subject, first, second in tx.all(rule.sql):
             yield Violation(rule.name, str(subject), rule.says.format(first, second))
@@ -142,7 +145,7 @@ def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Itera
         text = f"{balance} are available, {held} held and {sums.spent} spent, of {sums.issued} received"
         yield Violation(CONSERVED, id_, text)
     if sums.used != sums.spent:
-        yield Violation(COUNTED, id_, f"usage counts {sums.used} credits, and {sums.spent} were spent")
+        yield Violation(COUNTED, id_, f"usage counts {sums.used} credits, but {sums.spent} were spent")
     if sums.postings != place:
         yield Violation(COMPLETE, id_, f"the account should have {place} postings, but has {sums.postings}")
     if (sums.chain - chain.weight(place, balance)) % chain.MODULUS:
@@ -151,4 +154,4 @@ def judge_account(tx: Tx, number: int, account: AccountRow, sums: Sums) -> Itera
             text = f"the posting begins with a balance of {before}, but the previous one left {previous}"
             yield Violation(CHAINED, f"{id_}, txn_{at}", text)
         if not broken:
-            yield Violation(CHAINED, id_, "the balances of the postings do not lead to the account's balance")
+            yield Violation(CHAINED, id_, "the balances of the postings do not end with the account's balance")

@@ -1,7 +1,7 @@
-"""Reads an account's balance and transactions for its owner (decisions 4).
+"""Reads an account's balance and transactions for the owner (decisions 4).
 
-A statement line is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. The id of a
-line is its place in the account's order.
+A statement line is a posting of a journal row or of an open charge: deduction, refund, purchase or bonus. A line's id
+is its place in the account's order.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,9 @@ from storage.store import Store, T, Tx
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 168
 READS_MAX: Final = 3
-"""The maximum number of reads for a report. The last one is used even if settlements were committed during it."""
+"""The maximum number of reads for a report. A read is repeated if settlements were committed in the meantime."""
 
-# Usage contains settled credits: deductions minus refunds. Held credits are added to them.
+# Usage contains only settled credits, which are deductions minus refunds. Reserved credits are added to them.
 SPENT_SINCE = """
 SELECT COALESCE(SUM(credits), 0), COALESCE(SUM(CASE WHEN hour >= ? THEN credits ELSE 0 END), 0)
 FROM usage WHERE account = (SELECT number FROM accounts WHERE id = ?) AND hour >= ?
@@ -36,7 +36,7 @@ FROM journal LEFT JOIN notes ON notes.id = journal.note LEFT JOIN endpoints ON e
 LEFT JOIN keys ON keys.number = journal.key
 WHERE journal.account = (SELECT number FROM accounts WHERE id = ?)
 """
-# One page from the index of each kind of posting.
+# Reads at most one page from the index of each kind of posting.
 PAGES = tuple(
     f"{_POSTED} AND journal.{place} >= ? AND journal.{place} < ? ORDER BY journal.{place} DESC LIMIT ?"
     for place in ("place", "refund_place", "issued_place")
@@ -60,7 +60,7 @@ UNREAD: Final = "The request's day is in the ledger's archive, which cannot be r
 
 @dataclass(frozen=True, slots=True)
 class BalanceReport:
-    """The available and held credits, and the credits deducted recently, minus refunds."""
+    """The available credits, the reserved credits, and the credits deducted recently, minus refunds."""
 
     balance: int
     held: int
@@ -69,7 +69,7 @@ class BalanceReport:
 
 
 class Statement(NamedTuple):
-    """Statement lines, newest first, and warnings about them."""
+    """A page of statement lines, newest first, and warnings about them."""
 
     lines: list[Transaction]
     warnings: tuple[str, ...] = ()
@@ -99,12 +99,13 @@ class Ledger:
     async def report(self, account_id: str) -> BalanceReport:
         """Return the account's balance and its recent spending, by whole hours. Raises AccountUnknown.
 
-        Calls that this node has answered are not reported as held, even if their settlement is not committed yet.
+        Credits of calls that this node has already answered are not reported as held, even if the settlement is not
+        committed yet.
         """
         for _ in range(READS_MAX):
             settling = self._settling(account_id)
             report = await self._store.read(partial(_report, account_id, self._now()))
-            if self._settling(account_id) == settling:  # else some were committed, maybe before the read
+            if self._settling(account_id) == settling:  # otherwise some were committed, perhaps before the read
                 break
         return replace(report, held=max(0, report.held - sum(settling.values())))
 
@@ -116,7 +117,7 @@ class Ledger:
         A settlement has no separate line, because the deduction already shows it. Lines that have left the journal
         are read from the archive. If the archive cannot be read, its days are returned as sums, after all lines.
         """
-        if request_id is not None and "\0" in request_id:  # no request has such an id, and not every store accepts it
+        if request_id is not None and "\0" in request_id:  # no request id contains a NUL, which some stores reject
             await trio.lowlevel.checkpoint()
             return Statement([])
         if isinstance(before, str):
@@ -175,10 +176,10 @@ def _report(account_id: str, now: float, tx: Tx) -> BalanceReport:
 
 
 def _page(account_id: str, newest: int, limit: int, tx: Tx) -> tuple[list[Transaction], list[LeftDay]]:
-    """Return the lines of the journal and of open charges, and the archived days whose lines come among or after them.
+    """Return the lines of the journal and open charges, and the archived days whose lines belong between or after them.
 
-    Places are consecutive, except for gaps from the old ledger. If the page has a line for each of its places, no
-    further lines exist between them.
+    Places are consecutive, except for gaps from the old ledger. If a page has a line for each of its places, no
+    archived lines belong between them.
     """
     tx.pin("journal")
     last = tx.one(LAST_PLACE, (account_id,))
@@ -200,7 +201,7 @@ def _posted(tx: Tx, account_id: str, low: int, newest: int, limit: int) -> list[
 def _page_of_request(
     account_id: str, request_id: str, newest: int, limit: int, tx: Tx
 ) -> tuple[list[Transaction], LeftDay | None]:
-    """Return the request's lines; if it has none, the archived day that may contain them."""
+    """Return the request's lines. If it has none, return the archived day that may contain them."""
     tx.pin("journal")
     id_ = identify(request_id)[1]
     closed = closed_lines(tx.all(OF_REQUEST, (account_id, id_)))

@@ -36,7 +36,10 @@ WHERE {_OF} GROUP BY usage.hour / 24, endpoints.path, keys.id ORDER BY 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class UsageSum:
-    """The counts of some calls. `credits` are deductions minus refunds. Cache `hits` and `refusals` cost nothing."""
+    """The counts of a group of calls.
+
+    `credits` are deductions minus refunds. Cache `hits` and `refusals` cost nothing.
+    """
 
     calls: int = 0
     hits: int = 0
@@ -56,7 +59,7 @@ class UsageReport:
 
 
 class UsageReports:
-    """Reads usage."""
+    """Creates usage reports from the store."""
 
     def __init__(self, store: Store, *, now: Callable[[], float]) -> None:
         """`now` returns Unix seconds."""
@@ -70,7 +73,7 @@ class UsageReports:
         return await self._store.read(read)
 
     async def rows(self, account_id: str, days: int) -> list[tuple[int, str, str | None, UsageSum]]:
-        """Return the same usage, split by day, endpoint and key."""
+        """Return the usage of the same days, split by day, endpoint and key."""
         first, end = self._days(days)
         params = (account_id, first * DAY_HOURS, end * DAY_HOURS)
         rows = await self._store.read(lambda tx: tx.all(BY_ALL, params))

@@ -1,7 +1,7 @@
-"""The proof of the ledger (decisions 6): one pass adds up every posting once and sorts nothing large.
+"""Verifies the ledger in one pass that adds up every posting once and sorts nothing large (decisions 6).
 
-The journal is read in pieces in the order of its ids. The database returns sums by account and key for each piece, and
-the totals are compared with accounts, open charges and usage. Only a few numbers per account are kept in memory.
+The journal is read in pieces, in id order. The database returns sums by account and key for each piece, and
+the totals are compared with accounts, open charges and usage. Only a few numbers per account are stored in memory.
 
 Each piece may be read in a separate transaction, which sees a later state than the previous one. Journal rows never
 change, so the state at the beginning can be derived from later states by subtracting newer rows:
@@ -9,15 +9,14 @@ change, so the state at the beginning can be derived from later states by subtra
 1. A row that exists now but did not exist at the beginning belongs to a charge that was open then or was taken later.
     The proof keeps the ids of the charges that were open. A charge taken later has a higher place than the last place
     of its account at the beginning.
-2. A row with a place that its account has not reached even now cannot belong to a later charge. It stays in the sums,
-    and breaks them.
-3. A row that existed at the beginning but does not exist now has been archived. Rows leave slowly, in the order of
-    their ids, and the first piece is read together with the accounts and the sums of archived rows, so every row that
-    leaves later has already been added.
+2. A row whose place is above the last place of its account even now cannot belong to a later charge. The row stays in
+    the sums, so the sums do not match.
+3. A row that existed at the beginning but does not exist now has been archived. Rows are archived slowly and in id
+    order, and the first piece is read together with the accounts and the sums of archived rows. Every row that is
+    archived later has therefore already been added.
 
-In the remaining unclear cases the proof raises an alarm: a row that leaves in another order, or a month that is dropped
-as a whole, is missed and breaks the sums. A fault found this way is therefore reported only if a proof in one
-transaction confirms it.
+In two cases the sums do not match although the ledger is correct: rows were archived in another order, or a whole month
+was dropped. A fault is therefore reported only if a second proof, in one transaction, confirms it.
 """
 
 from bisect import bisect_right
@@ -47,7 +46,7 @@ from storage.store import Read, Tx
 PIECE: Final = 50_000
 LISTED_AT_ONCE: Final = 500
 REST_S: Final = 0.01
-"""The pause in seconds between two pieces, so that for a moment no read is active and SQLite can restart its log."""
+"""The pause in seconds between two pieces. During this pause no read is active, so SQLite can restart its log."""
 
 ODD_ROW: Final = """
     refunded < 0 OR refunded > taken OR issued < 0 OR (refunded = 0) <> (refund_place IS NULL)
@@ -63,7 +62,7 @@ SUMS: Final = f"""
 SELECT {_ADDED}, key, SUM(CASE WHEN {ODD_ROW} THEN 1 ELSE 0 END)
 FROM journal WHERE id > ? AND id <= ? GROUP BY account, key
 """  # noqa: S608 - constants
-# Single rows with their places: rows with given ids, and rows of a piece above a place.
+# Two queries for single rows and their places: by id, and by piece above a given place.
 CLOSED_SINCE: Final = f"SELECT {_ADDED} FROM journal WHERE id IN {{in}} GROUP BY account, place"  # noqa: S608 - constants
 TAKEN_SINCE: Final = f"""
 SELECT {_ADDED} FROM journal WHERE id > ? AND id <= ? AND place > ? GROUP BY account, place
@@ -86,14 +85,15 @@ KEY_OWNERS: Final = "SELECT keys.number, accounts.number FROM keys JOIN accounts
 
 
 def unheard(_rows: int) -> None:
-    """Ignore the progress (the default)."""
+    """Do nothing (the default for `progress`)."""
 
 
 async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
     """Return every violation of the ledger's invariants, reading each piece in a short transaction.
 
     A transaction that reads for minutes prevents SQLite from restarting its log, which then grows with the traffic.
-    Only a ledger with a suspected fault is read again in one transaction, and the violations found there are returned.
+    If a fault is suspected, the ledger is read again in one transaction, and only the violations found there are
+    returned.
     """
     proof = Proof(progress=progress)
     has_more = await read(proof.begin)
@@ -106,7 +106,9 @@ async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> lis
 
 
 def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
-    """Return every violation of the ledger's invariants in the state that `tx` sees; an empty list proves it.
+    """Return every violation of the ledger's invariants in the state that `tx` sees.
+
+    The list of a correct ledger is empty.
 
     `progress` is called on the same thread before each piece, with the number of journal rows added up so far.
     """
@@ -134,7 +136,7 @@ class Proof:
         self._reported_keys: set[tuple[int, int]] = set()
 
     def begin(self, tx: Tx) -> bool:
-        """Read everything except the journal, and the journal's first piece. Return whether more pieces are left."""
+        """Read the first piece of the journal, and all other tables. Return whether more pieces are left."""
         tx.pin("journal")
         self._found += judge_rules(tx)
         self._accounts.update((row[0], AccountRow(*row[1:])) for row in tx.all(ACCOUNTS))
@@ -184,7 +186,7 @@ class Proof:
         return self._after < last
 
     def _subtract_closed(self, tx: Tx, piece: tuple[bytes, bytes]) -> None:
-        """Subtract the charges of this piece that were open at the beginning, when they were not in the journal."""
+        """Subtract the rows of charges that were still open at the beginning and therefore not in the journal."""
         ids = self._open[bisect_right(self._open, piece[0]) : bisect_right(self._open, piece[1])]
         for first in range(0, len(ids), LISTED_AT_ONCE):
             self._subtract(tx.all_in(CLOSED_SINCE, ids[first : first + LISTED_AT_ONCE]))
@@ -210,7 +212,7 @@ class Proof:
     def _judge_keys(self, tx: Tx, places: dict[tuple[int, int], int]) -> Iterator[Violation]:
         """Yield a violation for each row whose key belongs to another account or is missing.
 
-        A key that is unknown so far is missing only if it does not exist after the keys were read again.
+        Before an unknown key is reported as missing, the keys are read again.
         """
         self._owners.update((row[0], row[1]) for row in tx.all(KEY_OWNERS))
         for (key, account), place in places.items():
@@ -233,7 +235,7 @@ class Proof:
             self._sums[number].used += used
 
     def _list_open(self, tx: Tx) -> None:
-        """Keep the ids of open charges, and record a violation for those that are also closed."""
+        """Store the ids of open charges, and record a violation for each charge that is also closed."""
         last = b""
         while rows := tx.all(OPEN_IDS, (last, LISTED_AT_ONCE)):
             last = rows[-1][0]

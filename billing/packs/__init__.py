@@ -1,1 +1,1 @@
-"""Packs of credits: sold, granted, and taken back."""
+"""Packs of credits: sales, grants, and reversed payments."""

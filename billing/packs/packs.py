@@ -1,4 +1,4 @@
-"""Packs of credits: granted by an operator, purchased by an account, and listed (decisions 22)."""
+"""Grants, sells and lists packs of credits (decisions 22)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ ORDER BY created_at DESC, id DESC LIMIT ?
 UNMARK: Final = "UPDATE accounts SET mark = NULL, mismatch = NULL WHERE id = ?"
 _PLANS: Final = get_args(Plan)
 RESUMED_S: Final = 72_000.0
-"""How many seconds an unpaid purchase can be resumed. Stripe keeps the result of an idempotency key for a day."""
+"""For how many seconds an unpaid purchase can be resumed. Stripe stores the result of an idempotency key for a day."""
 
 
 class PackGranted(NamedTuple):
@@ -45,7 +45,7 @@ class PackGranted(NamedTuple):
 
 
 class Unmarked(NamedTuple):
-    """An account whose marks were removed, with the marks that it had."""
+    """An account whose marks were removed, and the marks that it had before."""
 
     account_id: str
     removed: Mark | None
@@ -53,7 +53,7 @@ class Unmarked(NamedTuple):
 
 
 class Packs:
-    """The packs on sale, and the purchases of all accounts."""
+    """Grants and sells the configured packs, and reads the purchases of accounts."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class Packs:
     def beginning(self, account_id: str, name: str, request: str | None) -> Callable[[Tx], Purchase]:
         """Return a function that writes an unpaid purchase at the current terms.
 
-        If the same `request` already began an unpaid purchase, that one is resumed, because the node may have stopped
-        before it responded.
+        If the same `request` already began an unpaid purchase, the function resumes that purchase, because the node may
+        have stopped before it responded.
 
         Raises:
             PackUnknown: the pack is not on sale.
@@ -121,7 +121,7 @@ class Packs:
         await self._store.write(partial(drop_open, purchase_id=purchase_id))
 
     async def unmark(self, account_id: str, *, write: Write | None = None) -> Unmarked:
-        """Remove the marks of an account. A later reversal or mismatched payment marks it again.
+        """Remove the account's marks. A later reversal or mismatched payment marks the account again.
 
         Raises:
             AccountUnknown, AccountDeleted: the account does not exist or was deleted.
@@ -169,9 +169,9 @@ class Packs:
         return PackGranted(purchase.account_id, read_kept_account(tx, purchase.account_id).balance, purchase.pack)
 
     def _raise_plan(self, tx: Tx, purchase: Purchase) -> None:
-        """Set the account's plan to the plan of the largest pack it ever bought.
+        """Set the account's plan to the plan of the largest pack that it ever bought (spec 8).
 
-        A smaller pack does not lower it (spec 8).
+        A smaller pack later does not lower the plan.
         """
         account = read_kept_account(tx, purchase.account_id)
         if _PLANS.index(purchase.plan) > _PLANS.index(account.plan):

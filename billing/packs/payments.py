@@ -1,8 +1,8 @@
-"""Payment events, each counted once: paid purchases, refunds, disputes (decisions 22).
+"""Processes each payment event once: paid purchases, refunds and disputes (decisions 22).
 
-The order of the events does not matter. Refunds and disputes are merged into the state of the payment, whether or not
-its purchase is known. That state and the purchase determine how many credits must be taken back. If this differs from
-the credits taken back so far, the difference is taken or returned in the same transaction.
+Events may arrive in any order. Refunds and disputes are merged into the state of the payment, even if its purchase is
+not known yet. The state and the purchase determine how many credits must be taken back in total. If more or fewer were
+taken back so far, the same transaction takes or returns the difference.
 
 A payment whose amount or currency differs from the purchase's terms is not credited: the account is marked for the
 operator, who grants the pack or refunds the payment.
@@ -36,7 +36,7 @@ _PROBLEM_MAX: Final = 500
 
 
 class Paid(NamedTuple):
-    """A purchase that was paid. `payment` is the id of the payment, or None if the price was zero."""
+    """Event: a purchase was paid. `payment` is the id of the payment, or None if the price was zero."""
 
     purchase_id: str
     paid_cents: int
@@ -45,13 +45,13 @@ class Paid(NamedTuple):
 
 
 class Abandoned(NamedTuple):
-    """A purchase that can no longer be paid."""
+    """Event: a purchase can no longer be paid."""
 
     purchase_id: str
 
 
 class PaymentChange(NamedTuple):
-    """The refunds or the dispute of a payment, as an event reports them."""
+    """Event: the current refunds of a payment, or the state of its dispute."""
 
     payment: str
     state: Payment
@@ -59,18 +59,18 @@ class PaymentChange(NamedTuple):
 
 PaymentEvent: TypeAlias = Paid | Abandoned | PaymentChange
 Outcome: TypeAlias = Literal["counted", "repeated", "unknown_purchase", "account_deleted", "mismatch"]
-"""The outcome of an event. `unknown_purchase` means that the purchase was made elsewhere, or was removed."""
+"""The result of processing an event. `unknown_purchase` means that the purchase was made elsewhere, or was removed."""
 
 
 class CountedPayment(NamedTuple):
-    """The outcome of an event, and a message for the operator about a payment that was not credited."""
+    """The outcome of an event. If a payment was not credited, it includes a message for the operator."""
 
     outcome: Outcome
     problem: str = ""
 
 
 class Payments:
-    """Counts the events of payments."""
+    """Processes payment events."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Payments:
         purchase = read_purchase(tx, event.purchase_id)
         if purchase is None:
             return CountedPayment("unknown_purchase")
-        if purchase.paid_at is not None:  # another event of the same Checkout was processed first
+        if purchase.paid_at is not None:  # an earlier event of the same Checkout has already paid the purchase
             return CountedPayment("repeated")
         if (event.paid_cents, event.currency.lower()) != (purchase.price_cents, purchase.currency.lower()):
             problem = (
@@ -140,7 +140,7 @@ class Payments:
         if read_account(tx, account_id).state in GONE:
             return "account_deleted"
         purchase, state = read_paid_by(tx, payment), _payment(tx, payment)
-        assert purchase is not None, "it was found, and purchases are not deleted"
+        assert purchase is not None, "the purchase was found, and purchases are not deleted"
         due = credits_reversed(purchase, state)
         if due > purchase.reversed:
             self._take(tx, purchase, state, due)

@@ -18,7 +18,7 @@ READ: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE id = ? {{lock}}"  # n
 READ_BY_PAYMENT: Final = f"SELECT {COLUMNS} FROM pack_purchases WHERE payment = ? {{lock}}"  # noqa: S608 - constants
 _MONEY_TAKEN: Final[tuple[Dispute, ...]] = ("open", "lost")
 RANKS: Final[tuple[Dispute, ...]] = ("none", "open", "lost", "won")
-"""The order of a dispute's states. A dispute only moves forward, no matter in which order its events arrive."""
+"""The order of a dispute's states. The stored state only moves forward, in whatever order the events arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Pack:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """A pack that an account was granted, has paid or is about to pay, with the terms at that time."""
+    """A pack that an account was granted, has paid for or is about to pay for, with the terms at that time."""
 
     id: str
     account_id: str
@@ -50,9 +50,9 @@ class Purchase:
     payment: str | None = None
     """Stripe's id of the payment."""
     reversed: int = 0
-    """How many credits lost their payment."""
+    """How many of the credits are no longer paid for."""
     taken_back: int = 0
-    """How many of these credits could be taken back, because the account still had them."""
+    """How many of these credits were taken back. An account may have spent the others already."""
     reversals: int = 0
     """How often credits were taken back."""
 
@@ -74,21 +74,24 @@ class Payment(NamedTuple):
     dispute: Dispute = "none"
 
     def joined(self, other: "Payment") -> "Payment":
-        """Merge two states. Refunds only grow and disputes only move forward, so the order does not matter."""
+        """Merge two states.
+
+        Refunds only increase and disputes only move forward, so the order of the states does not matter.
+        """
         dispute = max(self.dispute, other.dispute, key=RANKS.index)
         refunded = max(self.refunded_cents, other.refunded_cents)
         return Payment(refunded, max(self.disputed_cents, other.disputed_cents), dispute)
 
     @property
     def reason(self) -> Reason:
-        """Return the reason for the latest change."""
+        """Return the reason for taking back or returning credits: a refund or the dispute."""
         if self.dispute == "won":
             return "dispute_won"
         return "dispute" if self.dispute in _MONEY_TAKEN else "refund"
 
 
 class Reversal(NamedTuple):
-    """A purchase whose payment was taken back, or restored by a won dispute, and the balance after that."""
+    """A purchase whose payment was reversed, or restored by a won dispute, and the account's balance afterward."""
 
     purchase: Purchase
     reason: Reason
@@ -96,7 +99,7 @@ class Reversal(NamedTuple):
 
 
 def credits_reversed(purchase: Purchase, payment: Payment) -> int:
-    """Return how many credits are no longer paid for: in proportion to the returned money, rounded down."""
+    """Return how many credits are no longer paid for. They are proportional to the returned money, rounded down."""
     gone = payment.refunded_cents + (payment.disputed_cents if payment.dispute in _MONEY_TAKEN else 0)
     paid = purchase.paid_cents or 0
     return purchase.credits * min(gone, paid) // paid if paid else 0

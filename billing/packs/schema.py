@@ -39,7 +39,7 @@ CREATE TABLE payment_events (id TEXT PRIMARY KEY, type TEXT NOT NULL, received_a
 
 
 def m0013_packs(schema: Schema) -> None:
-    """Add purchases of packs, and the mark of an account whose payment was taken back."""
+    """Add purchases of packs, and a mark for accounts with a reversed payment."""
     for table in (PURCHASES, PAYMENTS, EVENTS):
         schema.execute(table)
     schema.execute("CREATE INDEX purchases_of_account ON pack_purchases (account_id, created_at, id)")

@@ -1,4 +1,4 @@
-"""Sign-in attempts, limited per user and per address, and counted before any look-up.
+"""Limits sign-in attempts per user and per address. Attempts are counted before the user is looked up.
 
 Subjects are stored as digests, so the table contains no names. Attempts for unknown users are counted in the same way.
 """
@@ -18,7 +18,10 @@ OF_USER_MAX: Final = 10
 OF_ADDRESS_MAX: Final = 60
 _FORGET_AT_ONCE: Final = 500
 _SITE_BITS: Final = 64
-"""The prefix length of an IPv6 site. Its addresses count as one, because one machine may use any number of them."""
+"""The prefix length of an IPv6 site.
+
+All addresses of a site count as one, because a machine can use any number of them.
+"""
 
 COUNT = "SELECT COUNT(*), MIN(at) FROM sign_in_attempts WHERE subject = ? AND at > ?"
 ADD = "INSERT INTO sign_in_attempts (subject, at) VALUES (?, ?)"
@@ -30,7 +33,7 @@ WHERE at < ? AND subject IN (SELECT subject FROM sign_in_attempts WHERE at < ? O
 
 
 class AttemptSubject(NamedTuple):
-    """A digest of a user or an address, and how many attempts are allowed in the window."""
+    """The digest of a user or an address, and the number of attempts allowed in the window."""
 
     digest: str
     limit: int
@@ -51,7 +54,7 @@ def enter(tx: Tx, subjects: Sequence[AttemptSubject], now: float) -> None:
     tx.lock(sorted(subject.digest for subject in subjects))
     for subject in subjects:
         row = tx.one(COUNT, (subject.digest, now - WINDOW_S))
-        assert row is not None, "a count is always a row"
+        assert row is not None, "COUNT always returns a row"
         if row[0] >= subject.limit:
             raise TooManyAttempts(row[1] + WINDOW_S - now)
     for subject in subjects:
@@ -59,7 +62,7 @@ def enter(tx: Tx, subjects: Sequence[AttemptSubject], now: float) -> None:
 
 
 def clear(tx: Tx, subject: AttemptSubject) -> None:
-    """Clear the attempts of a user who has signed in."""
+    """Clear the attempts of a user who has just signed in."""
     tx.run(CLEAR, (subject.digest,))
 
 

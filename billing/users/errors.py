@@ -1,4 +1,4 @@
-"""The errors of users and their sessions. None reveals whether an email address is known."""
+"""Errors about users and sessions. No error reveals whether an email address belongs to a user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class UserUnknown(BillingError):
 
 
 class EmailRefused(BillingError):
-    """The text is not a valid email address, or it already belongs to a user."""
+    """The text is not a valid email address, or the address already belongs to a user."""
 
 
 class InviteUnusable(BillingError):
@@ -28,7 +28,7 @@ class PasswordRefused(BillingError):
 
 
 class SignInRefused(BillingError):
-    """The password is wrong, or the address is unknown. The error does not reveal which."""
+    """The password is wrong or the address is unknown, and the error does not reveal which of the two."""
 
     def __init__(self) -> None:
         super().__init__("E-mail or password is wrong.")
@@ -51,4 +51,4 @@ class TooManyAttempts(BillingError):
 
 
 class SessionOver(BillingError):
-    """The session ended while it was in use."""
+    """The session ended before the change was made."""

@@ -1,4 +1,4 @@
-"""Password rules and argon2id digests, which are computed in threads, only a few at a time.
+"""Checks passwords against the rules, and computes argon2id digests in a few threads.
 
 The parameters are OWASP's for argon2id: 19 MiB, two passes, one lane. The digest is a PHC string, which any library can
 read.
@@ -28,7 +28,7 @@ _DISTINCT_MIN: Final = 5
 _DUMMY_DIGEST: Final = (
     "$argon2id$v=19$m=19456,t=2,p=1$YBjRIKuebr9ZKnno4KnfBw$E1Jd5LO3YkcuZnKViFh10hxczDK6MFkz5jY7Xvcn2fU"
 )
-"""The digest that is checked for unknown users, so that the check takes the same time as for known ones."""
+"""The digest that is checked for unknown users, so that their check takes as long as for known users."""
 
 
 def check_password(password: str, email: str) -> None:
@@ -55,7 +55,7 @@ class Passwords:
         return await self._run(partial(_digest, password))
 
     async def fits(self, password: str, digest: str) -> bool:
-        """Return whether a password matches a digest. An empty digest matches no password, in the same time.
+        """Return whether a password matches a digest. An empty digest never matches, but the check takes the same time.
 
         Raises:
             TooManyAttempts: too many calls wait.

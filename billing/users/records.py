@@ -26,7 +26,7 @@ READ: Final = f"SELECT {USER} FROM users WHERE id = ?"  # noqa: S608 - constants
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user of an account. An invited user is not `active` until the first password is set."""
+    """A user of an account. An invited user becomes `active` by setting the first password."""
 
     id: str
     account_id: str

@@ -1,7 +1,7 @@
 """The tables of users.
 
-They contain nothing that grants access if leaked: passwords are argon2id digests, tokens and codes are stored as
-digests, and the secrets of second factors are sealed.
+A leak of these tables grants no access: passwords are stored as argon2id digests, tokens and codes as digests, and the
+secrets of second factors are sealed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from storage.migrations import MigrationSet, Schema
 
-# An empty password means that the user was invited and has not accepted yet. An empty `totp` means no second factor.
+# An empty password means that an invited user has not accepted yet. An empty `totp` means no second factor.
 USERS: Final = """
 CREATE TABLE users (
     id TEXT PRIMARY KEY,
@@ -36,7 +36,7 @@ CREATE TABLE user_codes (
     user_id TEXT NOT NULL REFERENCES users (id)
 )
 """
-# A session at the stage `code` has passed only the password check. It can open only the page that requests the code.
+# At the stage `code`, only the password was checked, and the session can open only the page that requests the code.
 SESSIONS: Final = """
 CREATE TABLE user_sessions (
     id TEXT PRIMARY KEY,

@@ -1,6 +1,6 @@
-"""The second factor: codes of an authenticator (RFC 6238), and recovery codes in case it is lost.
+"""The second factor: codes from an authenticator (RFC 6238), and recovery codes for users who lose it.
 
-A code works once: its clock step is stored, and codes of that step or earlier ones are refused.
+A code works only once. Its time step is stored, and codes from that step and from earlier steps are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECRET_BYTES: Final = 20
 CODES: Final = 10
 _CODE_BYTES: Final = 10
 _STEPS_APART: Final = 1
-"""How many steps the user's clock may differ from the server's."""
+"""By how many time steps the user's clock may differ from the server's."""
 ISSUER: Final = "Sluice"
 
 READ: Final = "SELECT totp, totp_step FROM users WHERE id = ?"
@@ -131,7 +131,7 @@ def _authenticator(secret: str) -> TOTP:
 
 
 def _step_of(secret: str, code: str, now: float) -> int | None:
-    """Return the clock step of a code, or None if it does not belong to a step near the current time."""
+    """Return the time step of a code, or None if the code matches no step near the current time."""
     if len(code) != 6 or not code.isascii() or not code.isdigit():
         return None
     made, current = _authenticator(secret), int(now) // STEP_S

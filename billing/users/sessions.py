@@ -1,7 +1,7 @@
-"""Sessions of users: started with a password, found by a cookie's token, and ended by the user (decisions 22).
+"""Starts sessions with a password, finds them by a cookie's token, and ends them for the user (decisions 22).
 
-A session's token changes whenever the session gains rights: after the password, after the code, and when the password
-is entered again. A token that an attacker plants in a browser therefore never gains rights.
+A session's token changes whenever the session gains rights: after the password, after the code, and after the password
+is entered again. A token that an attacker has planted in a browser therefore never gains rights.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from storage.store import Row, Store, Tx
 IDLE_S: Final = 12 * 3_600.0
 LONGEST_S: Final = 30 * 86_400.0
 CODE_S: Final = 600.0
-"""How many seconds a session waits for its code."""
+"""For how many seconds a session waits for the second factor's code."""
 FRESH_S: Final = 600.0
 SEEN_EVERY_S: Final = 60.0
 SESSIONS_MAX: Final = 50
@@ -75,7 +75,7 @@ class SignedIn:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The address and the browser of the client that starts a session."""
+    """The client that starts a session: its address and its browser."""
 
     address: str
     agent: str = ""
@@ -120,7 +120,7 @@ class UserSessions:
         return token, stage
 
     async def find(self, token: str) -> SignedIn | None:
-        """Return the session of a cookie's token, or None if it has ended or never existed."""
+        """Return the session that belongs to a cookie's token, or None if it has ended or never existed."""
         now = self.now()
         row = await self._store.read(lambda tx: tx.one(FIND, (digest(token), now - IDLE_S, now - LONGEST_S)))
         if row is None:
@@ -173,7 +173,7 @@ class UserSessions:
         return [UserSession(*row) for row in rows]
 
     async def end(self, token: str) -> None:
-        """End the session of a token."""
+        """End the session that belongs to a token."""
         await self._store.write(lambda tx: tx.run(END, (digest(token),)))
 
     async def end_one(self, user_id: str, session_id: str) -> bool:

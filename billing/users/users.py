@@ -1,4 +1,4 @@
-"""Users as created by the operator, and the one-time links that set their first password or replace a lost one."""
+"""Users, whom the operator creates, and one-time links for setting their first password or replacing a lost one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ class Users:
         return await self._store.read(partial(read_user, user_id=user_id))
 
     async def delete(self, user_id: str) -> User:
-        """Sign the user out everywhere and delete the user permanently. Return the last state. Raises UserUnknown."""
+        """Sign the user out everywhere and delete the user permanently.
+
+        Return the deleted user's last state. Raises UserUnknown.
+        """
 
         def delete(tx: Tx) -> User:
             user = read_user(tx, user_id)
@@ -122,7 +125,7 @@ class Users:
         return await self._store.read(partial(_read_invite, token, self._now()))
 
     async def accept(self, token: str, password: str) -> User:
-        """Set the password of a one-time link's user and return the user. The link stops working.
+        """Set the password of the user to whom a one-time link belongs, and return the user. The link stops working.
 
         Raises:
             InviteUnusable: nothing was changed.

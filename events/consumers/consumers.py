@@ -1,4 +1,4 @@
-"""Named consumers: a key's own positions in the log, which move only when acknowledged (spec 3, 4.4; decisions 13)."""
+"""Named consumers: a key's named log positions, which move only when acknowledged (spec 3, 4.4; decisions 13)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRIES: Final = 64
 
 
 class Consumers:
-    """Reads pages for the consumers of keys, and moves the consumers."""
+    """Reads pages for the consumers of keys, and moves the consumers' positions."""
 
     def __init__(self, store: Store, now: Callable[[], float], *, scan_max: int = SCAN_MAX) -> None:
         """`now` returns Unix seconds. A read scans at most `scan_max` positions."""
@@ -54,17 +54,17 @@ class Consumers:
         streamed_to: Position | None = None,
         omitted: Omitted = frozenset(),
     ) -> Served:
-        """Return the page after the acknowledged position, the same page until that position moves.
+        """Return the page after the acknowledged position. Reads return the same page until that position moves.
 
         The first read creates the consumer. If `start` is None, the consumer must already exist. A stream continues
         after the position `streamed_to`. `omitted` lists the `filters` that were not sent.
 
-        The page is returned only once the record that it was served is durable.
+        The page is returned only after the store has durably recorded that it was served.
 
         Raises:
             FiltersConflict: the first read used other filters.
             UnknownConsumer: the consumer does not exist, and `start` is None.
-            Lapsed: once; the next read restarts at the oldest kept event.
+            Lapsed: raised once; the next read restarts at the oldest kept event.
             TooManyConsumers: the key has `CONSUMERS_MAX`.
         """
         want = Want(account_id, key_id, name, start, filters, limit, streamed_to, omitted, self._scan_max)
@@ -78,8 +78,8 @@ class Consumers:
 
         Raises:
             UnknownConsumer: the consumer was never read.
-            AckBeyondServed: the position was never served to it.
-            Lapsed: its next read will restart it.
+            AckBeyondServed: the position was never served to the consumer.
+            Lapsed: the consumer's next read restarts it.
         """
         return await self._take(partial(ack_step, key_id, name, position, self._now()))
 
@@ -88,13 +88,13 @@ class Consumers:
         return await self._store_counts(await self._store.read(partial(_list, key_id, self._now())))
 
     async def get(self, key_id: str, name: str) -> Overview:
-        """Return one consumer. A lapsed consumer stays lapsed. Raises UnknownConsumer."""
+        """Return one consumer. Unlike a read, this does not restart a lapsed consumer. Raises UnknownConsumer."""
         found = await self._store.read(partial(overview_step, key_id, name, self._now()))
         await self._store_counts([found])
         return found
 
     async def reset(self, key_id: str, name: str, position: Position) -> Overview:
-        """Move the consumer to `position`. Nothing counts as served after that, and a lapse ends.
+        """Move the consumer to `position`. After that, nothing counts as served, and the consumer is no longer lapsed.
 
         Raises:
             UnknownConsumer: the consumer does not exist.
@@ -121,7 +121,7 @@ class Consumers:
         raise StoreContended("too many calls change the same consumer at once")
 
     async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
-        """Store counts that took long to compute. A row that was changed in the meantime stays unchanged."""
+        """Store counts that took long to compute, unless the row has changed in the meantime."""
         for one in found:
             after = rules.with_counts(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:

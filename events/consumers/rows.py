@@ -1,7 +1,8 @@
-"""The row of a named consumer: read as a record, and changed only if it is still in the state that was read.
+"""The row of a named consumer, and the swaps that change it.
 
-A call reads the row on a snapshot, decides, and swaps the row for its new version. If another call changed the row in
-between, the swap fails and the call starts again. The writer therefore never counts or scans.
+A call reads the row from a snapshot and computes the new row. The writer then replaces the old row with the new one. If
+another call has changed the row in between, this swap fails and the call starts again. The writer therefore never
+counts or scans events.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ DROP_OF_ACCOUNT: Final = "DELETE FROM consumers WHERE account_id = ?"
 class Consumer:
     """A key's named position in the log.
 
-    `committed` moves only when the client acknowledges; `served` is the end of the furthest page since then. No event
-    after `committed` up to `quiet_pos` matches the filters. `counted` matching events are between `committed` and
-    `counted_pos`.
+    `committed` moves only when the client acknowledges; `served` is the end of the furthest page that was served since
+    then. No event after `committed` up to `quiet_pos` matches the filters. `counted` matching events are between
+    `committed` and `counted_pos`.
     """
 
     key_id: str
@@ -76,14 +77,14 @@ class Swap:
 
     @property
     def consumer(self) -> Consumer:
-        """Return `before`, or `after` for a new row."""
+        """The row before the swap, or the new row if none exists yet."""
         consumer = self.before or self.after
         assert consumer is not None, "a swap needs a row"
         return consumer
 
 
 def consumer_id(key_id: str, name: str) -> str:
-    """Return the key of the row. Neither part contains a slash."""
+    """Join a key's id and a consumer's name into the key of the row. Neither part contains a slash."""
     return f"{key_id}/{name}"
 
 
@@ -116,7 +117,7 @@ def forget_consumers_of(tx: Tx, account_id: str) -> int:
 def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumers]:
     """Perform the swaps in order and return whether each took effect (a batch handler).
 
-    Locks the keys against other nodes.
+    The keys are locked against other nodes.
     """
     key_ids = sorted({swap.consumer.key_id for swap in swaps})
     tx.lock([f"consumers {key_id}" for key_id in key_ids])
@@ -133,7 +134,7 @@ def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumer
 def judge_swaps(
     rows: Mapping[str, Consumer], counts: Mapping[str, int], swaps: Sequence[Swap]
 ) -> tuple[list[bool | TooManyConsumers], dict[str, Consumer | None]]:
-    """Decide `swaps` in order on the current `rows`. `counts` contains the number of consumers per key."""
+    """Decide in order which `swaps` take effect on the current `rows`. `counts` is the number of consumers per key."""
     held = dict(counts)
     changed: dict[str, Consumer | None] = {}
     outcomes: list[bool | TooManyConsumers] = []
@@ -169,7 +170,7 @@ def _consumer(row: Row) -> Consumer:
 
 
 def _filters(named: frozenset[str] | None, subjects: frozenset[str] | None) -> Filters:
-    """Return the filters. Families are expanded by this version, so that readers of a family also get new types."""
+    """Return the filters. Families are expanded now, so that their readers also get types that were added later."""
     return Filters(None if named is None else expand(named), subjects, named)
 
 

@@ -18,7 +18,7 @@ LAPSE_S: Final = 30 * DAY_S
 SEEN_S: Final = HOUR_S
 """How many seconds `seen_at` may be out of date, so that reading the same page again writes nothing."""
 COUNTED_LAG: Final = 1000
-"""How many positions reads may count again before one of them stores the count."""
+"""How many positions each read may count again. If there are more, a read stores its count for later reads."""
 
 Start = Literal["oldest", "now"]
 Status = Literal["active", "idle", "lapsed"]
@@ -35,7 +35,7 @@ def opened(
 
 
 def is_lapsed(consumer: Consumer, head: LogHead, now: float) -> bool:
-    """Return whether the consumer was idle for too long, or unread events were removed.
+    """Return whether the consumer has lapsed: it was idle for too long, or unread events were removed.
 
     `seen_at` may be out of date by `SEEN_S`, which is added so that no consumer lapses early.
     """
@@ -51,14 +51,16 @@ def status_of(consumer: Consumer, head: LogHead, now: float) -> Status:
 
 
 def dropped_since(consumer: Consumer, head: LogHead) -> int:
-    """Return how many events of any type after its position were removed."""
+    """Return how many events of any type were removed after the consumer's position."""
     return max(0, head.first_pos - 1 - consumer.committed.pos)
 
 
 def served(consumer: Consumer, page: EventPage, *, begin_pos: int, unread: int, now: float) -> Consumer:
-    """Return the row after serving a page that begins after `begin_pos`. Unchanged if a write is not worthwhile.
+    """Return the row after serving a page that begins after `begin_pos`.
 
-    A stream's page does not cover the events before it, which may have been sent without being acknowledged.
+    The row is unchanged if a write is not worthwhile.
+
+    The events before a stream's page may have been sent but not acknowledged, so `quiet_pos` does not pass over them.
     """
     grows = page.end.pos > consumer.served.pos
     last_pos = page.head.last_pos
@@ -91,12 +93,15 @@ def acked(consumer: Consumer, position: Position, *, last_pos: int, unread: int,
 
 
 def seen(consumer: Consumer, now: float) -> Consumer:
-    """Return the row after an acknowledgement that moves nothing. Unchanged if the consumer was seen recently."""
+    """Return the row after an acknowledgement that moves nothing.
+
+    The row is unchanged if the consumer was seen recently.
+    """
     return replace(consumer, seen_at=now) if now - consumer.seen_at > SEEN_S else consumer
 
 
 def with_counts(consumer: Consumer, *, last_pos: int, unread: int) -> Consumer:
-    """Return the row after its events were counted. Unchanged if counting took little work."""
+    """Return the row after its events were counted. The row is unchanged if counting took little work."""
     return _counted(consumer, last_pos, unread) if last_pos - consumer.counted_pos > COUNTED_LAG else consumer
 
 

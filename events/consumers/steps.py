@@ -1,6 +1,6 @@
 """The steps of a named consumer, computed in a reader's transaction.
 
-A step is an outcome and the row change it needs.
+A step is the outcome of a call and the change of the row that the outcome needs.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """The consumer's position after an acknowledgement. If an old position was acknowledged, it has not moved."""
+    """The consumer's position after an acknowledgement. After an old acknowledgement, it is unchanged."""
 
     consumer: str
     committed: Position
@@ -112,7 +112,7 @@ def read_step(want: Want, now: float, tx: Tx) -> ConsumerStep[Served | Lapsed]:
 
     Raises:
         FiltersConflict: the filters differ from the bound ones.
-        UnknownConsumer: it was deleted since its first read.
+        UnknownConsumer: the consumer was deleted after its first read.
     """
     head = read_head(tx, want.account_id)
     before = read_consumer(tx, want.key_id, want.name)
@@ -201,7 +201,7 @@ def _known(tx: Tx, key_id: str, name: str) -> Consumer:
 
 
 def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now: float) -> ConsumerStep[Served]:
-    """Return a page for `consumer`. The stored row is `before`, or does not exist if that is None."""
+    """Return a page for `consumer`. `before` is its stored row, or None for a new consumer."""
     begin_pos = _begin_pos(consumer, want)
     page = _page(tx, consumer, want, begin_pos)
     unread = _unread(tx, consumer, page.head)
@@ -210,10 +210,10 @@ def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now:
 
 
 def _begin_pos(consumer: Consumer, want: Want) -> int:
-    """Return the position before the page: the stream's own position, or one before all matching events.
+    """Return the position before the page: the one that the stream has reached, or the consumer's `quiet_pos`.
 
-    A client that reads on without acknowledging empty pages that were cut short therefore still reaches the events
-    after them.
+    No unacknowledged event up to `quiet_pos` matches the filters. By starting there, a client that never acknowledges
+    the empty pages of a long search still reaches the events after them.
     """
     if want.streamed_to is not None and want.streamed_to.pos >= consumer.committed.pos:
         return want.streamed_to.pos

@@ -24,7 +24,7 @@ Schema: TypeAlias = Mapping[str, Any]
 
 
 class DiscoverLegs(Struct, frozen=True, kw_only=True):
-    """The number of a discover run's searches in each state."""
+    """How many of a discover run's searches are in each state."""
 
     planned: int
     done: int
@@ -35,14 +35,14 @@ class DiscoverLegs(Struct, frozen=True, kw_only=True):
 
 
 class DiscoverCounts(Struct, frozen=True, kw_only=True):
-    """The state of a discover run at its end."""
+    """The final counts of a discover run."""
 
     legs: DiscoverLegs
     rows_kept: int
 
 
 class DiscoverNewCounts(DiscoverCounts, frozen=True, kw_only=True):
-    """The same counts for a scheduled run that found new rows."""
+    """The counts of a scheduled run that found new rows."""
 
     rows_new: int
     """Rows that no earlier run of the schedule has found."""
@@ -142,11 +142,11 @@ class CreditsLow(Struct, frozen=True, kw_only=True):
     credits_per_day: int | None
     """The credits spent per day at the rate of the last hours; null without usage."""
     exhausted_at: str | None
-    """When no credits will be left at that rate."""
+    """The time when no credits will be left at that rate."""
 
 
 class PackPurchase(Struct, frozen=True, kw_only=True):
-    """The state of a pack purchase after the event, the reason of a change, and the account's balance."""
+    """The state of a pack purchase after the event, the reason for a change, and the account's balance."""
 
     purchase_id: str
     status: Literal["paid", "partly_reversed", "reversed"]
@@ -223,7 +223,7 @@ _ALL_KINDS = (
     ),
     Kind("web.changed", "A check of a web monitor found that a page or a search has changed.", WebChange),
     Kind("web.check_failed", "A check of a web monitor failed or was skipped, and cost nothing.", WebCheckFailed),
-    Kind("credits.low", "20% of the last pack of credits are left.", CreditsLow, account_wide=True),
+    Kind("credits.low", "20% of the last pack of credits is left.", CreditsLow, account_wide=True),
     Kind("credits.exhausted", "No credits are left.", CreditsExhausted, account_wide=True),
     Kind("key.revoked", "An API key was revoked.", KeyRevoked, account_wide=True),
     Kind("account.suspended", "The operator suspended the account.", AccountChange, account_wide=True),
@@ -234,10 +234,10 @@ _ALL_KINDS = (
         AccountWebhookPaused,
         account_wide=True,
     ),
-    Kind("billing.pack_purchased", "A pack of credits was granted or paid.", PackPurchase, account_wide=True),
+    Kind("billing.pack_purchased", "A pack of credits was granted or bought.", PackPurchase, account_wide=True),
     Kind(
         "billing.pack_reversed",
-        "The payment of a pack was refunded or disputed, or a dispute of it was won.",
+        "The payment for a pack was refunded or disputed, or a dispute was won.",
         PackPurchase,
         account_wide=True,
     ),
@@ -271,7 +271,7 @@ def named_in(text: str) -> tuple[str, ...]:
 
 
 def expand(names: Iterable[str]) -> frozenset[str]:
-    """Return the types that the names select. Unknown names, for example of a newer version, are kept."""
+    """Return the types that the names select. Unknown names, for example from a newer version, are kept."""
     return frozenset(type_ for name in names for type_ in FAMILIES.get(name, (name,)))
 
 

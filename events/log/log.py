@@ -1,7 +1,7 @@
 """Appends to the account's log, in the transaction of the change that an event reports (decisions 13).
 
-Positions are dense: the feed is locked until the commit, so no node sees a position before all earlier ones. The feed
-is the last lock that a transaction takes, after accounts and keys; several feeds are locked in a fixed order.
+Positions have no gaps. Because the feed is locked until the commit, no node sees a position before all earlier ones. A
+transaction locks the feed last, after accounts and keys. It locks several feeds in a fixed order.
 
 An event of a revoked or expired key is published for the whole account, because otherwise no key could read it. Whether
 a key has ended is checked while the feed is locked: events before `key.revoked` in the log are visible to that key,
@@ -109,7 +109,7 @@ class EventLog:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
         facts = self._visible(tx, facts)
-        now = floor(self._now() * 1000) / 1000  # published with this precision, so that a cursor holds the same time
+        now = floor(self._now() * 1000) / 1000  # rounded as it is published, so that cursors have the same time
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(
@@ -121,10 +121,10 @@ class EventLog:
         ]
         publish = partial(self._publish, events)
         tx.on_commit(publish)
-        tx.on_doubt(publish)  # a reader that is woken in vain finds no event, and waits again
+        tx.on_doubt(publish)  # harmless if nothing was committed: woken readers find no event, and wait again
 
     def _visible(self, tx: Tx, facts: Sequence[Fact]) -> Sequence[Fact]:
-        """Return the facts. A fact whose key has ended is published for the whole account."""
+        """Remove the key from each fact whose key has ended, so that the whole account sees the fact."""
         key_ids = sorted({fact.key_id for fact in facts if fact.key_id is not None})
         ended = self._ended(tx, key_ids) if key_ids else ()
         return [replace(fact, key_id=None) if fact.key_id in ended else fact for fact in facts] if ended else facts

@@ -17,7 +17,7 @@ from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
 COUNT_STEP: Final = 200_000
-"""How many positions one statement counts, because a server aborts statements that take seconds."""
+"""The maximum number of positions that one statement counts. A server aborts statements that take seconds."""
 _COUNTS_AT_ONCE: Final = 100
 
 READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"
@@ -130,7 +130,7 @@ class CountQuery(NamedTuple):
 
 
 def count_many(tx: Tx, queries: Sequence[CountQuery]) -> list[int]:
-    """Return the number of events per query, in few statements that count at most `COUNT_STEP` positions each."""
+    """Return the number of events for each query. No statement counts more than `COUNT_STEP` positions."""
     totals = [0] * len(queries)
     parts: list[str] = []
     params: list[Value] = []
@@ -198,8 +198,8 @@ def _matching(
 def _padded(names: list[str]) -> list[str]:
     """Return the names, with the last one repeated to a length that is a power of two.
 
-    This keeps the number of prepared statements small. No stored name is empty, so an empty list becomes one empty
-    name, which selects nothing.
+    This keeps the number of prepared statements small. An empty list becomes one empty name, which selects nothing,
+    because no stored name is empty.
     """
     names = names or [""]
     size = 1 << (len(names) - 1).bit_length()

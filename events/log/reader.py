@@ -33,15 +33,15 @@ class PageReader:
         """The tasks that run `keep_reading` must be running."""
         self._store = store
         self._wanted: dict[PageQuery | str, list[Sleeper]] = {}
-        """Sleepers by query. Polls of one key at the same position need the same page, which is read once."""
+        """Sleepers by query. Polls of one key at the same position need the same page, so it is read only once."""
         self._idle = trio.lowlevel.ParkingLot()
 
     def __len__(self) -> int:
-        """Return how many callers wait for a page or head that no task has begun to read."""
+        """Return how many callers wait for a page or head whose read has not begun."""
         return sum(map(len, self._wanted.values()))
 
     async def read(self, query: PageQuery) -> EventPage:
-        """Return the page, read now or a moment later.
+        """Return the page. It is read together with other requested pages, now or a moment later.
 
         Raises:
             CursorExpired, CursorAhead: like `read_page`.
@@ -52,7 +52,7 @@ class PageReader:
         return page
 
     async def head(self, account_id: str) -> LogHead:
-        """Return where the account's log begins and ends, read now or a moment later.
+        """Return where the account's log begins and ends. It is read together with pages, now or a moment later.
 
         Raises:
             StorageError: the store cannot be read.
@@ -103,7 +103,10 @@ class PageReader:
 
 
 async def _deliver(found: object, sleepers: Sequence[Sleeper]) -> None:
-    """Wake all waiting callers, with pauses, because waking ten thousand in one go would block the event loop."""
+    """Wake all waiting callers.
+
+    There are pauses in between, because waking ten thousand in one go would block the event loop.
+    """
     for nth, sleeper in enumerate(sleepers, start=1):
         sleeper.deliver(found)
         if nth % DELIVERED_AT_ONCE == 0:

@@ -2,7 +2,7 @@
 
 One small write moves a log's first position, which immediately hides everything before it. The rows are deleted later
 in chunks with pauses, so that neither readers nor the writer wait. Any number of nodes may sweep at the same time. If a
-sweep dies, the next one continues its work.
+sweep is interrupted, the next one continues.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ PURGED: Final = "UPDATE feeds SET purged_pos = ? WHERE account_id = ? AND purged
 
 
 class DueRemoval(NamedTuple):
-    """A log with rows to remove: those after `purged_pos` that are before `keep_from`, its next first position."""
+    """A log with rows to remove.
+
+    The rows are after `purged_pos` and before `keep_from`, which becomes the log's first position.
+    """
 
     account_id: str
     first_pos: int
@@ -107,7 +110,7 @@ def _find_due(after: str, before: float, tx: Tx) -> Sequence[DueRemoval]:
 
 
 def _first_kept(tx: Tx, account_id: str, first_pos: int, last_pos: int, *, before: float) -> int:
-    """Return the first position from `first_pos` on whose event is not older than `before`, or one beyond the last.
+    """Return the first position from `first_pos` on whose event is not older than `before`, or the one after the last.
 
     Times never decrease along a log, so bisection finds the position.
     """

@@ -1,8 +1,8 @@
 """The readers that wait for their account's log to grow, and the messages that wake them.
 
-A message only says that there may be new events: a waiter that wakes reads the store again. A lost message therefore
-costs time, but never an event. If nodes send messages through a server that may lose them, `keep_checking` limits that
-time.
+A message only says that there may be new events, and a waiter that wakes reads the store again. A lost message
+therefore delays an event, but never loses it. If nodes send messages through a server that may lose them,
+`keep_checking` limits the delay.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _parse_appended(message: bytes) -> list[AppendedEvent] | None:
 
 
 class Hub:
-    """The waiters of one node, by account. Publishes events that this node appends to them and to other nodes."""
+    """The waiters of one node, by account. Publishes the node's new events to these waiters and to other nodes."""
 
     def __init__(self, state: State | None = None) -> None:
         """`state` carries messages between nodes, if there are others."""
@@ -141,7 +141,7 @@ class Hub:
             self._check_now = trio.Event()
             try:
                 await self._check_store(store)
-            except StorageError:  # waiters that time out report that the store is unavailable
+            except StorageError:  # the waiters that time out will report that the store is unavailable
                 await trio.lowlevel.checkpoint()
 
     async def _check_store(self, store: Store) -> None:

@@ -6,13 +6,15 @@ listen --> AWAKE --(wait)--> PARKED --(wake: MOVED; expire: TIME_UP; close: CLOS
              '--(wait, with `gone`)--> HEARING --(wake: MOVED; `until`: TIME_UP; close: CLOSING)--> AWAKE
                                           '--(`gone` returns, disconnect: GONE)--> AWAKE
 
-While AWAKE, its task reads the store (`gateway/feed/polling.py`, `following.py`). The task answers with the events that
-it found, or with the current state when its time is up, or waits again. A call without an arrow is recorded and ends
-the next wait immediately: `wake` until `arm`, `close` and `disconnect` permanently. Events between a read and its wait
-are therefore never missed.
+While AWAKE, the reader's task reads the store (`gateway/feed/polling.py`, `following.py`). The task answers with the
+events that it found, or with the current state when its time is up, or waits again.
 
-Only a disconnect interrupts the fetching of a page; later events may be missing from that page. If the reader's key is
-revoked, each of its waits ends as with `close`, but with REVOKED; if its account is suspended, with SUSPENDED.
+If a method is called in a state without an arrow for it, the call is recorded and ends the next wait immediately. A
+recorded `wake` lasts until `arm`; `close` and `disconnect` last forever. So no event between a read and the wait after
+it is missed. While a page is FETCHING, only a disconnect ends the wait, and the page may lack events that arrive later.
+
+If the reader's key is revoked, each of its waits ends as with `close`, but with REVOKED. If the reader's account is
+suspended, each wait ends with SUSPENDED.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class WaiterState(enum.Enum):
 
 
 class WaitEnd(enum.Enum):
-    """Why a wait is over."""
+    """Why a wait ended."""
 
     MOVED = "moved"
     TIME_UP = "time up"
@@ -76,7 +78,7 @@ class Waiter(Sleeper):
     )
 
     def __init__(self, account_id: str, key_id: str, deadlines: Deadlines) -> None:
-        """`deadlines` ends its waits."""
+        """`deadlines` ends the waits whose time is up."""
         super().__init__()
         self.account_id = account_id
         self.is_behind = False
@@ -120,7 +122,7 @@ class Waiter(Sleeper):
         self._begin_read = begin_read
 
     async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> WaitEnd:
-        """Wait for an event after `arm`, until Trio's clock shows `until`, or until `gone` returns.
+        """Wait until an event arrives after `arm`, Trio's clock reaches `until`, or `gone` returns.
 
         With `gone`, the task waits only in `gone`, under a cancel scope that all other reasons to end the wait cancel,
         so a parked poll needs no second task. Without `gone`, a call of `disconnect` reports that the client is gone,
@@ -153,7 +155,7 @@ class Waiter(Sleeper):
     def observe(self, event: AppendedEvent) -> None:
         """End the wait if the reader may read this event and has not read it yet, or if its key was revoked.
 
-        A suspension of the account also ends it.
+        A suspension of the account also ends the wait.
         """
         if event.type in _BLOCKED_BY and event.subject_id in (self._key_id, self.account_id):
             self._blocked = _BLOCKED_BY[event.type]
@@ -175,7 +177,7 @@ class Waiter(Sleeper):
         """Wake the task so that it reads the store again, or start that read for the task."""
         if self._state is WaiterState.PARKED and self._begin_read is not None:
             self._state = WaiterState.FETCHING
-            self.is_behind = False  # as in `arm`, because this read will find the event
+            self.is_behind = False  # as in `arm`: the read that begins here will find the event
             self.read_since = trio.current_time()
             self._begin_read(self)
         else:

@@ -1,1 +1,1 @@
-"""The admin address: its access rules, the proofs that nodes and commands exchange, and its responses."""
+"""The admin address: its access rules, the proofs that nodes and commands exchange, and its operations."""

@@ -1,4 +1,4 @@
-"""Access to the operations of an admin address: with the token, or with a proof of knowing it (`proof`)."""
+"""Check who may run operations at an admin address: clients with the token, or with a proof that they know it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ IsProved = Callable[[bytes], bool]
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """The body of a challenge."""
+    """The body of a challenge request."""
 
     nonce: str
 
 
 class ChallengeRefused(Exception):
-    """A challenge is not valid. The text says why."""
+    """The challenge is not valid. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Issued:
-    """A challenge that the node has answered and the client has not used yet."""
+    """A challenge that the node has answered, and that the client has not used for a request yet."""
 
     handshake: proof.AdminHandshake
     until: float
 
 
 class AdminAccess:
-    """Answers challenges and checks requests. Answered challenges are kept in limited number for a limited time."""
+    """Answers challenges, and checks that requests are authorized.
+
+    At most `CHALLENGES_MAX` answered challenges are stored, for `CHALLENGE_S` seconds each.
+    """
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -48,12 +51,12 @@ class AdminAccess:
         self._issued: dict[str, _Issued] = {}
 
     def challenge(self, scope: HTTPScope, body: bytes) -> dict[str, str]:
-        """Return the node's nonce and proof, valid for one request on this connection.
+        """Return the node's nonce and proof, which are valid for one request on this connection.
 
         Raises:
             ChallengeRefused: the body is not a challenge, or the addresses of the connection are unknown.
         """
-        ends = _ends(scope)
+        ends = _connection_ends(scope)
         try:
             nonce = msgspec.json.decode(body, type=Challenge).nonce
         except msgspec.DecodeError as exc:
@@ -61,13 +64,13 @@ class AdminAccess:
         if ends is None or not proof.is_nonce(nonce):
             raise ChallengeRefused(f"a nonce has {proof.NONCE_CHARACTERS} hexadecimal digits")
         handshake = proof.AdminHandshake(nonce, secrets.token_hex(proof.NONCE_CHARACTERS // 2), *ends)
-        self._keep(handshake)
+        self._store(handshake)
         return {"nonce": handshake.node_nonce, "proof": proof.node_proof(self._token, handshake)}
 
     def judge(self, scope: HTTPScope) -> IsProved | None:
         """Return a function that checks whether a body makes the request authorized; None if no body can.
 
-        Each call uses up the challenge of the connection.
+        A request with a proof uses up its challenge, even if the proof turns out to be wrong.
         """
         presented = dict(scope["headers"]).get(b"authorization", b"")
         if hmac.compare_digest(presented, self._bearer):
@@ -78,7 +81,7 @@ class AdminAccess:
         issued = self._issued.pop(nonce, None)
         if issued is None or issued.until < trio.current_time():
             return None
-        if _ends(scope) != (issued.handshake.client, issued.handshake.node):
+        if _connection_ends(scope) != (issued.handshake.client, issued.handshake.node):
             return None
         return partial(self._is_proved, scope, issued.handshake, sent)
 
@@ -86,17 +89,17 @@ class AdminAccess:
         expected = proof.request_proof(self._token, handshake, method=scope["method"], path=scope["path"], body=body)
         return proof.is_same(sent, expected)
 
-    def _keep(self, handshake: proof.AdminHandshake) -> None:
-        """Store a challenge, and drop old ones above the limit.
+    def _store(self, handshake: proof.AdminHandshake) -> None:
+        """Store a challenge. Above the limit, the oldest one is dropped.
 
-        In a flood, a client may lose its challenge and must retry.
+        During a flood of challenges, a client may lose its own and must then retry.
         """
         if len(self._issued) >= CHALLENGES_MAX:
             del self._issued[next(iter(self._issued))]
         self._issued[handshake.node_nonce] = _Issued(handshake, trio.current_time() + CHALLENGE_S)
 
 
-def _ends(scope: HTTPScope) -> tuple[proof.End, proof.End] | None:
+def _connection_ends(scope: HTTPScope) -> tuple[proof.End, proof.End] | None:
     client, server = scope.get("client"), scope.get("server")
     if client is None or server is None or server[1] is None:
         return None

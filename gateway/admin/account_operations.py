@@ -14,7 +14,7 @@ from gateway.admin.operations import ChangeArguments, Operation, Operations, Tex
 from storage.store import Store
 
 ERASE_S: Final = 10.0
-"""Seconds that a deletion waits for the removal of all data. After that, a node's maintenance removes the rest."""
+"""Seconds that `account.delete` waits until all data is removed. Later, a node's maintenance removes the rest."""
 
 
 class AccountLife(ChangeArguments, frozen=True):
@@ -24,7 +24,7 @@ class AccountLife(ChangeArguments, frozen=True):
 
 
 class AccountOperations:
-    """The operations that suspend, resume and delete accounts."""
+    """Suspends, resumes and deletes accounts for an operator."""
 
     def __init__(self, store: Store, lifecycle: Lifecycle, *, cancel_jobs: RemoveSome) -> None:
         self._store = store
@@ -45,7 +45,10 @@ class AccountOperations:
         return await self._once("account.resume", args, partial(self._lifecycle.resume, args.account), _shown)
 
     async def _delete(self, args: AccountLife) -> Any:
-        """Delete an account, and return the balance that remains in the ledger."""
+        """Delete an account, and return its data with the balance that remains in the ledger.
+
+        The `state` is "deleted" if all data was removed within `ERASE_S`; otherwise it is still "deleting".
+        """
         deleted = await self._once("account.delete", args, partial(self._lifecycle.delete, args.account), _shown)
         with trio.move_on_after(ERASE_S):
             if await erase(self._store, self._cancel_jobs, args.account):

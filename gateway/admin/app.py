@@ -1,6 +1,6 @@
-"""The admin address: health, readiness, metrics, and operations, which need the token. Bind it to loopback.
+"""The admin address: health, readiness, metrics, and the operations that need the token. Bind it to loopback.
 
-A node and a supervisor of several workers serve the same interface, each with its own data.
+A node, and the supervisor of several workers, serve the same interface, each with its own data.
 """
 
 from __future__ import annotations
@@ -29,29 +29,30 @@ from gateway.server.http1.whole_body import read_body
 from storage.errors import CommitUnknown, StorageError
 
 BOUNDS = Bounds(connections=256, header_s=5.0, idle_s=15.0, body_s=5.0, write_s=15.0)
-"""Limits of the admin server. It has few clients, which must not use up resources that API requests need."""
+"""Limits of the admin server. It has few clients, and they must not use up resources that API requests need."""
 _BODY_BYTES_MAX = 65_536
 _JSON = b"application/json"
 _TEXT = b"text/plain; charset=utf-8"
 _FORM_TYPES = (b"text/plain", b"multipart/form-data")
-"""Content types that a web page may send across sites.
+"""Content types that a web page can send to another site without the browser's permission.
 
-The third such type is curl's default, so it is allowed and only `Origin` protects it.
+The third such type, URL-encoded forms, is allowed because it is curl's default. Only the check of `Origin` protects
+against it.
 """
 _HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?")
 
 
 Readiness = Callable[[], Awaitable[str | None]]
-"""Returns why the node cannot serve, as lines without a final line end, or None if it can."""
+"""Return why the node cannot serve, one reason a line, without a final line end; None if it can serve."""
 Scrape = Callable[[], Awaitable[bytes]]
-"""Returns the metrics in Prometheus format."""
+"""Return the metrics in Prometheus format."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
-"""Runs the operation with this name and arguments in JSON, or returns the reason why it was rejected."""
+"""Run the operation with this name and these JSON arguments. Return its result, or the reason for refusing it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageAnswer:
-    """An operator page, with its headers."""
+    """The response with an operator page."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -59,35 +60,36 @@ class PageAnswer:
 
 
 class AdminPages(Protocol):
-    """The operator pages served next to the operations."""
+    """The operator pages, which are served beside the operations."""
 
     def covers(self, path: str) -> bool:
-        """Return whether a path belongs to these pages."""
+        """Return whether one of these pages has this path."""
         ...
 
     async def answer(
         self, method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
     ) -> PageAnswer:
-        """Return a page, or the result of a form."""
+        """Return a page, or the result of submitting a form."""
         ...
 
 
 class KnownHosts:
-    """The host names that an admin address accepts, so that web pages in an operator's browser cannot use it.
+    """The host names that an admin address accepts. They keep web pages in an operator's browser from using it.
 
     A web page can point its own host name to this machine (DNS rebinding) and could then read responses. `Host` then
-    contains its name, so only known names are accepted. IP addresses are safe. Cross-site requests from a page have an
-    `Origin` header.
+    contains the name of that page, so only known names are accepted. IP addresses are safe. Requests that a page sends
+    to another site have an `Origin` header.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Accept `names` (from the config), IP addresses, and `localhost`."""
+        """Accept `names` (from the config), all IP addresses, and `localhost`."""
         self._names = {"localhost", *(name.lower().rstrip(".") for name in names)}
 
     def refusal(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """Return the status and the reason for rejecting a request, or None.
+        """Return the status and the reason for refusing a request; None if the request is allowed.
 
-        421: the name belongs to another server (RFC 9110, 15.5.20). 403: the request is cross-site.
+        The status is 421 if the name belongs to another server (RFC 9110, 15.5.20), 403 if the request comes from
+        another site, and 415 if its content type is one that a form can send.
         """
         headers = scope["headers"]
         if (unknown := self.refusal_of_host(scope)) is not None:
@@ -100,14 +102,18 @@ class KnownHosts:
         return None
 
     def refusal_of_host(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """Return the status and the reason for rejecting the host name, or None."""
+        """Return the status and the reason for refusing the host name; None if the name is known."""
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1 or not all(self._is_known(host) for host in hosts):
             return 421, "unknown host name for the admin address; add it to admin.hosts, or use an IP address"
         return None
 
     def refusal_of_page(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """Like `refusal`, for an operator page, whose own forms send an `Origin` with the host name of the request."""
+        """Check a request for an operator page.
+
+        Unlike in `refusal`, an `Origin` with the host name of the request is allowed, because the pages' own forms send
+        it.
+        """
         headers = dict(scope["headers"])
         origin, host = headers.get(b"origin"), headers.get(b"host", b"")
         if (unknown := self.refusal_of_host(scope)) is not None:
@@ -126,20 +132,20 @@ class KnownHosts:
 
 @dataclass(frozen=True, slots=True)
 class Doorkeeper:
-    """Checks the host name of a request, and the authorization for an operation."""
+    """Checks the host name of a request, and whether the client may run operations."""
 
     hosts: KnownHosts
     access: AdminAccess
 
 
 def doorkeeper_of(config: Config, token: str) -> Doorkeeper:
-    """Return the doorkeeper of an admin address for this config."""
+    """Return the doorkeeper for the admin address in this config."""
     public = urlsplit(config.server.base_url).hostname or ""
     return Doorkeeper(KnownHosts((config.admin.host, public, *config.admin.hosts)), AdminAccess(token))
 
 
 class Admin:
-    """The ASGI app of an admin address."""
+    """The ASGI app that serves an admin address."""
 
     def __init__(
         self,
@@ -230,14 +236,14 @@ class Admin:
 
 
 class OwnOperations:
-    """The operations of this process."""
+    """Runs the operations in this process."""
 
     def __init__(self, operations: Operations, *, log: Log) -> None:
         self._operations = operations
         self._log = log
 
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
-        """Run an operation. See `Operate`."""
+        """Run an operation and log its name. See `Operate`."""
         try:
             arguments = orjson.loads(body or b"{}")
             if not isinstance(arguments, dict):
@@ -254,17 +260,17 @@ class OwnOperations:
 
 
 def answered(result: object) -> AdminAnswer:
-    """Return a response with the result of an operation."""
+    """Return the response with an operation's result."""
     return AdminAnswer(200, _JSON, orjson.dumps(result))
 
 
 def refused(status: int, text: str) -> AdminAnswer:
-    """Return a response that says why an operation was rejected."""
+    """Return the response that says why an operation was refused."""
     return AdminAnswer(status, _JSON, orjson.dumps({"error": text}))
 
 
 def unsettled(status: int, text: str) -> AdminAnswer:
-    """Return a response that says why the outcome of an operation is unknown."""
+    """Return the response that says why the outcome of an operation is unknown."""
     return AdminAnswer(status, _JSON, orjson.dumps({"error": text, "may_have_happened": True}))
 
 
@@ -272,10 +278,10 @@ _UNPROVED = refused(401, "the admin token is missing or wrong")
 
 
 async def _read_arguments(receive: Receive) -> bytes:
-    """Read the arguments of an operation, without parsing them.
+    """Read the body with an operation's arguments, without parsing it.
 
     Raises:
-        OperationRefused: the client disconnected, or the arguments are too long.
+        OperationRefused: the client disconnected, or the body is too long.
     """
     try:
         return await read_body(receive, bytes_max=_BODY_BYTES_MAX)

@@ -1,7 +1,7 @@
-"""Sends requests to an admin address: from a supervisor to a worker, or from a command to a node, without secrets.
+"""Send requests to an admin address without sending secrets: a supervisor to its workers, or a command to a node.
 
-A connection carries at most two requests, and each response is read by its length. Callers set the deadlines, except
-for the challenge, which has its own.
+A connection carries at most two requests: the challenge and the operation. Callers set the deadlines, except for the
+challenge, which has its own.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _NUMBER = re.compile(rb"[0-9]{1,15}")
 
 
 class AdminUnreached(Exception):
-    """Connection refused; no request was sent."""
+    """The connection could not be opened, so no request was sent."""
 
 
 class AdminSilent(Exception):
-    """A request was sent, but its outcome is unknown. The text says how the response failed."""
+    """A request was sent, but its outcome is unknown. The text says what is wrong with the response."""
 
 
 class AdminUnproved(Exception):
-    """The listener did not prove that it knows the token, so no request was sent. The text says why."""
+    """The listener did not prove that it knows the token, so the operation was not sent. The text says why."""
 
 
 class AdminSlow(AdminUnproved):
-    """The listener did not respond, so it may be the node."""
+    """The listener did not respond in time. It may be the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdminQuestion:
-    """A request whose parts are already safe to insert into HTTP."""
+    """A request to an admin address. All parts must already be safe to insert into HTTP."""
 
     method: str
     path: str
@@ -55,7 +55,7 @@ class AdminQuestion:
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The response to a challenge."""
+    """The response to a challenge: the node's nonce and proof."""
 
     nonce: str
     proof: str
@@ -63,7 +63,7 @@ class Proven(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class AdminAnswer:
-    """The response to one request to an admin address."""
+    """The response to a request to an admin address."""
 
     status: int
     content_type: bytes
@@ -71,29 +71,29 @@ class AdminAnswer:
 
 
 Ask = Callable[[AdminQuestion], Awaitable[AdminAnswer]]
-"""Sends a request to a known node."""
+"""Sends a request to one particular node."""
 
 
 async def ask(admin_url: str, question: AdminQuestion) -> AdminAnswer:
-    """Send a request for public data.
+    """Send a request for data that needs no authorization.
 
     Raises:
         AdminUnreached: no request was sent.
         AdminSilent: there was no valid response.
     """
-    async with _connected(admin_url) as line:
+    async with _connect(admin_url) as line:
         return await line.ask(question, is_last=True)
 
 
 async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> AdminAnswer:
-    """Run an operation on a node after it has proved that it knows the token.
+    """Run an operation on a node after the node has proved that it knows the token.
 
     Raises:
         AdminUnreached: no request was sent.
-        AdminUnproved: no request was sent, because the listener is not the node.
+        AdminUnproved: the listener is not the node, so the operation was not sent.
         AdminSilent: there was no valid response; the operation may have run.
     """
-    async with _connected(admin_url) as line:
+    async with _connect(admin_url) as line:
         handshake = await _prove_node(line, token)
         proved = proof.request_proof(token, handshake, method=question.method, path=question.path, body=question.body)
         authorization = proof.SCHEME + f"{handshake.node_nonce}:{proved}".encode()
@@ -103,11 +103,14 @@ async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Adm
 async def ask_watched(
     ask: Ask, question: AdminQuestion, progress: AdminQuestion, *, say_rows: Callable[[int], None], patience_s: float
 ) -> AdminAnswer:
-    """Return the response. Wait as long as the responses to `progress` show that the number of rows grows.
+    """Run a long operation and return the response to `question`.
+
+    Every `_CHECK_S` seconds, `progress` is sent to ask how many rows the operation has processed. There is no time
+    limit while this number grows. `say_rows` is called with each new number.
 
     Raises:
-        trio.TooSlowError: the number of rows did not grow for `patience_s`. AdminUnreached, AdminUnproved, AdminSilent:
-        as raised by `ask`.
+        trio.TooSlowError: the number of rows did not grow for `patience_s`.
+        AdminUnreached, AdminUnproved, AdminSilent: as raised by `ask`.
     """
     ended: list[AdminAnswer | AdminUnreached | AdminUnproved | AdminSilent] = []
 
@@ -135,7 +138,7 @@ async def ask_watched(
 
 
 async def _rows(ask: Ask, question: AdminQuestion) -> int | None:
-    """Return the rows that an operation has processed so far; None if unknown."""
+    """Return how many rows an operation has processed so far; None if unknown."""
     try:
         answer = await ask(question)
     except (AdminUnreached, AdminUnproved, AdminSilent):
@@ -144,11 +147,11 @@ async def _rows(ask: Ask, question: AdminQuestion) -> int | None:
     return rows if isinstance(rows, int) else None
 
 
-async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
-    """Return the handshake of a node that has proved itself.
+async def _prove_node(line: _Connection, token: str) -> proof.AdminHandshake:
+    """Exchange proofs with a node, and return the handshake.
 
     Raises:
-        AdminUnproved: the listener did not prove itself.
+        AdminUnproved: the listener did not prove that it knows the token.
     """
     nonce = secrets.token_hex(proof.NONCE_CHARACTERS // 2)
     question = AdminQuestion("POST", proof.CHALLENGE_PATH, msgspec.json.encode({"nonce": nonce}))
@@ -168,8 +171,8 @@ async def _prove_node(line: _Line, token: str) -> proof.AdminHandshake:
     return handshake
 
 
-class _Line:
-    """One connection to an admin address."""
+class _Connection:
+    """An open connection to an admin address."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -185,10 +188,10 @@ class _Line:
         is_last: bool = False,
         answer_bytes_max: int = _ANSWER_BYTES_MAX,
     ) -> AdminAnswer:
-        """Send a request and read its whole response.
+        """Send a request, and read the whole response.
 
         Raises:
-            AdminSilent: there is no response, or it is not readable.
+            AdminSilent: there is no response, or it is not valid.
         """
         try:
             await self._stream.send_all(self._encoded(question, authorization, is_last=is_last))
@@ -231,12 +234,12 @@ class _Line:
 
 
 @asynccontextmanager
-async def _connected(admin_url: str) -> AsyncIterator[_Line]:
+async def _connect(admin_url: str) -> AsyncIterator[_Connection]:
     try:
         parts = urlsplit(admin_url)
         stream = await trio.open_tcp_stream(parts.hostname or "", parts.port or 0)
-        line = _Line(stream)
-    except (OSError, ValueError) as exc:  # the stored address may contain any text
+        line = _Connection(stream)
+    except (OSError, ValueError) as exc:  # the address is read from a file, so it may contain any text
         raise AdminUnreached(str(exc)) from exc
     async with stream:
         yield line
@@ -247,10 +250,10 @@ def _end(name: tuple[str, int]) -> proof.End:
 
 
 def _parsed(head: bytes) -> tuple[int, bytes, int]:
-    """Return the status, content type and length of a response.
+    """Parse the head of a response. Return its status, content type and length.
 
     Raises:
-        AdminSilent: the head of the response is not valid.
+        AdminSilent: the head is not valid.
     """
     first, *lines = head.split(b"\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}

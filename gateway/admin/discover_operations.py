@@ -1,4 +1,4 @@
-"""The operations on discover runs: the state and the rows of a run, for any account."""
+"""Operations that read the state and the rows of discover runs, for any account."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class DiscoverRunName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class DiscoverRowPage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `discover.results`: the rows after number `after`."""
+    """Arguments of `discover.results`, which returns the rows with a number above `after`."""
 
     run: Text
     after: int = 0
 
 
 class DiscoverOperations:
-    """The operations that read discover runs."""
+    """Reads discover runs of any account for an operator."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,8 +1,8 @@
-"""Removes the data of a deleted account: Monitors, webhooks, runs, jobs, events, consumers, stored replies, users.
+"""Remove the data of a deleted account: Monitors, webhooks, runs, jobs, events, consumers, stored replies, users.
 
-The ledger, the usage, and the account's row without its name are kept. Data is removed in small steps, so that other
-writes need not wait. A node's maintenance continues an interrupted removal: the account stays `deleting` until nothing
-is left and no charge is open that could still add data.
+The ledger, the usage, and the account's row without its name remain. Data is removed in small batches, so that other
+writes wait only briefly. If a removal is interrupted, a node's maintenance continues it. The account stays `deleting`
+until no data is left and no open charge could still add data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from storage.store import Store, Tx
 
 PAUSE_S: Final = 0.02
 RemoveSome = Callable[[Tx, str], int]
-"""Removes some of an account's rows. Returns the number of removed rows; 0 if none are left."""
+"""Remove some of an account's rows. Return the number of removed rows; 0 if none are left."""
 REMOVES: Final[tuple[RemoveSome, ...]] = (
     forget_schedules_of,
     forget_jobs_of,
@@ -48,21 +48,21 @@ REMOVES: Final[tuple[RemoveSome, ...]] = (
 async def erase(store: Store, cancel_jobs: RemoveSome, account_id: str) -> bool:
     """Remove all data of a deleted account. Return False if an open charge could still add data.
 
-    `cancel_jobs` cancels some of the account's jobs per call and returns their held credits.
+    Each call of `cancel_jobs` cancels some of the account's jobs, and refunds their reserved credits.
     """
     await _repeat(store, cancel_jobs, account_id)
-    is_still = (await store.read(partial(read_account, account_id=account_id))).held == 0
+    had_no_open_charges = (await store.read(partial(read_account, account_id=account_id))).held == 0
     for monitor_id in await store.read(partial(monitors_of, account_id=account_id)):
-        with suppress(MonitorUnknown):  # another node has already deleted it
+        with suppress(MonitorUnknown):  # another node has already removed the Monitor
             await forget_monitor(store, account_id, monitor_id)
     for remove in REMOVES:
         await _repeat(store, remove, account_id)
     await clear(store, account_id)
-    return is_still and await store.write(partial(end_deletion, account_id=account_id))
+    return had_no_open_charges and await store.write(partial(end_deletion, account_id=account_id))
 
 
 async def _repeat(store: Store, remove: RemoveSome, account_id: str) -> None:
-    """Remove some rows per write until none are left, so that other writes do not wait."""
+    """Call `remove` in separate writes until it removes nothing, with pauses in which other writes can run."""
     removed = 1
     while removed:
         removed = await store.write(partial(_remove, remove, account_id))
@@ -74,5 +74,5 @@ def _remove(remove: RemoveSome, account_id: str, tx: Tx) -> int:
 
 
 async def erase_all(store: Store, cancel_jobs: RemoveSome) -> int:
-    """Continue the removal for all `deleting` accounts. Return the number of accounts whose removal is complete."""
+    """Continue the removal for all accounts that are `deleting`. Return how many are now completely removed."""
     return sum([await erase(store, cancel_jobs, account_id) for account_id in await store.read(list_deleting)])

@@ -1,4 +1,4 @@
-"""The operations on the ledger and its archive: verify, archive old days, and export."""
+"""Operations on the ledger and its archive: verify them, archive old days, and export rows."""
 
 from __future__ import annotations
 
@@ -21,27 +21,35 @@ from gateway.admin.operations import Nothing, Operation, OperationId, OperationR
 from storage.store import Store
 
 STEP_S: Final = 10.0
-"""Time limit of one archive operation. Callers repeat it until it is done."""
+"""Time limit for one `ledger.archive` operation. Callers repeat the operation until nothing is left to archive."""
 ROWS_A_PAGE: Final = 1_000
 
 Day = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class ProofName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `ledger.verify` and `ledger.progress`: the name under which progress is reported."""
+    """Arguments of `ledger.verify` and `ledger.progress`. `proof` is the name under which progress is reported."""
 
     proof: OperationId | None = None
 
 
 class ArchiveDay(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `archive.verify`: the last verified day (empty at first), and the arguments of `ledger.verify`."""
+    """Arguments of `archive.verify`.
+
+    `after` is the day that was verified last, and is omitted at first. `proof` is the name under which progress is
+    reported.
+    """
 
     after: Day | None = None
     proof: OperationId | None = None
 
 
 class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `ledger.export`: first and last day as days since 1970, and the start of the page."""
+    """Arguments of `ledger.export`.
+
+    Days are counted from 1970-01-01, which is day 0. `after` is `next` of the previous page, and empty for the first
+    page.
+    """
 
     first_day: Day
     last_day: Day
@@ -49,7 +57,7 @@ class ExportArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class LedgerOperations:
-    """The operations on a store's ledger and archive. `archiver` is None if no folder is configured."""
+    """Verifies, archives and exports a store's ledger. `archiver` is None if no archive is configured."""
 
     def __init__(self, store: Store, archiver: Archiver | None, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -66,27 +74,31 @@ class LedgerOperations:
         operations.add("ledger.export", Operation(ExportArguments, self._export))
 
     async def _prove(self, args: ProofName) -> dict[str, Any]:
-        """Return all violations of the ledger, without a time limit. `ledger.progress` reports the progress."""
+        """Prove the whole ledger, without a time limit, and return all violations.
+
+        `ledger.progress` reports the progress meanwhile.
+        """
         with self._progress_of(args.proof) as progress:
             found = await prove(self._store.read, progress=progress)
         return {"ok": not found, "violations": [asdict(one) for one in found]}
 
     async def _progress(self, args: ProofName) -> dict[str, int | None]:
-        """Return the number of rows verified so far under this name; None if no verification is running."""
+        """Return how many rows have been verified under this name; None if no such verification is running."""
         await trio.lowlevel.checkpoint()
         return {"rows": self._proved_rows.get(args.proof or "")}
 
     async def _archive(self, _args: Nothing) -> dict[str, Any]:
-        run = self._named().run(self._now(), until=trio.current_time() + STEP_S)
-        archived: Archived = await _refusing(run)
+        run = self._configured_archiver().run(self._now(), until=trio.current_time() + STEP_S)
+        archived: Archived = await _result_or_refused(run)
         return archived._asdict()
 
     async def _verify(self, args: ArchiveDay) -> dict[str, Any]:
-        """Return the violations of the day after `after`. Without `after`, check the chain and the first day.
+        """Verify the first archived day after `after`, and return its violations.
 
-        `next` is None after the last day.
+        `next` is the verified day, or None if there was none left. The first call, without `after`, also verifies the
+        chain of all files.
         """
-        folder, found = self._named().folder, list[Violation]()
+        folder, found = self._configured_archiver().folder, list[Violation]()
         if args.after is None:
             found += await self._store.read(partial(verify_chain, folder=folder))
         day = await self._store.read(partial(next_day, after=-1 if args.after is None else args.after))
@@ -103,31 +115,31 @@ class LedgerOperations:
             after=args.after,
             limit=ROWS_A_PAGE,
         )
-        rows, following = await _refusing(self._store.read(page))
+        rows, following = await _result_or_refused(self._store.read(page))
         return {"rows": [msgspec.to_builtins(row) for row in rows], "next": following}
 
     @contextmanager
     def _progress_of(self, proof: str | None) -> Iterator[Callable[[int], None]]:
-        """Yield a callback that records the progress of a verification under the name `proof`."""
+        """Yield a function that stores the number of rows which a verification has checked so far."""
         name = proof or ""
         try:
             yield partial(self._proved_rows.__setitem__, name)
         finally:
             self._proved_rows.pop(name, None)
 
-    def _named(self) -> Archiver:
+    def _configured_archiver(self) -> Archiver:
         if self._archiver is None:
             raise OperationRefused("no archive is configured; set ledger.archive to its folder")
         return self._archiver
 
 
-async def _refusing(done: Awaitable[Any]) -> Any:
-    """Return the result. Raises OperationRefused for problems that an operator can fix."""
+async def _result_or_refused(done: Awaitable[Any]) -> Any:
+    """Return the awaited result. Raises OperationRefused for errors that an operator can fix."""
     try:
         return await done
     except (ArchiveBroken, ArchiveTaken, ExportMoved, OSError, ValueError) as exc:
-        raise OperationRefused(_words_of(exc)) from exc
+        raise OperationRefused(_message_of(exc)) from exc
 
 
-def _words_of(exc: Exception) -> str:
+def _message_of(exc: Exception) -> str:
     return f"{exc.filename} is not usable: {exc.strerror}" if isinstance(exc, OSError) and exc.filename else str(exc)

@@ -1,4 +1,4 @@
-"""Sends an e-mail through the operator's mail server, in a thread and with a deadline ([mail] in config.toml)."""
+"""Send e-mail through the operator's mail server ([mail] in config.toml), in a thread and with a deadline."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class MailFailed(Exception):
-    """The e-mail was not accepted. The text says why."""
+    """The e-mail could not be sent. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mailer:
-    """A mail server: its URL, its user's password, and the sender."""
+    """A mail server: its URL, the sender's address, and the password of the user in the URL."""
 
     smtp_url: str
     sender: str
     password: str = field(default="", repr=False)
 
     async def send(self, to: str, subject: str, text: str) -> None:
-        """Send a plain-text e-mail. Raises MailFailed."""
+        """Send a plain-text e-mail. Raises MailFailed if the server does not accept it within `SEND_S`."""
         with trio.move_on_after(SEND_S) as scope:
             await trio.to_thread.run_sync(self._send, to, subject, text, abandon_on_cancel=True)
         if scope.cancelled_caught:
@@ -39,7 +39,7 @@ class Mailer:
 
         message = EmailMessage()
         message["From"], message["To"], message["Subject"] = self.sender, to, subject
-        message.set_content(text, cte="7bit")  # the other encodings may break links
+        message.set_content(text, cte="7bit")  # Other encodings may break the link.
         parts = urlsplit(self.smtp_url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         try:
@@ -56,4 +56,4 @@ class Mailer:
                     server.login(unquote(parts.username), self.password)
                 server.send_message(message)
         except (OSError, smtplib.SMTPException) as exc:
-            raise MailFailed(f"the mail server rejected the message: {exc}") from exc
+            raise MailFailed(f"the message could not be sent: {exc}") from exc

@@ -1,7 +1,8 @@
-"""Changes with an operation id: each is applied once, even if it is sent several times.
+"""Records of changes with an operation id, so that a change is applied once, even if it is requested several times.
 
-The id, the request and the result are one row, written in the transaction of the change. A repeated request returns the
-stored result and changes nothing. The row contains no secrets: a new key's text is revealed from the key's own row.
+One row contains the id, a digest of the request, and the result. The row is written in the same transaction as the
+change. A repeated request returns the stored result and changes nothing. The row contains no secrets: the text of a new
+key is read from the key's own row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ FORGET_ACCOUNT = "DELETE FROM operations WHERE result LIKE ?"
 
 
 class OperationRepeated(Exception):
-    """The operation was already run under this id, with this `result`."""
+    """The operation has already run with this id. `result` is its stored result."""
 
     def __init__(self, result: Any) -> None:
         super().__init__("the operation was already run")
@@ -38,7 +39,7 @@ class OperationRepeated(Exception):
 
 
 class OperationIdTaken(Exception):
-    """The id was used for another operation, or with other arguments."""
+    """The id was already used for another operation, or with other arguments."""
 
     def __init__(self, operation_id: str) -> None:
         super().__init__(f"the operation id {operation_id} was used for another operation")
@@ -46,7 +47,7 @@ class OperationIdTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """The record of a change without its result. `shown` converts the result for JSON."""
+    """The record of a change, except for its result. `shown` converts the result for JSON."""
 
     operation_id: str
     name: str
@@ -60,9 +61,9 @@ class OperationRecord:
 
 
 def recording(store: Store, record: OperationRecord, now: Callable[[], float]) -> Write:
-    """Return a write function for `store` that also writes `record` in the same transaction.
+    """Return a write function for `store` that also stores `record` in the same transaction.
 
-    It raises OperationRepeated or OperationIdTaken if the id is known; then nothing was changed.
+    If the id is already known, the function raises OperationRepeated or OperationIdTaken, and changes nothing.
     """
 
     async def write(fn: Callable[[Tx], T], /) -> T:
@@ -86,14 +87,14 @@ def _run_once(fn: Callable[[Tx], T], record: OperationRecord, now: Callable[[], 
 
 
 def forget_operations(tx: Tx, now: float) -> int:
-    """Delete some expired records. Return the number of deleted records; 0 if none are left."""
+    """Delete some expired records. Return how many were deleted; 0 if none are left."""
     return tx.run(FORGET, (now - KEPT_S, now - KEPT_S, FORGET_AT_ONCE))
 
 
 def forget_operations_of(tx: Tx, account_id: str) -> int:
-    """Delete the records about an account, which may contain its name and the names of its keys.
+    """Delete the records about an account, and return how many there were.
 
-    Return their number.
+    They may contain the names of the account and of its keys.
     """
     return tx.run(FORGET_ACCOUNT, (f'%"{account_id}"%',))
 

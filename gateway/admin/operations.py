@@ -1,6 +1,6 @@
 """The operator's operations on accounts, credits, keys and the ledger, by name and with validated arguments.
 
-The same operations run inside a node, at its admin address, and in a command that owns the store.
+A node serves these operations at its admin address. A command runs them itself if it has opened the store.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from gateway.admin.operation_records import OperationIdTaken, OperationRecord, O
 from storage.store import Store, T
 
 Text = Annotated[str, msgspec.Meta(pattern=r"^[^\0]*\Z")]
-"""Text that every store can store unchanged: any text without NUL."""
+"""Text that every store accepts unchanged: any text without NUL."""
 OperationId = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{8,64}\Z")]
 
 
 class OperationRefused(Exception):
-    """An operation cannot be run. The text says why, in one line."""
+    """The operation cannot be run. The text says why, in one line."""
 
 
 class ChangeArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     """Arguments of an operation that changes the store.
 
-    With an operation id, repeated requests apply the change once.
+    With an operation id, the change is applied only once, even if the request is repeated.
     """
 
     operation_id: OperationId | None = None
 
 
 class PageArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Arguments of a list: at most `limit` entries after the entry with the id `after`, oldest first."""
+    """Arguments of a list operation, which returns at most `limit` entries after the entry with the id `after`."""
 
     after: Text | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
@@ -85,7 +85,7 @@ class CreditsGrant(ChangeArguments, frozen=True):
 
 
 class KeyCreate(ChangeArguments, frozen=True):
-    """Arguments of `key.create`; `expires_at` is ISO 8601."""
+    """Arguments of `key.create`. `expires_at` is a time in ISO 8601."""
 
     account: Text
     name: Text = ""
@@ -112,7 +112,7 @@ class KeyRevoke(ChangeArguments, frozen=True):
 
 
 class KeyUpdate(ChangeArguments, frozen=True):
-    """Arguments of `key.update`; a `credit_limit` of "none" removes the limit, an absent one keeps it."""
+    """Arguments of `key.update`. Without a `credit_limit` the limit stays; "none" removes it."""
 
     key: Text
     credit_limit: int | Literal["none"] | msgspec.UnsetType = msgspec.UNSET
@@ -120,19 +120,19 @@ class KeyUpdate(ChangeArguments, frozen=True):
 
 
 class Nothing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of operations that need none."""
+    """Arguments of operations that have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation: the type of its arguments and its function."""
+    """An operation: the type of its arguments, and the function that runs it."""
 
     takes: type[msgspec.Struct]
     do: Callable[[Any], Awaitable[Any]]
 
 
 class Operations:
-    """The operations on one store. A node adds more, such as `reload`."""
+    """The operations on a store. A node adds further ones, such as `reload`."""
 
     def __init__(
         self, accounts: Accounts, keys: Keys, store: Store, ledger: Ledger, *, now: Callable[[], float]
@@ -238,9 +238,10 @@ class Operations:
     async def once(
         self, name: str, args: ChangeArguments, do: Callable[..., Awaitable[T]], shown: Callable[[T], Any]
     ) -> Any:
-        """Run a change with `do(write=...)`, only once if it has an operation id.
+        """Run a change, and return its result as converted for JSON by `shown`.
 
-        `shown` converts the result for JSON.
+        With an operation id, the change is called as `do(write=...)`. If that id has already been used for the same
+        request, nothing is changed, and the stored result is returned.
         """
         if args.operation_id is None:
             return shown(await do())
@@ -252,11 +253,11 @@ class Operations:
 
 
 def _arguments(sent: dict[str, Any], takes: type[msgspec.Struct]) -> msgspec.Struct:
-    """Convert the arguments. Raises OperationRefused, which names the invalid argument."""
+    """Convert the arguments. Raises OperationRefused with the name of the invalid argument."""
     try:
         return msgspec.convert(sent, takes)
     except msgspec.ValidationError:
-        # Report errors as for an API body. Imported here, because commands send valid arguments and do not need it.
+        # Report errors as for an API body. Imported only here, because the arguments of commands are usually valid.
         from gateway.http.bodies import read_fields  # noqa: PLC0415
         from gateway.http.errors import InvalidParam  # noqa: PLC0415
 
@@ -288,7 +289,7 @@ def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
 
 
 def _line_before(text: str) -> int | str:
-    """Return the position of a line, or the id of a daily sum."""
+    """Parse a transaction's id, which is the position of a line, or the id of a daily sum."""
     if is_sum(text):
         return text
     if not text.isdecimal() or len(text) > 18:

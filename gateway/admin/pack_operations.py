@@ -1,4 +1,4 @@
-"""The operations on packs: list, grant, purchases of an account, and clearing payment marks."""
+"""Operations on packs: list and grant them, list an account's purchases, and remove an account's payment marks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class AccountUnmark(ChangeArguments, frozen=True):
 
 
 class PurchaseList(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of `pack.purchases`: the latest `limit` purchases of an account."""
+    """Arguments of `pack.purchases`, which returns the latest `limit` purchases of an account."""
 
     account: Text
     limit: Annotated[int, msgspec.Meta(ge=1, le=LISTED_MAX)] = LISTED_MAX
 
 
 class PackOperations:
-    """The operator's operations on packs."""
+    """Lists and grants packs, lists purchases, and removes payment marks."""
 
     def __init__(self, packs: Packs) -> None:
         self._packs = packs
@@ -63,7 +63,7 @@ class PackOperations:
 
 
 def pack_view(pack: Pack) -> dict[str, Any]:
-    """Return a pack on sale, ready for JSON."""
+    """Return a pack on sale as a dict for JSON."""
     return {
         "name": pack.name,
         "credits": pack.credits,
@@ -74,7 +74,7 @@ def pack_view(pack: Pack) -> dict[str, Any]:
 
 
 def purchase_view(one: Purchase) -> dict[str, Any]:
-    """Return a purchase, ready for JSON."""
+    """Return a purchase as a dict for JSON."""
     return {
         "id": one.id,
         "pack": one.pack,

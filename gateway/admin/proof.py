@@ -1,9 +1,10 @@
-"""Proofs that a node and its client exchange to show that they have the admin token, without sending it.
+"""The proofs with which a node and its client show that they have the admin token, without sending it.
 
-The client sends a nonce to `POST /admin/challenge`. The node responds with its own nonce and `node_proof`. If the proof
-is valid, the client sends the operation on the same connection, with `request_proof` for exactly this request. Both
-proofs include the addresses of both ends of the connection, so they cannot be relayed: a malicious listener that
-forwards to the node has a different connection to it. Requests and responses are not encrypted, because the address is
+The client sends a nonce to `POST /admin/challenge`. The node responds with its own nonce and `node_proof`. If this
+proof is valid, the client sends the operation on the same connection, with a `request_proof` for exactly this request.
+
+Both proofs include the addresses of both ends of the connection, so they cannot be relayed: a malicious listener that
+forwards to the node does so on another connection. Requests and responses are not encrypted, because the address is
 meant for loopback.
 """
 
@@ -25,7 +26,7 @@ End = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class AdminHandshake:
-    """A challenge as known to both sides: their nonces and the connection."""
+    """The facts about a challenge that both sides know: their nonces, and the ends of the connection."""
 
     client_nonce: str
     node_nonce: str
@@ -34,18 +35,18 @@ class AdminHandshake:
 
 
 def node_proof(token: str, handshake: AdminHandshake) -> str:
-    """Return the node's proof for a challenge, which only a node with the token can compute."""
+    """Return the node's proof for a challenge. Only a node that has the token can compute it."""
     return _mac(token, b"node", handshake)
 
 
 def request_proof(token: str, handshake: AdminHandshake, *, method: str, path: str, body: bytes) -> str:
-    """Return the proof for exactly one request, computed with the token."""
+    """Return the client's proof for exactly this request."""
     rest = (method.encode(), path.encode("utf-8", "surrogateescape"), hashlib.sha256(body).digest())
     return _mac(token, b"client", handshake, *rest)
 
 
 def is_nonce(text: str) -> bool:
-    """Return whether a text is 32 bytes in hexadecimal, the format of nonces."""
+    """Return whether a text is a valid nonce: 32 bytes as lower-case hexadecimal digits."""
     return _NONCE.fullmatch(text) is not None
 
 

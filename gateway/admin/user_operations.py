@@ -1,4 +1,4 @@
-"""The operations on users: invite, list, reset, sign out and delete them."""
+"""Operations on users: invite, list, reset, sign out and delete them."""
 
 from __future__ import annotations
 
@@ -36,13 +36,16 @@ class UserList(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class UserName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Arguments of the operations on one user."""
+    """Arguments of `user.reset`, `user.signout` and `user.delete`."""
 
     user: Text
 
 
 class UserOperations:
-    """The operations on users. Links start with `base_url`. Without a `mailer`, they are only returned, not sent."""
+    """Invites, lists, resets, signs out and deletes users for an operator.
+
+    Links start with `base_url`. Without a `mailer`, links are returned to the operator but not sent.
+    """
 
     def __init__(self, users: Users, *, base_url: str, mailer: Mailer | None) -> None:
         self._users = users
@@ -73,7 +76,7 @@ class UserOperations:
         return _shown(await self._users.delete(args.user))
 
     async def _linked(self, invite: Invite) -> Any:
-        """Return the link and whether it was sent by e-mail. The link is valid in both cases."""
+        """Return an invitation's link, and whether it was sent by e-mail. The link works either way."""
         user, until = invite.user, iso(invite.expires_at)
         url = f"{self._base_url}{WELCOME}?token={invite.token}"
         linked = {"id": user.id, "email": user.email, "url": url, "expires_at": until, "mailed": False}

@@ -35,13 +35,16 @@ class Admission:
         # characters of the prefix.
         self._has_key = re.compile(r"(?<![\w-])" + re.escape(key_prefix) + r"[A-Za-z0-9_-]{43}").search
         self.counts = {"admitted": 0, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
-        """Outcomes of requests with a valid key, since the start."""
+        """Outcomes of requests with a valid key since the node started, for the metrics."""
 
     def refuse_key_in_query(self, request: Request) -> None:
-        """Reject a key in the URL. Every proxy on the way logs URLs, so such a key must be revoked (spec 5.1)."""
+        """Reject a key in the URL.
+
+        Proxies between the client and the node may log URLs, so such a key must be revoked (spec 5.1).
+        """
         raw = request.query_string
         if ESCAPE not in raw and raw.find(self._key_start) < 0 and raw.lower().find(b"key") < 0:
-            return  # the usual case, which needs no parsing of the query
+            return  # The usual case: the query need not be parsed.
         for name, value in request.query:
             if self._has_key(value) or (value and name.lower() in _KEY_NAMES):
                 headers = request.headers
@@ -58,7 +61,7 @@ class Admission:
                 )
 
     def key_of_nowait(self, request: Request) -> Key | None:
-        """Return the request's key, or None if it is not in memory and must be read from the store (`key_of`).
+        """Return the request's key. Return None if the key is not in memory and must be read from the store (`key_of`).
 
         Raises:
             KeyMissing: the request has no key.
@@ -89,15 +92,15 @@ class Admission:
     async def key_of(self, request: Request, generation: bytes | None = None) -> Key:
         """Return the key from memory or from the store.
 
-        With a `generation`, the key includes the change that began that generation. Raises the same
+        With a `generation`, the key is at least as new as the change that started that generation. Raises the same
         exceptions as `key_of_nowait`.
         """
         return await self._keys.find(request.headers[b"x-api-key"].decode("latin-1"), generation)
 
     def enter_nowait(self, caller: Caller) -> bool:
-        """Count the request in the key's window and take a lease: both or neither.
+        """Count the request in the key's window and take a lease: either both or neither.
 
-        Return False if `enter` must be awaited.
+        Return False if `enter` must be awaited instead.
 
         Raises:
             RateLimited, ConcurrencyReached: nothing was counted.
@@ -110,7 +113,7 @@ class Admission:
             raise
         if admitted is None:
             return False
-        caller.window, caller.lease, _ = admitted  # a gate in this process reports no balance
+        caller.window, caller.lease, _ = admitted  # A gate in this process reports no balance.
         self.counts["admitted"] += 1
         return True
 
@@ -139,7 +142,7 @@ class Admission:
             else:
                 self._record_admission(caller, admitted)
                 return
-            request.caller = None  # a key that may be revoked must not reveal its account
+            request.caller = None  # A key that may be revoked must not reveal its account.
             caller.key = await self.key_of(request, generation)
             request.caller = caller
         raise StateUnavailable(f"the key changed {LOOKUPS_MAX} times during the lookup")
@@ -155,7 +158,7 @@ class Admission:
             self.counts["rate_limited"] += 1
             caller.window = refusal.state
         else:
-            self.counts["concurrency_limited"] += 1  # so that its response reports only the leases (spec 7.2)
+            self.counts["concurrency_limited"] += 1  # The response then reports only the leases (spec 7.2).
 
 
 WINDOW: tuple[bytes, ...] = (
@@ -168,7 +171,7 @@ WINDOW: tuple[bytes, ...] = (
 
 
 def window_values(state: WindowState) -> tuple[bytes, ...]:
-    """Return the values of the `WINDOW` headers: the common headers, and the pair in the IETF draft (decisions 2)."""
+    """Return the values of the `WINDOW` headers: the usual ones, and the two of the IETF draft (decisions 2)."""
     remaining, reset_s = b"%d" % state.remaining, b"%d" % state.reset_s
     limit, policy = _limit_values(state.limit)
     # Hot path: concatenation measured faster than `b"..." % (...)`.

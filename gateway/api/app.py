@@ -32,7 +32,7 @@ from gateway.server.http1.fields import NO_FIELDS, Fields, pairs_of
 from gateway.server.http1.response_head import BODILESS
 
 _READS = ("GET", "HEAD")
-_REFUSED = (402, 429)  # too few credits, or a limit of the key was exceeded
+_REFUSED = (402, 429)  # too few credits, or one of the key's limits was exceeded
 _ID: tuple[bytes, ...] = (b"x-request-id",)
 _CONTENT = (b"content-type",)
 _OF_CALLERS = (*_ID, b"x-sluice-overhead-ms")
@@ -50,12 +50,12 @@ class ApiSetting:
     metrics: Metrics
     usage: FreeUsage
     settle: Callable[[Charge], None]
-    """Settle the charge for a response, without waiting for the result."""
+    """Settle the charge for a response without waiting for the settlement."""
     runtime: Runtime
     proxies: TrustedProxies
     compression: Compression
     cors: Cors | None = None
-    """None if pages of other sites must not call the API."""
+    """None if pages on other sites must not call the API."""
 
 
 class Api:
@@ -81,7 +81,7 @@ class Api:
             raise RuntimeError(f"Scope type {scope['type']} is not supported")
         lines = scope["headers"]
         headers = dict(lines)
-        is_plain = len(headers) == len(lines)  # hot path: usually, no header is repeated
+        is_plain = len(headers) == len(lines)  # Hot path: usually no header is repeated.
         if not is_plain:
             headers = joined_headers(lines)
         request = Request(
@@ -95,7 +95,7 @@ class Api:
             send=send if EXTENSION in scope.get("extensions", ()) else None,
             client=scope.get("client"),
         )
-        accept = headers.get(b"accept")  # hot path: usually the default or absent
+        accept = headers.get(b"accept")  # Hot path: the header usually has its default value or is absent.
         if accept is not None and accept not in USUAL and prefers(accept, b"text/event-stream", b"application/json"):
             request.stream = EventStream(receive, send, partial(_stream_headers, request, self._cors))
         try:
@@ -129,7 +129,7 @@ class Api:
             self._record(request, reply, overhead_s)
 
     async def _reply_unless_repeated(self, request: Request, sent: Iterable[tuple[bytes, bytes]]) -> Reply:
-        """Like `_reply`, but reject a request that repeats a header that must not be repeated."""
+        """Like `_reply`, but reject a request that repeats a header that must be unique."""
         repeated = repeated_of(sent)
         if repeated is None:
             return await self._reply(request)
@@ -165,7 +165,7 @@ class Api:
             return reply
 
     async def _outside(self, request: Request) -> Reply:
-        """Return a page outside the API. For an unknown path, return an error that points to the catalog."""
+        """Return a page outside the API or, for an unknown path, an error that points to the catalog."""
         pages = self._parts.description.pages
         for adjacent in self.adjacent_pages:
             if adjacent.covers(request.path):
@@ -198,7 +198,7 @@ class Api:
                     await send({"type": "sluice.parts", "status": reply.status, "fields": fields, "parts": parts})
                 else:
                     await _send_in_slices(request, reply, fields, send)
-        finally:  # the request is completed and billed, even if the client has disconnected
+        finally:  # The request is completed and billed even if the client has disconnected.
             self._record(request, reply, overhead_s)
 
     def _overhead_s(self, request: Request, reply: Reply) -> float:
@@ -213,7 +213,7 @@ class Api:
             names, values = _OF_CALLERS, (*values, b"%.2f" % (overhead_s * 1000))
             if caller.window is not None:
                 names, values = _OF_WINDOWS, values + window_values(caller.window)
-        # In a 304, these headers would describe the body that the client already has (RFC 9110, 8.6).
+        # A 304 omits these headers, because they would describe the body that the client already has (RFC 9110, 8.6).
         if reply.status not in BODILESS:
             names, values = _CONTENT + names, (reply.content_type, *values)
         if self._cors is not None:
@@ -267,7 +267,7 @@ def _parts_of(reply: Reply) -> tuple[bytes, ...] | None:
 
 
 async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> None:
-    """Send the last event if the response contains one and the stream has not ended."""
+    """Send the last event, unless the response has none or the stream has already ended."""
     parts = _parts_of(reply)
     if parts is not None and any(parts) and not stream.ended:
         name = "result" if reply.code == "OK" else "error"
@@ -275,7 +275,7 @@ async def _end_stream(request: Request, stream: EventStream, reply: Reply) -> No
 
 
 def _release_before_last(request: Request) -> None:
-    """Release the lease before the last few bytes, for servers that keep running other code after the last write.
+    """Release the lease before the last few bytes, because some servers run other code after the last write.
 
     A client that has received its whole response must be able to use the lease immediately. The native server runs no
     other task between the last write and the release.
@@ -290,7 +290,7 @@ def _release(request: Request) -> None:
 
 
 def _stream_headers(request: Request, cors: Cors | None) -> Headers:
-    """Return the headers of an event stream. They have no credits: the last event of the stream reports the cost."""
+    """Return the headers of an event stream. They do not report credits: the stream's last event reports the cost."""
     allowed = NO_FIELDS if cors is None else cors.fields(request.headers.get(b"origin", b""))
     return [
         (b"content-type", b"text/event-stream; charset=utf-8"),

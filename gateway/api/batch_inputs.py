@@ -20,7 +20,7 @@ class UrlsBody(msgspec.Struct, frozen=True):
     """The posts of a `post-stats` batch."""
 
     urls: Annotated[
-        list[str], Meta(description="1 to 100 addresses.", examples=[["https://news.ycombinator.com/item?id=8863"]])
+        list[str], Meta(description="1 to 100 URLs.", examples=[["https://news.ycombinator.com/item?id=8863"]])
     ]
     include: Annotated[
         str | None, Meta(description="The comma-separated metrics to return (default: all).", examples=["likes"])
@@ -35,7 +35,7 @@ class ProfileItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     custom_id: Annotated[str | None, Meta(description="Your own name for this row.", examples=["a1"])] = None
 
 
-_NO_POSTS: Final = "is about an account's posts, which batches do not return; use profile/full of the platform"
+_NO_POSTS: Final = "is for an account's posts, which batches do not return; use the platform's profile/full endpoint"
 
 
 class ProfilesBody(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class ProfilesBody(msgspec.Struct, frozen=True):
         list[ProfileItem] | None,
         Meta(description="1 to 50 accounts.", examples=[[{"platform": "github", "handle": "octocat"}]]),
     ] = None
-    urls: Annotated[list[str] | None, Meta(description="1 to 50 addresses.")] = None
+    urls: Annotated[list[str] | None, Meta(description="1 to 50 URLs.")] = None
 
 
 class IdsBody(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class IdsBody(msgspec.Struct, frozen=True):
 
     LACKS: ClassVar[Mapping[str, str]] = {
         "include_localizations": "requests titles in all languages, which batches do not return; "
-        "use hl of videos for one"
+        "for one language, use hl with videos"
     }
     ids: Annotated[list[str], Meta(description="1 to 1,000 ids.", examples=[["D-lhorsDlUQ"]])]
 

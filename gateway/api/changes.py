@@ -1,4 +1,4 @@
-"""Free changes that are made only once per `Idempotency-Key` (decisions 7 and 17)."""
+"""Makes free changes only once per `Idempotency-Key` (decisions 7 and 17)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from upstreams.model.errors import UpstreamFailed
 T = TypeVar("T")
 _KEEP_S: Final = 5.0
 _DO_S: Final = UNFINISHED_S - 60.0
-"""Time limit in seconds for an action that must not be repeated.
-
-After it, the claim could expire and the action run again.
+"""Time limit in seconds for an action that must not be repeated. If it ran longer, its claim could expire and the
+action could run again.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Makes changes for the routes. A repeated request gets the stored text of the first one."""
+    """Makes changes for the routes. A repeated request gets the stored text of the first request."""
 
     claims: Claims
     replies: Replies
@@ -41,7 +40,7 @@ class Changes:
         *,
         keep: Callable[[Any], str],
     ) -> T | StoredReply:
-        """Make the change in one transaction with the claim of its idempotency key, if the request has one.
+        """Make the change and claim its idempotency key, if the request has one, in the same transaction.
 
         `keep` turns the result of the transaction into the text that is stored. That text must contain no secret.
 
@@ -56,7 +55,7 @@ class Changes:
     ) -> str | StoredReply:
         """Make a change that uses its own transaction, and store the text of its result afterwards.
 
-        If the node dies in between, the change is made again, so it must be safe to repeat.
+        If the node dies in between, a repeated request makes the change again, so the change must be safe to repeat.
 
         Raises:
             The same exceptions as `make` of this class.
@@ -116,9 +115,9 @@ class Changes:
     ) -> str | StoredReply:
         """Perform an action that no transaction can undo, such as a click.
 
-        With a key, the action runs at most once. It runs to its end even if the client has disconnected. `do` returns
-        the text to store. An exception of a type in `untouched` means that nothing was done, and the key is free. After
-        any other exception the outcome is unknown, so a repeated request is refused and the action does not run again.
+        With a key, the action runs at most once. It is completed even if the client has disconnected. `do` returns the
+        text to store. An exception of a type in `untouched` means that nothing was done, and the key is free. After any
+        other exception the outcome is unknown, so a repeated request is refused and the action does not run again.
 
         Raises:
             ClaimRefused: the key is taken. UpstreamFailed: the action took too long. Also anything that `do` raises.
@@ -156,7 +155,7 @@ class Changes:
     ) -> Reply:
         """Return the response whose envelope contains the stored fragment.
 
-        The response to a repeated request says so, has the first one's request id, and is free.
+        The response to a repeated request is marked as a replay, has the id of the first request, and is free.
         """
         if isinstance(made, StoredReply):
             return await self.replies.repeated(caller, stored, owner=made.owner, status=status)
@@ -165,7 +164,7 @@ class Changes:
 
 def text_of(reply: StoredReply) -> str:
     """Return the stored text of a change."""
-    assert reply.text is not None, "a reply without a text is refused, not replayed"
+    assert reply.text is not None, "a reply without a text is never replayed"
     return reply.text
 
 

@@ -44,7 +44,7 @@ class Cors:
     def fields(self, origin: bytes) -> Fields:
         """Return the headers that let a page of this origin read a response; none for an empty origin.
 
-        A response without permission also depends on the origin, so it also has `Vary`.
+        A response without permission also depends on the origin, so it has `Vary` too.
         """
         allowed = self._allowed(origin)
         if allowed is None:

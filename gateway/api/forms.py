@@ -44,7 +44,7 @@ class SentForm:
 
 
 class FormReader:
-    """Reads forms, and limits the memory that all of them use together."""
+    """Reads forms, and limits the total memory that they use."""
 
     def __init__(self, held_bytes_max: int = HELD_BYTES_MAX) -> None:
         self._held_bytes_max = held_bytes_max
@@ -52,12 +52,12 @@ class FormReader:
 
     @asynccontextmanager
     async def open(self, request: Request, names: tuple[str, ...], *, file_bytes_max: int) -> AsyncIterator[SentForm]:
-        """Read the form in a body. Its fields must be in `names`. The memory is reserved while the block runs.
+        """Read the form in a body. Its fields must be in `names`. The memory stays reserved until the block ends.
 
         Raises:
             Refused: 413 if the form is too large, 415 if the body is not a form, 503 while the node holds too many
             bytes of files.
-            InvalidParam: 400 that names the part and its error.
+            InvalidParam: 400 that names the part and the problem.
         """
         reading, size, more = _Reading(_decoder_of(request), names), 0, True
         try:

@@ -1,4 +1,4 @@
-"""Idempotent changes of monitors and of page watches: create a monitor, and start a run now."""
+"""Idempotent changes to monitors and page watches: create a monitor, and start a run now."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.monitors.service import MonitorService
 
 @dataclass(frozen=True, slots=True)
 class MonitorChanges:
-    """Makes these changes, for both kinds of monitors."""
+    """Creates monitors and starts runs, for both kinds of monitors."""
 
     monitors: MonitorService
     changes: Changes
@@ -26,7 +26,10 @@ class MonitorChanges:
     async def make(
         self, request: Request, caller: Caller, sent: msgspec.Struct, draft: Draft
     ) -> tuple[Saved | StoredReply, View, str | None]:
-        """Create a monitor. Return the outcome, the current monitor, and its webhook's secret (None if repeated)."""
+        """Create a monitor.
+
+        Return the outcome, the current monitor, and its webhook's secret (None for a repeated request).
+        """
         account_id = caller.key.account_id
         made = await self.changes.make(
             request,

@@ -12,7 +12,7 @@ from scheduler.monitors.runs.run_rows import Delivered
 
 
 def run_record(run: Run, delivery: Delivered | None = None) -> dict[str, Any]:
-    """Return one run for orjson.
+    """Return one run as a mapping that orjson can encode.
 
     `skip_reason` is included if the run was skipped, or failed for a known reason.
     """

@@ -1,8 +1,8 @@
-"""Overload protection of the public address: measures how late the node runs, and refuses excess requests.
+"""Overload protection for the public address: measures how late the node runs, and refuses excess requests.
 
-A request is refused before any work on it: no account lookup and no counter change (it comes before step 2 of decisions
-5). Its response is prepared except for the request's id and the date. Requests in progress, the events feed and the
-status endpoint are never refused.
+A request is refused before any work is done for it: no account is looked up and no counter changes (before step 2 of
+decisions 5). The response is prepared in advance, except for the request's id and the date. Requests in progress, the
+events feed and the status endpoint are never refused.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ RETRY_AFTER_S: Final = 1
 LAG_S: Final = 0.009
 """The maximum delay of the event loop, in seconds.
 
-A request takes several passes of the loop, so it waits several times as long.
+A request needs several passes of the loop, so its total wait is several times as long.
 """
 WRITES_MAX: Final = 2 * BATCH_MAX
-"""How many writes may wait for the writer: enough for two commits."""
+"""How many writes may wait for the writer. This is enough for two commits."""
 TICK_S: Final = 0.025
 WARY_TICK_S: Final = 0.005
 PEAK_DECAY: Final = 0.99
@@ -51,7 +51,10 @@ _ID = b"req_" + bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """Sources of a node's load. `busy` and `writes` are read only while the loop is late or was late recently."""
+    """Functions that measure a node's load.
+
+    `busy` and `writes` are called only while the loop is late or was late recently.
+    """
 
     busy: Callable[[], int]
     """Number of requests in progress, except requests that wait for an upstream or for events."""
@@ -64,7 +67,7 @@ class NodeLoad:
 class Overload:
     """Watches one node's load and refuses excess requests.
 
-    `active` is read for every request and is nearly always false.
+    Every request reads `active`, which is nearly always false.
     """
 
     def __init__(
@@ -113,7 +116,10 @@ class Overload:
         return not self._shedder.admits(key)
 
     def answer(self, date: bytes) -> bytes:
-        """Return the whole response for a connection that stays open. `date` is the Date header line."""
+        """Return the complete response of a refused request, for a connection that stays open.
+
+        `date` is the Date header line.
+        """
         first, second, third = self._answer
         request_id = self._make_id("req_").encode()
         return b"HTTP/1.1 503 Service Unavailable\r\n%b\r\n%b%b%b%b%b" % (
@@ -121,7 +127,7 @@ class Overload:
         )  # fmt: skip
 
     async def refuse(self, scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send the same response as an ASGI app."""
+        """Refuse a request, as an ASGI app."""
         request_id = self._make_id("req_").encode()
         body = request_id.join(self._body)
         is_head = scope["type"] == "http" and scope["method"] == "HEAD"
@@ -142,8 +148,8 @@ class Overload:
         """Measure the load until `stop` is set.
 
         The lag is how late this task wakes, or how long it waits for the next pass of the loop, whichever is longer.
-        Requests that have already arrived wait as long. The intervals are random, because evenly spaced measurements
-        could miss every one of a series of regular stalls.
+        Requests that have already arrived wait equally long. The intervals are random, because evenly spaced
+        measurements could miss every stall in a regular series.
         """
         clock, shedder = self._clock, self._shedder
         while True:
@@ -158,7 +164,7 @@ class Overload:
             self._observe(at, max(began_at - due_at, at - began_at))
 
     def statistics(self) -> SheddingStatistics:
-        """Return the current figures."""
+        """Return whether requests are being refused, the current limit, and how many were refused."""
         return self._shedder.statistics()
 
     def _observe(self, at: float, lag_s: float) -> None:
@@ -188,7 +194,7 @@ class Overload:
 
 @dataclass(slots=True)
 class _Spell:
-    """A period of overload. It is logged only if a request was refused."""
+    """A period of overload, which is logged only if a request was refused."""
 
     began_at: float
     refused_before: int
@@ -198,7 +204,7 @@ class _Spell:
 def load_of(
     store: Store, keys: Keys, gate: Gate, calls: BilledCalls, *, hub: Hub, sites: Sequence[Site], unsent: Unsent
 ) -> NodeLoad:
-    """Return the load of a node with these parts.
+    """Return the load of a node with these components.
 
     A request that waits for an upstream, for events or for a slow client holds a lease, but does not count as busy.
     """

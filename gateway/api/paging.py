@@ -28,7 +28,7 @@ class ListPosition(NamedTuple):
 
 
 def position_after(at: float, id_: str) -> State:
-    """Return the cursor state for the position after an item, in the form that `ListPosition.before` reads."""
+    """Return the cursor state for the position after an item, in the format that `ListPosition.before` reads."""
     return {"at": repr(at), "id": id_}
 
 
@@ -42,7 +42,9 @@ class Lists:
     """The platform slug in the envelopes of the lists."""
 
     def position(self, request: Request, caller: Caller, values: Mapping[str, Value], *chosen: object) -> ListPosition:
-        """Return the requested start of the page. `chosen` contains the other values that the cursor depends on.
+        """Return the requested start of the page.
+
+        `chosen` contains the other request values that the cursor is bound to.
 
         Raises:
             InvalidCursor: the cursor belongs to another list.
@@ -51,7 +53,7 @@ class Lists:
         return ListPosition(binding, self.signer.open(binding, str(values["cursor"])) if "cursor" in values else None)
 
     def cursor(self, place: ListPosition, more: State | None) -> str | None:
-        """Return the cursor of the page that begins after `more`."""
+        """Return the cursor for the page that begins after `more`."""
         return None if more is None else self.signer.seal(place.binding, more)
 
     async def page(
@@ -64,7 +66,7 @@ class Lists:
         more: State | None,
         warnings: Sequence[str] = (),
     ) -> Reply:
-        """Return a page. `more` is the state at which the next page begins; None on the last page."""
+        """Return a page. `more` is the state after which the next page begins; None for the last page."""
         stored = self.fragment(request, items, place=place, more=more, warnings=warnings)
         return await self.replies.free(request, caller, stored)
 

@@ -1,7 +1,7 @@
 """Partial or reformatted responses: `fields`, and `format=csv|ndjson` for lists (decisions 16).
 
-Neither affects caching, storage or billing: the response is always produced whole, and the requested part is cut out of
-it.
+Neither affects caching, storage or billing: the complete response is always produced first, and the requested part is
+then extracted.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def projection_of(archetype: Archetype, values: Mapping[str, Value]) -> Projecti
 
 
 def negotiated(request: Request, accept: bytes, wanted: Projection | None, *, named: bool) -> Projection | None:
-    """Return the projection with the format that `Accept` prefers, unless the query has `named` one.
+    """Return the projection with the format that `Accept` prefers, unless the query names a format (`named`).
 
     Raises:
         InvalidParam: an event stream cannot be written as rows, or no requested field is in the rows.
@@ -205,7 +205,7 @@ def _tree(archetype: Archetype, text: str) -> Tree:
         whole.add(path)
     for path in whole:
         if any(path[:length] in whole for length in range(1, len(path))):
-            continue  # a parent of this path is already kept completely
+            continue  # A parent of this path is already kept completely.
         below = tree
         for name in path:
             below = below.setdefault(name, {})

@@ -22,7 +22,7 @@ _CACHE = (b"x-cache", b"cache-control")
 _REPLAY: Fields = (b"x-idempotent-replay", b"cache-control"), (b"true", b"private")
 _RETRY_AFTER = (b"retry-after",)
 _COPIED_BYTES = 16_384
-"""Fragments up to this size are copied into each response, because a copy costs less than sending several parts."""
+"""Fragments up to this size, in bytes, are copied into each response. A copy costs less than sending several parts."""
 
 
 def _credit_headers(credits_used: int, balance: int | None) -> Fields:
@@ -50,7 +50,7 @@ class Replies:
         return self.proxies.base_url(request.client, request.headers, self.base_url)
 
     def relinked(self, request: Request, made: TaggedText) -> TaggedText:
-        """Return a shared text with its links changed to this request's base URL."""
+        """Return a shared text whose links are rewritten to this request's base URL."""
         base_url = self.base_url_for(request)
         if base_url == self.base_url:
             return made
@@ -112,14 +112,14 @@ class Replies:
         return reply
 
     async def repeated(self, caller: Caller, stored: bytes, *, owner: str, status: int) -> Reply:
-        """Return the response to a repeated change, which the request `owner` made first (decisions 17)."""
+        """Return the response to a repeated request. `owner` is the request that made the change (decisions 17)."""
         balance = await balance_of(self.balances, caller.key.account_id)
         text = stored + b',"replayed":true'
         body = envelope.replay(text, status=status, request_id=owner, balance=balance, cached=False)
         return Reply(status, body, joined(_credit_headers(0, balance), _REPLAY), request_id=owner)
 
     async def refusal(self, request: Request, exc: Exception) -> Reply:
-        """Return the response to a request that ended with `exc`. Its credit amounts come from the ledger."""
+        """Return the response to a request that ended with `exc`. The credit amounts in it come from the ledger."""
         failed = exc if isinstance(exc, CallFailed) else None
         refused = refusal_of(failed.__cause__ if failed and failed.__cause__ else exc)
         caller, balance = request.caller, failed.balance if failed else None

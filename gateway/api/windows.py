@@ -18,10 +18,12 @@ _FIELDS: Final = (("from", "since"), ("to", "until"))
 
 
 def window_of(values: Mapping[str, Value]) -> SlotSpan:
-    """Return the window. An end that was not sent stays open.
+    """Return the window.
+
+    A bound that was not sent stays open.
 
     Raises:
-        InvalidParam: an end is not valid, or the window ends before it starts. The 400 names the parameter.
+        InvalidParam: a bound is invalid, or the window ends before it starts. The 400 names the parameter.
     """
     ends = {name: _instant(name, str(values[name])) for name in ("from", "to") if name in values}
     window = SlotSpan()._replace(**{field: ends[name] for name, field in _FIELDS if name in ends})
@@ -34,5 +36,5 @@ def _instant(name: str, text: str) -> float:
     try:
         return unix(text)
     except (ValueError, OverflowError) as exc:
-        suggestion = "Send one such as 2026-01-31T12:00:00Z; in a query a + must be written as %2B."
+        suggestion = "Send a time such as 2026-01-31T12:00:00Z. In a query, write + as %2B."
         raise InvalidParam(name, "must be an ISO 8601 time", suggestion=suggestion) from exc

@@ -2,8 +2,8 @@
 
 A batch is one charge. Its rows are read in concurrent legs. A failed leg affects only its own rows. Rows that are not
 ready in time are deferred. Only rows with a record, or with a page that was too costly, cost credits, and the batch
-costs the sum of its rows. A row that repeats an earlier row is free. A client that disconnects pays only for the rows
-that were sent to it.
+costs the sum of its rows. A row that repeats an earlier row is free. If the client disconnects, only the rows that were
+already sent are billed.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class BatchRequest:
 
 @dataclass(slots=True)
 class _LegRun:
-    """A started leg and its outcome. If it has neither a response nor a failure, it ran out of time."""
+    """A started leg and its outcome. A leg with neither a response nor a failure ran out of time."""
 
     leg: BatchLeg
     started: float
     rows: int
-    """The number of its rows, including repeated rows."""
+    """The number of the leg's rows, including repeated rows."""
     fetched: Fetched | None = None
     failure: UpstreamError | LimitError | None = None
     took_s: float = 0.0
@@ -74,14 +74,14 @@ class _LegRun:
         """Return the leg's records by the positions of their rows."""
         if self.fetched is None:
             return {}
-        assert isinstance(self.fetched.result, Single), "rows are read by endpoints of one record"
+        assert isinstance(self.fetched.result, Single), "endpoints of batches return single records"
         record, leg = self.fetched.result.record, self.leg
         if leg.names:
             return {place: record[name] for place, name in zip(leg.places, leg.names, strict=True) if name in record}
         return {} if leg.endpoint.archetype.is_empty(record) else {leg.places[0]: record}
 
     def record(self) -> Record:
-        """Return the leg as shown in the response."""
+        """Return the leg in the form that the response shows."""
         fetched, slug = self.fetched, self.leg.site.platform.slug
         rung_index = 0 if fetched is None else fetched.rung_index
         leg = archetypes.leg(
@@ -106,10 +106,10 @@ class _Run:
     parts: KeyPartReader
     """Reads rows, sharing identical calls in progress. It does not use the cache."""
     repeats: Mapping[int, Sequence[int]]
-    """The positions of repeated rows, by the position of the first one."""
+    """The positions of repeated rows, by the position of the first such row."""
     legs: list[_LegRun] = field(default_factory=list)
     turn: trio.Lock = field(default_factory=trio.Lock)
-    """Held while a row is sent, so that events do not interleave."""
+    """A lock that is held while a row is sent, so that events do not interleave."""
     sent_credits: int = 0
     """The total price of the rows sent to the client."""
     is_gone: bool = False
@@ -166,7 +166,7 @@ class Batches:
     async def _read(self, run: _Run, legs: list[BatchLeg], end_at: float) -> None:
         """Read the rows of the last leg in `legs`.
 
-        If one value fails a call for many rows, read each row in its own leg.
+        If a single value makes a call for many rows fail, read each row in its own leg.
         """
         leg = legs.pop()
         rows = sum(1 + len(run.repeats[place]) for place in leg.places)
@@ -190,7 +190,7 @@ class Batches:
             legs += plan_each(run.request.rows, self._sites, leg.places)
             return
         is_costly = isinstance(began.failure, PageTooCostly)
-        # the call belongs to another request, which pays for it
+        # Another request made this call and is billed for it.
         is_shared = began.fetched is not None and began.fetched.source == CACHE
         shares = _shares(batch, [not is_shared and (is_costly or place in found) for place in leg.places])
         for place, share in zip(leg.places, shares, strict=True):
@@ -229,7 +229,7 @@ class Batches:
         if publish is None or run.is_gone:
             return
         async with run.turn:
-            # added before the row is sent, because a sent row is billed even if the client disconnects
+            # Added before the row is sent, because a sent row is billed even if the client disconnects.
             run.sent_credits += credits_used
             run.is_gone = not await publish({"index": place, **result})
 
@@ -265,7 +265,10 @@ def _missing(failure: Exception | None) -> tuple[Status, str | None, str | None]
 
 
 def _shares(batch: Batch, is_billed: Sequence[bool]) -> list[int]:
-    """Return the price of each row of a leg. Successful rows share the cost; earlier ones get the remainder."""
+    """Return the price of each row of a leg.
+
+    Successful rows share the cost equally, and the first rows get the remainder.
+    """
     ok = sum(is_billed)
     if batch.rows_a_cost == 1:
         return [batch.cost_credits if one else 0 for one in is_billed]

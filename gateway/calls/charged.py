@@ -1,4 +1,7 @@
-"""Runs any work under one charge, which is reserved first and always settled afterwards (decisions 6 and 17)."""
+"""Runs any work under one charge.
+
+The credits are reserved first, and the charge is always settled afterwards (decisions 6 and 17).
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ async def run_charged(
 ) -> CallResult:
     """Return the result of `work`, which returns the credits used and the encoded fragment.
 
-    If the work fails or is cancelled, the credits in `spent` (for results already delivered) stay charged, plus
-    `page_credits` if the page was too costly.
+    If the work fails or is cancelled, the credits in `spent` (for results already delivered) stay charged. If a page
+    was too costly, `page_credits` are charged in addition.
 
     Raises:
         InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.
@@ -40,7 +43,7 @@ async def run_charged(
     arrived, reservations = calls.clock(), calls.reservations
     charge = await reservations.reserve(wanted, claim)
     if isinstance(charge, StoredReply):
-        assert charge.text is not None, "a reply without its text is refused, not replayed"
+        assert charge.text is not None, "a reply without a text is never replayed"
         balance = await balance_of(calls.balances, wanted.account_id)
         return CallResult(charge.text.encode(), 0, balance, replayed=charge)
     started = calls.clock()
@@ -52,7 +55,7 @@ async def run_charged(
         closing = reservations.close(claim, charge, used, reply)
         used, after = await closing  # noqa: ASYNC120 - it shields itself
         raise CallFailed(used, after, calls.clock() - started) from exc
-    except BaseException:  # cancelled: only the price of delivered results stays charged, and the claim is released
+    except BaseException:  # Cancelled: only the price of delivered results stays charged, and the claim is released.
         with trio.move_on_after(SETTLE_S, shield=True):
             await reservations.close(claim, charge, spent())
         raise

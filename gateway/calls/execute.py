@@ -1,9 +1,9 @@
 """Billed calls: the only code that uses both upstreams and billing (architecture 1, decisions 5 and 6).
 
-A request and a monitor run share the same steps: plan, reserve, call, shape, settle. A request first looks in the
-cache, and `BilledCalls` reserves and settles for it. A run does not use the cache, and reserves and settles in its own
-transactions (`scheduler.monitors.runs`). After a reservation, the charge is always closed: by the rules of
-`billing.charges.refunds` after a response, with a full refund after a failure or a cancellation. Recovery refunds
+A request and a monitor run share the same steps: plan, reserve, call, shape, settle. For a request, `BilledCalls` first
+looks in the cache, then reserves and settles. A run does not use the cache, and reserves and settles in its own
+transactions (`scheduler.monitors.runs`). After a reservation, the charge is always closed. After a response, the rules
+of `billing.charges.refunds` apply; after a failure or a cancellation, all credits are refunded. Recovery refunds
 charges that a crash leaves open.
 """
 
@@ -57,7 +57,7 @@ def make_call(
     parts: PartReader | None = None,
     on_leg: OnLeg | None = None,
 ) -> Awaitable[Fetched]:
-    """Call the upstream for as many pages as the held credits cover, until `deadline_at` on Trio's clock.
+    """Call the upstream for as many pages as the reserved credits cover, until `deadline_at` on Trio's clock.
 
     Raises:
         UpstreamError, LimitError: there was no usable response.
@@ -99,7 +99,7 @@ class BilledCalls:
         self._stopping = runtime.stopping.is_set
         self.clock = runtime.clock
         self.flights = Flights[CallResult](lambda result: result.whole)
-        # Chosen once, so that a single node has no overhead for shared state.
+        # Chosen once, at the start, so that a single node has no overhead for shared state.
         self._charged: _Miss = self._lead if shared is None else self._take_turn
         self._lookup = Lookup(balances, claims, cache, shared)
         put = cache.put if shared is None else shared.put
@@ -143,7 +143,7 @@ class BilledCalls:
         """
         if not request.refresh and (stored := self.cache.get(request.cache_key)) is not None:
             balance = self.balances.nowait(request.key.account_id)
-            # the common case: the balance is in memory, so there is no wait
+            # The common case: the balance is in memory, so there is no wait.
             if balance is not None and request.claim is None:
                 return CallResult(stored, 0, balance, cached=True)
             return await self._lookup.hit(request, stored)
@@ -161,7 +161,7 @@ class BilledCalls:
                 result = await self._miss(request, planned, arrived)
             finally:
                 self.flights.end(flight, result)
-        except trio.TooSlowError as exc:  # the timeout happened in another request's call, on this node or another
+        except trio.TooSlowError as exc:  # In another request's call, on any node.
             slug = request.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no response within {self.timeout_s:g} s", passing=True) from exc
         return result
@@ -173,9 +173,9 @@ class BilledCalls:
         return planned
 
     async def _follow(self, request: CallRequest, flight: Hashable, arrived: float) -> CallResult | None:
-        """Wait for an identical call in progress and settle as a cache hit (decisions 8).
+        """Wait for an identical call in progress, and settle as a cache hit (decisions 8).
 
-        None if a new call is needed.
+        Return None if a new call is needed.
         """
         result = await self.flights.follow(flight, arrived + self.timeout_s)
         if result is None:
@@ -193,7 +193,7 @@ class BilledCalls:
 
     async def _take_turn(self, request: CallRequest, planned: Plan, arrived: float) -> CallResult:
         """Make the call on behalf of all nodes, or settle as a cache hit with another call's response (decisions 8)."""
-        assert self.shared is not None, "a single node leads immediately"
+        assert self.shared is not None, "a single node takes no turns"
         if request.refresh:
             return await self._lead(request, planned, arrived)
         waits = request.claim is None
@@ -243,7 +243,7 @@ class BilledCalls:
             closing = self.reservations.close(request.claim, charge, used, reply)
             used, balance = await closing  # noqa: ASYNC120 - it shields itself
             raise CallFailed(used, balance, self.clock() - started) from exc
-        except BaseException:  # cancelled: no response is sent, so refund the charge and release the claim
+        except BaseException:  # Cancelled: no response is sent, so refund the charge and release the claim.
             with trio.move_on_after(SETTLE_S, shield=True):
                 await self.reservations.close(request.claim, charge, NOTHING_USED)
             raise
@@ -251,7 +251,7 @@ class BilledCalls:
             self._lookup.store(request, stored, turn)
         result = CallResult(fragment, used, charge.balance_after, fetched.took_s, started - arrived)
         result.whole, result.stored = fetched.whole, stored
-        # nothing to refund and no claim to finish, so the response need not wait for the settlement
+        # There is nothing to refund and no claim to finish, so the response need not wait for the settlement.
         if used == charge.credits and request.claim is None:
             request.owe(charge)
             return result
@@ -280,7 +280,8 @@ class BilledCalls:
     async def _settle(self, request: CallRequest, charge: Charge, result: CallResult) -> CallResult:
         """Settle the charge with the credits used, and return the result as recorded in the ledger.
 
-        Claimed calls wait, so that a retry finds the reply. Refunds wait, because the response contains the balance.
+        A claimed call waits for the settlement, so that a retry finds the reply. A refund also waits, because the
+        response contains the balance.
         """
         reply = None if request.claim is None else StoredReply(200, result.fragment.decode(), request.request_id)
         closing = self.clock()

@@ -32,7 +32,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 _KEY_CHARS_MAX = 255
 STARTED_S = 30.0
-"""Seconds until a key claimed by `Claims.start` is free again if its node dies. The call must be shorter."""
+"""Seconds until a key claimed by `Claims.start` is free again if its node dies. The call must take less time."""
 _REFUSED: dict[type[ClaimRefused], str] = {
     ClaimInProgress: "in_progress",
     ClaimConflict: "conflict",
@@ -42,7 +42,7 @@ _REFUSED: dict[type[ClaimRefused], str] = {
 
 
 class Begin(NamedTuple):
-    """Claim a key and take a charge. With `reply`, the response exists already (a cache hit) and nothing is charged."""
+    """Claim a key and take a charge. With `reply`, the response already exists (a cache hit) and is free."""
 
     claim: Claim
     charge: ChargeRequest | None
@@ -59,7 +59,7 @@ class ClaimEnd(NamedTuple):
 
 Step = Begin | ClaimEnd
 Begun = Charge | StoredReply | None
-"""The charge taken, the reply to replay, or None if the claim was finished immediately."""
+"""The result: a charge that was taken, a reply to replay, or None if the claim was finished immediately."""
 
 
 class _ChangeRepeated(Exception):
@@ -78,9 +78,9 @@ class Claims:
         self._charges = charges
         self._now = now
         self.counts = dict.fromkeys(("claimed", "replayed", "in_progress", "conflict", "mismatch", "unavailable"), 0)
-        """Outcomes of requests with a key since the start."""
+        """Outcomes of requests with an idempotency key since the node started."""
         self.shares = Shares()
-        """Each account's share of the stored replies, trimmed periodically."""
+        """How much of the stored replies each account uses. The replies are trimmed periodically."""
 
     async def begin(self, step: Begin) -> Begun:
         """Claim the key and take the charge. Either both succeed or neither.
@@ -152,7 +152,7 @@ class Claims:
 
     @contextmanager
     def _counting(self) -> Iterator[None]:
-        """Count how the claim of a free change ends."""
+        """Count the outcome of a free change's claim."""
         try:
             yield
         except _ChangeRepeated:
@@ -242,7 +242,7 @@ class Claims:
             for (place, request), outcome in zip(money, outcomes, strict=True):
                 results[place] = outcome
                 if isinstance(outcome, Exception) and isinstance(request, ChargeRequest):
-                    # the previous claim must have expired, since this step could claim the key
+                    # The previous claim must have expired, because this step could claim the key.
                     claims[ids[place]] = None
         changed = {id_: held for id_, held in claims.items() if held is not before.get(id_)}
         if changed:
@@ -250,7 +250,7 @@ class Claims:
         return results
 
     def _free_later(self, doubtful: Sequence[Step]) -> None:
-        """Release the keys and refund their charges, because the callers got an error that says nothing was claimed."""
+        """Release the keys and refund their charges, because the callers' error said that nothing was claimed."""
         for step in doubtful:
             if isinstance(step, Begin) and step.charge is not None:
                 self._charges.finish_later(step.charge.request_id, partial(self._free, step.claim, step.charge))
@@ -264,7 +264,7 @@ class Claims:
 
 
 Judged = tuple[object, Request | None, ClaimRecord | None]
-"""The result of a step without its charge, the charge, and the resulting claim."""
+"""The products of a step: a result without a charge, the charge, and the claim."""
 
 
 def _begin(held: ClaimRecord | None, step: Begin, now: float) -> Judged:

@@ -35,7 +35,7 @@ class Lookup:
         return self._cache.holds(key) if self._shared is None else await self._shared.holds(key)
 
     async def hit(self, request: CallRequest, stored: bytes) -> CallResult:
-        """Return a cached response. With an idempotency key, it also becomes the reply of that key."""
+        """Return a cached response. With an idempotency key, the response is also stored as the reply for that key."""
         if request.claim is not None:
             reply = StoredReply(200, stored.decode(), request.request_id, cached=True)
             begun = await self._claims.begin(Begin(request.claim, None, reply))
@@ -44,8 +44,8 @@ class Lookup:
         return CallResult(stored, 0, await balance_of(self._balances, request.key.account_id), cached=True)
 
     async def replay(self, request: CallRequest, reply: StoredReply) -> CallResult:
-        """Return the result of an earlier request with the same key."""
-        assert reply.text is not None, "a reply without its text is refused, not replayed"
+        """Return the result of an earlier request with the same idempotency key."""
+        assert reply.text is not None, "a reply without a text is never replayed"
         balance = self._balances.nowait(request.key.account_id)
         if balance is None:
             balance = await balance_of(self._balances, request.key.account_id)
@@ -54,7 +54,7 @@ class Lookup:
     def store(self, request: CallRequest, stored: bytes, turn: CacheTurn | None) -> None:
         """Store a response in the cache.
 
-        With several nodes, publish it through this call's `turn` in the shared cache.
+        With several nodes, also publish it in the shared cache, through this call's `turn`.
         """
         ttl_s = request.listing.endpoint.cache_ttl_s
         if turn is None:

@@ -1,4 +1,4 @@
-"""Parts of composites share the cache and the calls in progress with direct calls, so no upstream gets duplicate calls.
+"""Parts of composites: they share the cache and the calls in progress with direct calls, so no call is duplicated.
 
 A part from the cache, or from another request's call in progress, is free and has the source `cache`. A key may have as
 many concurrent parts as concurrent requests.
@@ -85,7 +85,7 @@ class KeyPartReader(NamedTuple):
             raise UpstreamFailed(slug, "an identical call has not finished in time", passing=True) from exc
 
     def _key(self, planned: Plan, args: Args) -> bytes:
-        """Return the cache key of a direct call with the same values. Single pages of a list have separate keys."""
+        """Return the cache key of a direct call with the same values. Each page of a list has a separate key."""
         listing = _listing(planned)
         values = {**args.values}
         if args.cursor is not None:

@@ -1,4 +1,4 @@
-"""The quote of a call. The charge is made first, for the maximum number of pages (decisions 6)."""
+"""The quote for a call. The credits for the maximum number of pages are reserved before the call (decisions 6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Quote(NamedTuple):
 
 @lru_cache(QUOTES_MAX)
 def quote(reach: Reach, cost_credits: int, credits_max: int | None = None) -> Quote:
-    """Return the quote of a read that costs `cost_credits` per page, within `credits_max` if given.
+    """Return the quote for a read that costs `cost_credits` per page, within `credits_max` if given.
 
     The result is cached, because every billed call needs one and few of them differ.
     """

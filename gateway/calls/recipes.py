@@ -34,7 +34,7 @@ from upstreams.transport.http import BODY_BYTES_MAX
 _NOT_OF_MONITORS = ("cursor", "dry_run", "fields", "format", "max_credits")
 _RESULT_BYTES_MAX = BODY_BYTES_MAX
 _INTEGERS_END = 2**63
-"""Many JSON libraries lose the precision of larger integers."""
+"""Integers from this value on are rejected, because many JSON libraries lose the precision of larger integers."""
 
 
 class CatalogRecipes:
@@ -94,7 +94,7 @@ class CatalogRecipes:
         as_sent: bool = False,
         cursor: State | None = None,
     ) -> Gathered:
-        """Call a recipe within the held credits. `timeout_s` starts once the account may call the platform.
+        """Call a recipe within the reserved credits. `timeout_s` starts once the account may call the platform.
 
         With `as_sent`, the result is the upstream's original body, except for a composite (spec 2.7). With a `cursor`,
         it is a later page of a list. The concurrent calls per platform are shared among accounts, so the call may wait
@@ -104,7 +104,7 @@ class CatalogRecipes:
             GatheringFailed: there was no usable response.
         """
         listing = self._catalog.at(recipe.path)
-        assert listing is not None, "a recipe was read from the catalog"
+        assert listing is not None, "recipes come from the catalog"
         if recipe.is_walked:
             listing = _walked(listing)
         planned = prepare(
@@ -123,13 +123,13 @@ class CatalogRecipes:
         return _cost(self._listing(recipe))
 
     async def page(self, recipe: Recipe, state: State | None, *, timeout_s: float, account_id: str = "") -> RecipePage:
-        """Return one page of a list (`scheduler.recipes.RecipePages`), even if its endpoint collects pages itself.
+        """Return one page of a list, even if its endpoint collects pages itself (`scheduler.recipes.RecipePages`).
 
         Raises:
             GatheringFailed: the page could not be read.
         """
         listing = self._catalog.at(recipe.path)
-        assert listing is not None, "a recipe was read from the catalog"
+        assert listing is not None, "recipes come from the catalog"
         endpoint, cost = replace(listing.endpoint, collect=None), _cost(listing)
         args = self._args(listing, recipe.values, state, account_id)
         async with self._shares[recipe.platform]:
@@ -139,7 +139,7 @@ class CatalogRecipes:
                 fetched = await make_call(planned, cost, cost, began + timeout_s, stopping=self._stopping)
             except (UpstreamError, LimitError) as exc:
                 raise self._failed(listing, exc, began) from exc
-        assert isinstance(fetched.result, Page), "a list's read gives pages"
+        assert isinstance(fetched.result, Page), "reading a list returns pages"
         return RecipePage(fetched.result.records, fetched.result.next)
 
     def _failed(
@@ -212,16 +212,14 @@ def _within_bound(bodies: tuple[Body, ...]) -> tuple[tuple[Body, ...], tuple[str
     kept = tuple(body for body, size in zip(bodies, sizes, strict=True) if size <= _RESULT_BYTES_MAX)
     if len(kept) == len(bodies):
         return kept, ()
-    warning = (
-        f"the result has the bodies of {len(kept)} of {len(bodies)} calls: it is limited to {_RESULT_BYTES_MAX} bytes"
-    )
+    warning = f"the result contains {len(kept)} of {len(bodies)} response bodies (limit: {_RESULT_BYTES_MAX} bytes)"
     return kept, (warning,)
 
 
 def _legs(listing: Listing, planned: Plan, fetched: Fetched, shaped: Shaped, *, used: int) -> list[dict[str, Any]]:
     """Return the legs of a composite, or the single leg of any other response.
 
-    The leg of a walk includes its extent.
+    A walk's leg includes its page and row counts.
     """
     legs: list[dict[str, Any]] | None = shaped.data.get("legs")
     if legs is not None:
@@ -251,7 +249,7 @@ def _extent(planned: Plan, fetched: Fetched) -> dict[str, Any]:
 
 
 def _warnings(result: Page | Single) -> tuple[str, ...]:
-    """Return the upstream's warnings, the reason why a walk has too few rows, and the missing legs."""
+    """Return the warnings: from the upstream, on why a walk has too few rows, and on missing legs."""
     missing = [
         f"{leg.endpoint} is missing: {leg.answer.problem}" for leg in result.legs if isinstance(leg.answer, Missing)
     ]
@@ -267,7 +265,7 @@ def _walked(listing: Listing) -> Listing:
 
 
 def _names_limit(params: object) -> bool:
-    """Return whether a limit is set. As everywhere, an empty value counts as absent."""
+    """Return whether a limit is set. An empty value counts as absent, as in all parameters."""
     return isinstance(params, dict) and params.get("limit") not in (None, "")
 
 

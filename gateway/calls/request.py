@@ -1,4 +1,4 @@
-"""A call of an endpoint as values: the request, its cache key, and the result."""
+"""A call to an endpoint as plain values: the request, its cache key, and the result."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from upstreams.model.params import Value
 FINGERPRINTS_MAX = 200
 _NOT_BINDING = frozenset(("cursor", "max_credits", "dry_run", "fields", "format", "max_age", "timeout", "fresh"))
 _CALL_OPTIONS = frozenset(("max_credits", "max_age", "timeout", "fresh"))
-"""Parameters that are not part of the cache key, but of a call's fingerprint."""
+"""Parameters that are part of a call's fingerprint but not of its cache key."""
 
 
 @dataclass(slots=True)
 class CallRequest:
-    """One call of an endpoint: the key, the values and the request id. Only its creator modifies it.
+    """One call to an endpoint: the API key, the values and the request id. Only its creator modifies it.
 
-    It and its result are read about sixty times per call. It has slots because reading a named tuple's field takes 40
-    ns longer.
+    A call and its result are read about sixty times. The class has slots, because reading a field of a named tuple
+    takes 40 ns longer.
     """
 
     key: Key
@@ -36,15 +36,15 @@ class CallRequest:
     """The price of the call, or the price per page of a walk."""
     values: Mapping[str, Value]
     cache_key: bytes
-    """The key of its response in the cache (`cache_key`)."""
+    """The key of the call's response in the cache (`cache_key`)."""
     request_id: str
     owe: Callable[[Charge], None]
-    """Receives a charge that the call used in full, to be settled once the response was sent.
+    """Receives a charge that the call used in full. The charge is settled after the response has been sent.
 
     If the node dies in between, recovery refunds the charge, because the response was not sent.
     """
     refresh: bool = False
-    """Whether to skip the cache lookup, but still store the response there (`Cache-Control: no-cache`)."""
+    """Whether to skip the cache lookup, but still store the response in the cache (`Cache-Control: no-cache`)."""
     claim: Claim | None = None
     """The claim of its `Idempotency-Key`."""
     credits_max: int | None = None
@@ -52,7 +52,7 @@ class CallRequest:
     wants_more: WantsMore | None = None
     """Called after each page of a walk. Returning False ends the walk."""
     on_leg: OnLeg | None = None
-    """Called when a leg of a composite has ended."""
+    """Called when a leg of a composite has finished."""
 
 
 @dataclass(slots=True)
@@ -66,14 +66,14 @@ class CallResult:
     charge_s: float = 0.0
     """Seconds until the charge was committed."""
     close_s: float = 0.0
-    """Seconds until the charge was settled, if the call waited for that."""
+    """Seconds until the charge was settled, if the call waited for the settlement."""
     cached: bool = False
     replayed: StoredReply | None = None
     """The earlier reply of the same idempotency key, if this is a replay. The fragment is from that reply."""
     stored: bytes | None = None
-    """The cached form of a fresh response's fragment; None if the fragment is already that form."""
+    """The form in which a fresh response's fragment is cached; None if the fragment already has that form."""
     whole: bool = True
-    """False if the walk stopped early for a reason of this request, so identical requests cannot share its response."""
+    """False if the walk stopped early because of this request, so that identical requests cannot share its response."""
 
 
 class CallFailed(Exception):

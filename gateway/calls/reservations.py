@@ -42,7 +42,7 @@ class Reservations:
 
     async def _claim(self, claim: Claim, charge: ChargeRequest) -> Charge | StoredReply:
         begun = await self._claims.begin(Begin(claim, charge))
-        assert begun is not None, "only a cache hit begins without a charge"
+        assert begun is not None, "only a cache hit needs no charge"
         return begun
 
     def refusal_to_store(self, claim: Claim | None, exc: Exception) -> StoredReply | None:
@@ -58,8 +58,8 @@ class Reservations:
     ) -> tuple[int, int | None]:
         """Settle the used credits and refund the rest, shielded from cancellation. Return the cost and new balance.
 
-        If the store does not confirm in time, the charge stays open until recovery. A charge that has no row in the
-        store cost nothing.
+        If the store does not confirm in time, the charge stays open until recovery. A charge without a row in the store
+        cost nothing.
         """
         with trio.move_on_after(SETTLE_S, shield=True):
             try:
@@ -77,7 +77,7 @@ class Reservations:
 
 
 def charge_request(request: CallRequest, quoted: Quote) -> ChargeRequest:
-    """Return the charge to take before the call. With a fixed price, there is no minimum."""
+    """Return the charge to take before the call. A call with a fixed price has no minimum."""
     key, listing = request.key, request.listing
     least, most = quoted
     return ChargeRequest(

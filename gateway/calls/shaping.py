@@ -32,7 +32,7 @@ class Terms(NamedTuple):
     """The rules for partial responses of one kind of call: the warning's ending, and the refund."""
 
     rest_hint: str
-    """Text appended to the warning about too few rows. It says how to get the rest."""
+    """Text appended to the warning about too few rows. It explains how to read the remaining rows."""
     used_by_legs: Callable[[int, float], int]
     """The refund rule for a response with missing legs."""
 
@@ -77,7 +77,7 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
             data[archetype.cursor_at] = None if result.next is None else seal(result.next)
     if warnings:
         data["_warnings"] = list(dict.fromkeys(warnings))
-    # a reader's warnings mean incomplete upstream data; such responses are never cached (decisions 8)
+    # A reader's warnings mean incomplete upstream data. Such responses are never cached (decisions 8).
     if not result.legs:
         return Shaped(data, pagination, not result.warnings, 1.0)
     leg_data = _of_legs(result.legs)
@@ -86,7 +86,7 @@ def shape(archetype: Archetype, result: Page | Single, seal: Seal) -> Shaped:
 
 
 def _of_legs(legs: Sequence[Leg]) -> Record:
-    """Return the legs of a response and their coverage. A "not found" also counts as covered."""
+    """Return the legs of a response and their coverage. A leg that ended with "not found" also counts as covered."""
     records = [leg_record(leg) for leg in legs]
     due = [one["status"] for one in records if one["status"] != "unsupported"]
     answered = sum(1 for status in due if status in ("ok", "not_found"))
@@ -95,7 +95,10 @@ def _of_legs(legs: Sequence[Leg]) -> Record:
 
 
 def explained(fetched: Fetched, rest_hint: str = "") -> Page | Single:
-    """Return the result of a read, with a warning if a walk has too few rows. `rest_hint` says how to get the rest."""
+    """Return the result of a read, with a warning if a walk has too few rows.
+
+    `rest_hint` explains how to read the remaining rows.
+    """
     result = fetched.result
     return replace(result, warnings=(*result.warnings, fetched.shortfall + rest_hint)) if fetched.shortfall else result
 
@@ -150,9 +153,9 @@ def _status_of(answer: Answer | Fetched | Missing) -> str:
 
 
 def share_out(legs: Sequence[Record], credits_used: int) -> None:
-    """Set the share of the call's cost for each leg that was called successfully.
+    """Divide the call's cost among the legs that were called successfully.
 
-    The shares are equal, and the earlier legs get the remainder.
+    The shares are equal, and the first legs get the remainder.
     """
     billed_legs = billed(legs)
     for place, leg in enumerate(billed_legs):
@@ -160,7 +163,7 @@ def share_out(legs: Sequence[Record], credits_used: int) -> None:
 
 
 def billed(legs: Sequence[Record]) -> list[Record]:
-    """Return the billed legs: successful ones that did not come from the cache."""
+    """Return the billed legs: the successful legs that did not come from the cache."""
     return [leg for leg in legs if leg["status"] in ("ok", "partial") and leg["source"] != CACHE]
 
 

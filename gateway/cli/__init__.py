@@ -1,4 +1,4 @@
-"""The `sluice` command (operator contract). Errors go to stderr; exit 2 for wrong usage, 1 for failures."""
+"""The `sluice` command (operator contract). Errors go to stderr. Wrong usage exits with 2, a failure with 1."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PLUGINS = "sluice.commands"
 _COMMANDS = {
     "account": ("operate", "account", "Create, list and change accounts."),
-    "admin": ("operate", "admin", "Use the admin address with other tools."),
+    "admin": ("operate", "admin", "Get access to the admin address for other tools."),
     "check": ("check", "check", "Validate the config and the master secret."),
     "credits": ("operate", "credits_group", "Grant credits."),
     "demo": ("demo", "demo", "Try Sluice."),
@@ -38,7 +38,7 @@ _COMMANDS = {
     "user": ("owners.user", "user", "Invite, list, reset, sign out and delete users."),
     "webhook": ("webhook", "webhook", "Receive and verify webhooks."),
 }
-"""Module, name and first help sentence of each command. A command is imported when it is used."""
+"""Module, name and first help sentence of each command. The module is imported only when the command is used."""
 
 
 class Commands(click.Group):
@@ -52,9 +52,9 @@ class Commands(click.Group):
         """Return the command with this name."""
         if cmd_name in _COMMANDS:
             module, name, _ = _COMMANDS[cmd_name]
-            gc.disable()  # garbage collections during imports take a tenth of the CPU time of a start
+            gc.disable()  # Garbage collection during imports takes a tenth of the CPU time of a start.
             command: click.Command = getattr(import_module(f"gateway.cli.{module}"), name)
-            gc.freeze()  # the collection at exit takes a fifth of the CPU time of a short command
+            gc.freeze()  # The collection at exit takes a fifth of the CPU time of a short command.
             gc.enable()
             return command
         added = _added().get(cmd_name)
@@ -77,7 +77,7 @@ class Commands(click.Group):
 
 
 def _added() -> dict[str, EntryPoint]:
-    # imported here, because it takes 30 ms and the built-in commands do not need it
+    # Imported here, because the import takes 30 ms and the built-in commands do not need it.
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=_PLUGINS)}

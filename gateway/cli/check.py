@@ -37,7 +37,10 @@ _UNREACHED = (OSError, StorageError)
 @config_option
 @click.option("--connect", is_flag=True, help="Also reach the store, the shared state and each enabled platform.")
 def check(config_path: str | None, connect: bool) -> None:
-    """Validate the config and the master secret. Exit 2 with a line for each problem; doubts are warnings."""
+    """Validate the config and the master secret.
+
+    Exit 2 with a line for each problem. Doubtful settings only cause warnings.
+    """
     config = read_config(config_path, to_serve=True)
     doubt = doubt_of_secret(config, exit_code=2)
     of_tls = certificate_doubts(config.server, time.time())
@@ -58,14 +61,14 @@ def _doubts_of_browser(url: str) -> Iterator[str]:
     from upstreams.web.browser.processes import listening_process, memory_limit_bytes
 
     pid = listening_process(parts.port or 80)
-    with suppress(OSError):  # this machine may have no cgroups
+    with suppress(OSError):  # The machine may have no cgroups.
         if pid is not None and memory_limit_bytes(pid) is None:
             yield f"web.browser_url: the browser (process {pid}) has no memory limit; set one, such as MemoryMax="
 
 
 def _connect(config: Config) -> None:
     """Connect to every service that a node uses, and print the result. Raises Refusal with a line for each failure."""
-    logging.disable(logging.WARNING)  # hide warnings of libraries, because failures are reported below
+    logging.disable(logging.WARNING)  # Hide warnings from libraries, because failures are reported below.
     found = run(partial(_reach_all, config))
     for name, fault in found.items():
         if fault is None:
@@ -75,7 +78,7 @@ def _connect(config: Config) -> None:
 
 
 async def _reach_all(config: Config) -> dict[str, str | None]:
-    """Return by name why each target is unreachable, or None if it is reachable. All are tried concurrently."""
+    """Return, by name, why each target is unreachable, or None if it is reachable. Tries all concurrently."""
     import trio
 
     found: dict[str, str | None] = {}
@@ -89,7 +92,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
             found[name] = f"no response within {_WITHIN_S:g} s"
         except (*_UNREACHED, trio.BrokenResourceError) as exc:
             found[name] = reason_of(exc)
-        except BaseExceptionGroup as group:  # nurseries inside the attempts wrap their errors
+        except BaseExceptionGroup as group:  # Nurseries inside the attempts wrap their errors in groups.
             unreached, other = group.split(_UNREACHED)
             if unreached is None or other is not None:
                 raise

@@ -1,4 +1,4 @@
-"""`sluice demo`: try Sluice on a new machine, without internet access and without leaving files there."""
+"""`sluice demo`: try Sluice on any machine, without internet access and without leaving files behind."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def demo(port: int | None, drift: bool) -> None:
                                 break
                             saying.cancel_scope.cancel()
 
-        # level error, because the warning about local webhook targets does not apply here
+        # Level `error`, because the warning about local webhook targets does not apply here.
         with open_log("error", access=False) as log:
             run(partial(main, log))
 

@@ -1,7 +1,7 @@
 """Runs an operation in the process that has the store: the running node, through its admin address, or this process.
 
-The node must first prove that it belongs to this store (`gateway.admin.proof`). Any other listener gets no request. A
-change has an id and is applied once per id, so it can be sent again if its response is lost.
+The node must first prove that it belongs to this store (`gateway.admin.proof`). Any other listener gets no request.
+Each change has an id and is applied only once per id, so it can be sent again if its response is lost.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CONNECT_S = 2.0
 _PAGE = 1_000
 
 DoHere = Callable[[Config, Secrets, str, Mapping[str, Any]], Awaitable[Any]]
-"""Runs an operation in this process, which owns the store or joins a shared store like a node."""
+"""Runs an operation in this process, which either owns the store or joins a shared store as a node does."""
 
 
 class _NotSent(Refusal):
@@ -52,7 +52,7 @@ class _NotSent(Refusal):
 
 
 class _Unsettled(Exception):
-    """The operation was started, but its outcome is unknown. The text says why."""
+    """The operation was started, but its outcome is unknown. The message gives the reason."""
 
 
 def operate(config_path: str | None, operation: str, /, *, do_here: DoHere | None = None, **arguments: Any) -> Any:
@@ -83,10 +83,13 @@ def operate_watched(
 
 
 def change(config_path: str | None, operation: str, operation_id: str | None, /, **arguments: Any) -> Any:
-    """Apply one change, once per operation id. Without an id, one is generated.
+    """Apply one change, once per operation id.
+
+    Without an id, a new one is generated.
 
     Raises:
-        Refusal: the change failed, or may have been applied; then the text says how to repeat it safely.
+        Refusal: the change failed, or may have been applied. In the second case, the message says how to repeat it
+            safely.
     """
     chosen = operation_id or f"op_{secrets.token_hex(16)}"
     hint = f"; it may have been applied; repeat it with --operation-id {chosen} to apply it once"
@@ -118,7 +121,7 @@ def pages(config_path: str | None, operation: str, /, **arguments: Any) -> Itera
 
 
 def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hint: str) -> Any:
-    """Resend an operation while its outcome is unknown. If it stays unknown, the error ends with `hint`."""
+    """Resend an operation until its outcome is known. If the outcome stays unknown, the error ends with `hint`."""
     sent = {key: value for key, value in arguments.items() if value is not None}
     why: Exception | None = None
     for pause_s in (*_REPEATS_S, None):
@@ -127,7 +130,7 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
         except _Unsettled as exc:
             why = exc
         except _NotSent as exc:
-            if why is None:  # this attempt was not started, and neither was an earlier one
+            if why is None:  # Neither this attempt nor an earlier one was started.
                 raise
             why = exc
         if pause_s is not None:
@@ -137,7 +140,7 @@ def _repeat(sender: _Sender, operation: str, arguments: Mapping[str, Any], *, hi
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """The operation that reports progress, its arguments, and the callback for it."""
+    """The operation that reports progress, its arguments, and the callback that receives the progress."""
 
     operation: str
     arguments: Mapping[str, Any]
@@ -177,7 +180,7 @@ class _Sender:
                 if not isinstance(exc.__cause__, StoreInUse) or pause_s is None:
                     raise _NotSent(*exc.lines) from exc
             time.sleep(pause_s)
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
 
 def _sender(config_path: str | None, do_here: DoHere | None = None) -> _Sender:
@@ -188,8 +191,8 @@ def _sender(config_path: str | None, do_here: DoHere | None = None) -> _Sender:
 def _node_of(config: Config) -> str | None:
     """Return the admin URL of the node that owns the store; empty if not published yet; None if no node runs.
 
-    No process owns a shared database. There, the result is the admin address in the config, if a node of this machine
-    accepts connections on it.
+    No process owns a shared database. For such a database, the result is the admin address in the config, if a node on
+    this machine accepts connections there.
     """
     if not is_shared(config.store.url):
         note = read_owner_note(config.store.url)

@@ -11,11 +11,14 @@ from types import FrameType
 
 
 class CommandEnded(Exception):
-    """The command must end now. It has no unfinished operation."""
+    """The command must end now. No operation is unfinished."""
 
 
 class Endings:
-    """Ends a command on a signal. The first signal takes effect while the command waits, a second one anywhere."""
+    """Ends a command on a signal.
+
+    The first signal takes effect while the command waits, and a second signal at any time.
+    """
 
     def __init__(self, stdout_fd: int) -> None:
         self._stdout_fd = stdout_fd
@@ -56,7 +59,7 @@ class Endings:
             CommandEnded: the reader of stdout is gone.
         """
         poller = select.poll()
-        # no events, because errors such as a pipe without a reader are always reported
+        # No events are requested, because errors such as a pipe without a reader are always reported.
         poller.register(self._stdout_fd, 0)
         if until_readable is not None:
             poller.register(until_readable, select.POLLIN)

@@ -21,7 +21,7 @@ def ledger() -> None:
 
 @ledger.command("verify")
 @config_option
-@click.option("--archives", is_flag=True, help="Also verify the archive: every file, and the balances kept for it.")
+@click.option("--archives", is_flag=True, help="Also verify the archive: every file, and the balances stored for it.")
 @json_option
 def ledger_verify(config_path: str | None, archives: bool, as_json: bool) -> None:
     """Verify the ledger's invariants. Exit 1 and print every violation."""
@@ -62,7 +62,7 @@ def _day(_context: click.Context, _option: click.Parameter, text: str) -> date:
 @click.option("--from", "first", callback=_day, required=True, help="First day (UTC), such as 2026-01-31.")
 @click.option("--to", "last", callback=_day, required=True, help="Last day (UTC), inclusive.")
 def ledger_export(config_path: str | None, first: date, last: date) -> None:
-    """Print the journal's rows of a range of days as JSON lines, including archived ones."""
+    """Print the journal's rows for a range of days as JSON lines, including archived rows."""
     if last < first:
         raise click.BadParameter("must not be before --from", param_hint="--to")
     days: Any = {"first_day": _day_number(first), "last_day": _day_number(last)}

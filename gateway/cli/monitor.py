@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.observability.logs import Log
 
 _TURNS = 6
-"""Maximum number of requests to the node. Each waits some time for the run to end."""
+"""Maximum number of requests to the node. Each request waits some time for the run to end."""
 
 
 @click.group()
@@ -35,8 +35,11 @@ def monitor() -> None:
 @click.argument("monitor_id")
 @click.option("--slot", callback=instant, help="ISO 8601, to the second (default now).")
 def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> None:
-    """Run one slot now, and print the run as JSON. It is charged and reported like any other, and never run twice."""
-    slot = slot or iso(floor(time.time()))  # chosen here, so that a retry uses the same slot
+    """Run one slot now, and print the run as JSON.
+
+    The run is charged and reported like any other, and no slot runs twice.
+    """
+    slot = slot or iso(floor(time.time()))  # Chosen here, so that a retry uses the same slot.
     was_begun = False
     for _ in range(_TURNS):
         record = operate(config_path, "monitor.run", do_here=_run_here, monitor=monitor_id, slot=slot)
@@ -45,7 +48,7 @@ def monitor_run(config_path: str | None, monitor_id: str, slot: str | None) -> N
             break
         slot = record["scheduled_for"]
     if not was_begun:
-        complain(f"the slot {record['scheduled_for']} was already run; nothing was run now, this is its record")
+        complain(f"the slot {record['scheduled_for']} has already run; nothing was run now, and its record follows")
     show(record, as_json=True)
 
 
@@ -57,7 +60,7 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
 
 
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
-    """Return the setting of a node without listeners and without a scheduler, so that it runs only this slot."""
+    """Return the settings for a node without listeners and scheduler, which runs only this slot."""
     from gateway.node.node import NodeSetting
     from upstreams.composites import load_all
 

@@ -122,7 +122,7 @@ def account_resume(config_path: str | None, account_id: str, operation_id: str |
 @operation_id_option
 @json_option
 def account_unmark(config_path: str | None, account_id: str, operation_id: str | None, as_json: bool) -> None:
-    """Clear and print the payment marks of an account (refund, dispute, wrong amount)."""
+    """Print and remove the payment marks of an account (refund, dispute, wrong amount)."""
     show(change(config_path, "account.unmark", operation_id, account=account_id), as_json=as_json)
 
 
@@ -184,7 +184,7 @@ def key() -> None:
 @operation_id_option
 @json_option
 def key_create(**o: Any) -> None:
-    """Create a key, and print it in full. Save it: later only `key reveal` shows it again."""
+    """Create a key, and print it in full. Later, only `key reveal` shows it again."""
     made = change(
         o["config_path"],
         "key.create",
@@ -253,7 +253,7 @@ def _limit(text: str) -> int | str:
 
 @click.group()
 def admin() -> None:
-    """Use the admin address with other tools."""
+    """Get access to the admin address for other tools."""
 
 
 @admin.command("token")

@@ -91,7 +91,7 @@ def reset(config_path: str | None, slug: str, as_json: bool) -> None:
 def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
     """Make a live call to each endpoint. It uses the example parameters; exit 1 if a call fails.
 
-    Composites only combine calls of other endpoints, so they are skipped unless you name their slug. `drifted` lists
+    Composites only combine calls to other endpoints, so they are skipped unless you name their slug. `drifted` lists
     fields that Sluice reads and that are missing from the platform's response.
     """
     config = read_config(config_path)
@@ -151,7 +151,7 @@ async def _smoke(listing: Listing) -> dict[str, Any]:
 
 
 def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
-    """Return the JSON fields that the sandbox returns for the same request and the platform does not."""
+    """Return the JSON fields that the sandbox returns for the same request, but the platform does not."""
     import orjson
 
     from upstreams.sandbox.drift import members_gone

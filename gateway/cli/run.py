@@ -45,7 +45,7 @@ config_option = click.option(
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds. Error messages call the type "whole number"."""
+    """A whole number within bounds. In error messages, the type is called "whole number"."""
 
     name = "whole number"
 
@@ -54,7 +54,7 @@ port_type = WholeNumber(0, 65_535)
 
 
 def instant(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    """Validate a time and return it as written. An invalid time is wrong usage (exit 2)."""
+    """Validate a time and return it as written. An invalid time counts as wrong usage (exit 2)."""
     if text is not None:
         try:
             iso(unix(text))
@@ -155,7 +155,7 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
 
 
 def _refuse_group(group: BaseExceptionGroup[BaseException]) -> NoReturn:
-    """Unwrap exception groups from nurseries. A single known error is reported without its groups."""
+    """Unwrap exception groups from nurseries. A single known error is raised without its groups."""
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
         inner = inner.exceptions[0]
@@ -180,7 +180,10 @@ def say(text: str, *, end: str = "\n") -> None:
 
 
 async def say_in_background(text: str) -> None:
-    """Print a line on stdout without blocking other tasks. Cancelling drops the unwritten rest. Raises like `say`."""
+    """Print a line on stdout without blocking other tasks.
+
+    Cancelling drops the unwritten rest. Raises the same errors as `say`.
+    """
     with _stdout_refusals():
         await print_out(f"{text}\n".encode())
 
@@ -205,7 +208,7 @@ def show(value: Any, *, as_json: bool) -> None:
 
 
 def show_pages(pages: Iterable[Sequence[Mapping[str, Any]]], *, as_json: bool) -> None:
-    """Print a list like `show`, but page by page, so that the list can have any length."""
+    """Print a list in the format of `show`, but page by page, so that the list can have any length."""
     if not as_json:
         for page in pages:
             show(page, as_json=False)

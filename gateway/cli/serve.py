@@ -69,7 +69,7 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
 
 
 def _doubts(config: Config) -> list[tuple[str, str]]:
-    """Return warnings that do not prevent a start: the name of the log event, and the text."""
+    """Return warnings that do not prevent a start, each with the name of its log event and its text."""
     secret = doubt_of_secret(config)
     of_tls = [("tls_doubtful", doubt) for doubt in certificate_doubts(config.server, time.time())]
     found = doubts_of(config, os.environ, credentials_by_platform())
@@ -83,7 +83,7 @@ def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:
 
 
 def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) -> None:
-    """Run a supervisor that starts each worker with this same command line."""
+    """Run a supervisor that starts each worker with the same command line."""
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:

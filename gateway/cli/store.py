@@ -63,7 +63,7 @@ def _disk(found: Mapping[str, Any]) -> str:
     room = f"disk: {free} of {whole} free, floor {floor}"
     if days is not None:
         return f"{room}; {days:g} days until it reaches the floor"
-    return f"{room}; " + ("days left: unknown yet" if found["measured_over_h"] is None else "it is not filling up")
+    return f"{room}; " + ("days left: not known yet" if found["measured_over_h"] is None else "it is not filling up")
 
 
 def _bytes(count: float) -> str:

@@ -62,7 +62,7 @@ def webhook() -> None:
 def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None:
     """Verify the signature of a body on stdin. Pass the exact bytes received; exit 1 if it is not valid."""
     body = sys.stdin.buffer.read()
-    value = header.rpartition(": ")[2]  # the user may have pasted the header with its name
+    value = header.rpartition(": ")[2]  # The user may have pasted the header with its name.
     try:
         signed_at = verify(secret, value, body, now=time.time(), tolerance_s=tolerance_s)
     except SignatureRefused as exc:
@@ -80,7 +80,7 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 def listen(secret: str, port: int, **o: Any) -> None:
     """Receive and verify deliveries, and print a line for each. Listens on this machine until Ctrl-C.
 
-    Valid deliveries get a 204, others a 401 with the reason.
+    A valid delivery receives a 204, and any other delivery a 401 with the reason.
     """
     line = _json_line if o["as_json"] else partial(_line, full=o["full"])
     first = partial(_first_line, as_json=o["as_json"])

@@ -18,7 +18,7 @@ class Verify(Protocol):
     """Checks the value of a signature header. Raises SignatureRefused."""
 
     def __call__(self, header: str, body: bytes, *, now: float) -> object:
-        """Return if the signature is valid."""
+        """Return normally if the signature is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Received:
 
 
 class Receiver:
-    """Publishes every delivery posted to it, at any path."""
+    """Accepts deliveries at any path, and publishes each of them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""config.toml: loads the file into one typed, frozen Config, or reports all of its problems."""
+"""Load config.toml into one typed, immutable Config, or report all of its problems."""
 
 from gateway.config.errors import ConfigError, Problem
 from gateway.config.loading import load_config

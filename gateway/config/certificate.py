@@ -1,4 +1,4 @@
-"""The TLS certificate of a node: problems with its files, warnings about them, and the live SSL context."""
+"""A node's TLS certificate: problems with its files, warnings about them, and the SSL context for new handshakes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _BYTES_MAX = 1_048_576
 _WORLD = 0o007
 _PROTOCOLS = ["h2", "http/1.1"]
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""The TLS 1.2 ciphers with forward secrecy that HTTP/2 allows (RFC 9113, 9.2.2)."""
+"""The TLS 1.2 ciphers that have forward secrecy and that HTTP/2 allows (RFC 9113, 9.2.2)."""
 
 
 class _FileUnusable(Exception):
-    """A file of the certificate cannot be used."""
+    """The certificate's file or its key's file cannot be used."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -34,7 +34,7 @@ class _FileUnusable(Exception):
 
 
 def certificate_flaws(server: ServerSettings) -> list[Problem]:
-    """Return why the certificate and its key cannot be used; empty if they can, or if none are set."""
+    """Return the reasons why the certificate or its key cannot be used; empty if they are fine or not configured."""
     if not (server.tls_cert and server.tls_key):
         return []
     problems = []
@@ -47,7 +47,7 @@ def certificate_flaws(server: ServerSettings) -> list[Problem]:
 
 
 def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
-    """Return warnings that do not prevent serving: an expired or future certificate, a key readable by others."""
+    """Return warnings that do not prevent serving: an expired or future certificate, or a key that others can read."""
     if not (server.tls_cert and server.tls_key):
         return []
     try:
@@ -63,10 +63,10 @@ def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
 
 
 def tls_context(server: ServerSettings) -> ssl.SSLContext:
-    """Return an SSL context with the certificate. It offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
+    """Return an SSL context that uses the certificate, and offers HTTP/2 and HTTP/1.1 over TLS 1.2 and 1.3.
 
     Raises:
-        OSError, ssl.SSLError: the files of the certificate cannot be used.
+        OSError, ssl.SSLError: the certificate or its key cannot be used.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -78,13 +78,13 @@ def tls_context(server: ServerSettings) -> ssl.SSLContext:
 
 
 class LiveCertificate:
-    """The SSL context for new handshakes.
+    """Holds the SSL context for new handshakes.
 
-    A reload replaces the whole context, and open connections keep the old one.
+    A reload creates a new context. Open connections continue to use the context that they started with.
     """
 
     def __init__(self, server: ServerSettings) -> None:
-        """Read the files. Raises ConfigError if they cannot be used."""
+        """Read the certificate and its key. Raises ConfigError if they cannot be used."""
         self._files = (b"", b"")
         self._paths = ("", "")
         self.renew(server)
@@ -94,12 +94,12 @@ class LiveCertificate:
         return self._context
 
     def renew(self, server: ServerSettings) -> list[str]:
-        """Read the files again, and return the key paths of the files that have changed.
+        """Read the files again, and return the names of the settings whose files have changed.
 
-        If the settings no longer name files, the current certificate stays until the restart that turns off TLS.
+        If the settings no longer name any files, the current certificate stays in use until a restart turns off TLS.
 
         Raises:
-            ConfigError: the files cannot be used. The current certificate stays.
+            ConfigError: the files cannot be used. The current certificate stays in use.
         """
         if not server.tls_cert:
             return []
@@ -170,7 +170,10 @@ def _read(key_path: str, file: str) -> bytes:
 
 
 def _key_exposure(key: Path) -> list[str]:
-    """Warn if others may read the key. If another user owns it, access for its group is intentional."""
+    """Return a warning if other users can read the key.
+
+    If another user owns the key, its group may read it, because the operator must have intended that.
+    """
     try:
         found = key.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Finds doubtful settings that do not prevent a start. `sluice check` and the start of a node warn about them."""
+"""Find doubtful settings, which do not prevent a start. `sluice check` and a starting node warn about them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET_SHAPE = re.compile(r"(?:gh[opsu]_|github_pat_|sk_|xox|AIza|eyJ)\w+|(?=\w
 
 
 def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield each doubt as one line, without secrets. `uses` are the credentials that each platform can use."""
+    """Yield one line for each doubt, without secrets. `uses` lists the credentials that each platform can use."""
     yield from _doubts_of_addresses(config)
     for path, folder in _folders_of(config):
         yield from _doubts_of_folder(path, folder)
@@ -32,7 +32,7 @@ def _doubts_of_addresses(config: Config) -> Iterator[str]:
 
 
 def _folders_of(config: Config) -> Iterator[tuple[str, Path]]:
-    """Yield the key path and the path of each folder that a node writes to."""
+    """Yield the setting and the path of each folder that a node writes to."""
     if config.store.url.startswith(SQLITE):
         yield "store.url", Path(config.store.data_dir).absolute()
     if config.ledger.archive:
@@ -40,11 +40,11 @@ def _folders_of(config: Config) -> Iterator[tuple[str, Path]]:
 
 
 def _doubts_of_folder(path: str, folder: Path) -> Iterator[str]:
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not there.is_dir():
-        yield f"{path}: {there} is not a folder"
-    elif not os.access(there, os.W_OK | os.X_OK):
-        yield f"{path}: {there} is not writable"
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    if not existing.is_dir():
+        yield f"{path}: {existing} is not a folder"
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        yield f"{path}: {existing} is not writable"
 
 
 def _doubts_of_credentials(

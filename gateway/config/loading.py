@@ -1,4 +1,4 @@
-"""Loads config.toml into one typed, frozen Config, or reports all of its problems."""
+"""Load config.toml into one typed, immutable Config, or report all of its problems."""
 
 import re
 import tomllib
@@ -23,12 +23,13 @@ _POSITION = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column \d+|en
 def load_config(
     path: str | Path | None, environ: Mapping[str, str], known_platforms: Collection[str], *, to_serve: bool = False
 ) -> Config:
-    """Read the file at `path`, else the one in SLUICE_CONFIG, else ./config.toml.
+    """Return the settings of the config file.
 
-    With `to_serve`, also check the files that only a node reads: the certificate and its key.
+    The file is the one at `path`, else the one that SLUICE_CONFIG names, else ./config.toml. With `to_serve`, also
+    check the files that only a node reads: the certificate and its key.
 
     Raises:
-        ConfigError: the file is missing, not TOML, or has invalid settings. It lists all problems.
+        ConfigError: the file is missing, not TOML, or has invalid settings. The error lists all problems.
     """
     file = Path(path or environ.get("SLUICE_CONFIG") or "config.toml")
     is_named = bool(path or environ.get("SLUICE_CONFIG"))
@@ -44,7 +45,7 @@ def _read_bytes(file: Path, *, is_named: bool) -> bytes:
         return read_small(file, bytes_max=_BYTES_MAX)
     except (OSError, ValueError) as exc:
         reason = (exc.strerror if isinstance(exc, OSError) else None) or "not a path"
-        hint = "" if is_named else "; set the file with --config or SLUICE_CONFIG"
+        hint = "" if is_named else "; name the file with --config or SLUICE_CONFIG"
         raise ConfigError(str(file), (Problem("", f"cannot be read: {reason}{hint}"),)) from exc
 
 
@@ -54,7 +55,7 @@ def _parse(file: Path, content: bytes) -> dict[str, object]:
     except UnicodeDecodeError as exc:
         line = content.count(b"\n", 0, exc.start) + 1
         raise ConfigError(str(file), (Problem("", f"line {line}: not UTF-8 text"),)) from exc
-    except (ValueError, RecursionError) as exc:  # tomllib also raises these if the file exceeds a limit of Python
+    except (ValueError, RecursionError) as exc:  # tomllib raises these too if the file exceeds one of Python's limits
         raise ConfigError(str(file), (Problem("", _syntax_problem(str(exc), content)),)) from exc
 
 
@@ -67,7 +68,7 @@ def _syntax_problem(message: str, content: bytes) -> str:
 
 
 def _read_tables(document: dict[str, object], known_platforms: Collection[str]) -> tuple[Config, list[Problem]]:
-    """Return the settings of a document, and all problems with them."""
+    """Return the settings in a parsed document, and all problems with them."""
     reader = TableReader()
     upstreams = document.get("upstreams")
     platforms: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""Reads TOML tables into settings. All problems are collected, and invalid settings keep their defaults."""
+"""Read TOML tables into settings. All problems are collected, and settings with invalid values keep their defaults."""
 
 import json
 import re
@@ -18,20 +18,20 @@ from gateway.config.value_types import VariableName
 S = TypeVar("S", bound=msgspec.Struct)
 _VARIABLE = "_env"
 _COMMON_CREDENTIALS = ("token_env", "key_env", "identifier_env", "password_env")
-"""Common credential keys, for suggestions in platform tables."""
+"""Credential keys that many platforms use. They are suggested for misspelled keys in platform tables."""
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class TableReader:
-    """Reads tables into settings and collects all problems in `problems`."""
+    """Reads tables into settings, and collects all problems in `problems`."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        # if several tables have a setting of this name, use the first one in the file
+        # If several tables have a setting with this name, suggest the first one in the file.
         self._places = dict(reversed(list(_places(Config(), ""))))
 
     def read(self, base: S, table: object, path: str = "") -> S:
-        """Return `base` with the values that the table sets."""
+        """Return `base`, changed by the values in the table."""
         if not isinstance(table, dict):
             self.problems.append(Problem(path, f"must be a table, not {_kind(table)}"))
             return base
@@ -49,7 +49,7 @@ class TableReader:
     def read_platforms(
         self, tables: Mapping[str, object], defaults: UpstreamDefaults, known: Iterable[str]
     ) -> dict[str, PlatformSettings]:
-        """Return the settings of every known platform: the defaults, overridden by the platform's own table if any."""
+        """Return the settings of every known platform: the defaults, overridden by the platform's own table."""
         names = sorted(known)
         for name in tables:
             if name not in names:
@@ -60,7 +60,7 @@ class TableReader:
         return {name: self._read_platform(base, tables.get(name, {}), join("upstreams", name)) for name in names}
 
     def _read_platform(self, base: PlatformSettings, table: object, path: str) -> PlatformSettings:
-        """Read a platform's own table, in which every `<credential>_env` key contains a variable name."""
+        """Read a platform's own table, in which each `<credential>_env` key names an environment variable."""
         if not isinstance(table, dict):
             return self.read(base, table, path)
         named = {key: value for key, value in table.items() if key.endswith(_VARIABLE) and key != _VARIABLE}
@@ -85,7 +85,7 @@ class TableReader:
             return current
 
     def _read_tables(self, kind: type[msgspec.Struct], tables: object, path: str) -> tuple[msgspec.Struct, ...]:
-        """Read an array of tables. Each table must contain the required keys."""
+        """Read an array of tables. A table that lacks a required key is reported as a problem."""
         if not isinstance(tables, list):
             self.problems.append(Problem(path, f"must be tables that each start with [[{path}]], not {_kind(tables)}"))
             return ()
@@ -96,9 +96,10 @@ class TableReader:
         return tuple(self.read(kind(), table, f"{path}[{place}]") for place, table in enumerate(tables))
 
     def _nearest(self, key: str, siblings: Iterable[str], path: str) -> str:
-        """Return the key that was probably meant.
+        """Return the key path that was probably meant.
 
-        Tries similar keys here, the same name elsewhere, the closest key here.
+        This is a similar key in the same table, else the same key in another table, else the closest key in the same
+        table.
         """
         names = list(siblings)
         if close := _closest(key, names):
@@ -111,7 +112,7 @@ def _names(settings: msgspec.Struct, types: Iterable[str]) -> list[str]:
 
 
 def join(path: str, key: str) -> str:
-    """Return a dotted key path. Keys are quoted if necessary, so a path is always one line."""
+    """Return a dotted key path. Unusual keys are quoted, so that a path never spans several lines."""
     part = key if _BARE_KEY.fullmatch(key) else json.dumps(key)
     return f"{path}.{part}" if path else part
 
@@ -122,7 +123,10 @@ def field_names(settings: msgspec.Struct) -> frozenset[str]:
 
 
 def _settable(settings: msgspec.Struct) -> dict[str, object]:
-    """Return keys and their types. Mappings of platform tables are excluded, because they are read separately."""
+    """Return the keys of a table, with their types.
+
+    Mappings of platforms are left out, because they are read separately.
+    """
     return {
         name: kind
         for attribute, name, kind in _fields(type(settings))
@@ -132,7 +136,7 @@ def _settable(settings: msgspec.Struct) -> dict[str, object]:
 
 @cache
 def _fields(table: type[msgspec.Struct]) -> tuple[tuple[str, str, object], ...]:
-    """Return the attributes of a table's settings, with their keys and types."""
+    """Return the attribute name, key and type of each setting in a table."""
     return tuple((field.name, field.encode_name, field.type) for field in fields(table))
 
 
@@ -148,7 +152,7 @@ def _attribute(key: str) -> str:
 
 
 def _places(settings: msgspec.Struct, path: str) -> Iterable[tuple[str, str]]:
-    """Yield each setting's name and its full key path."""
+    """Yield the name and the full key path of each setting."""
     for name in _settable(settings):
         here, value = join(path, name), getattr(settings, _attribute(name))
         if isinstance(value, msgspec.Struct):
@@ -162,7 +166,7 @@ def _closest(word: str, names: Iterable[str], *, cutoff: float = 0.6) -> str:
 
 
 def _expected(kind: object) -> str:
-    """Describe a value of this type, to follow "must be"."""
+    """Return a description of valid values, which completes "must be ..."."""
     if get_origin(kind) is Annotated:
         return next(str(meta.description) for meta in get_args(kind) if isinstance(meta, msgspec.Meta))
     if get_origin(kind) is Literal:
@@ -173,7 +177,10 @@ def _expected(kind: object) -> str:
 
 
 def _actual(value: object, kind: object) -> str:
-    """Describe the actual value if that helps, but never quote its text, which could be a secret."""
+    """Return a description of the actual value, or "" if that would not help.
+
+    Text is never quoted, because it could be a secret.
+    """
     plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     expects_text = plain is str or get_origin(plain) is Literal
     is_right_type = (isinstance(value, str) and expects_text) or (

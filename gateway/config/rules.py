@@ -1,4 +1,4 @@
-"""Rules for settings that types cannot express: URLs and combinations. Messages never contain the password of a URL."""
+"""Rules that types cannot express, about URLs and combinations of settings. Messages never contain a URL's password."""
 
 from collections.abc import Iterator
 from ipaddress import ip_network
@@ -40,7 +40,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:
-    """Check that several workers have a store and a state that processes can share."""
+    """Check that the store and the shared state can be used by several processes."""
     workers = f"server.workers = {config.server.workers}"
     if config.store.url.startswith(SQLITE):
         yield Problem("store.url", f"{workers} needs PostgreSQL; set it to postgresql://user@host:5432/database")
@@ -49,15 +49,15 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_packs(config: Config) -> Iterator[Problem]:
-    """Check that pack names are unique, and that Stripe has both secrets and an encrypted connection."""
+    """Check that pack names are unique, and that Stripe has both of its secrets and an encrypted connection."""
     names = [pack.name for pack in config.packs]
     for place, name in enumerate(names):
         if name and name in names[:place]:
             yield Problem(f"packs[{place}].name", f"must differ from the name of packs[{names.index(name)}], {name}")
     stripe = config.billing.stripe
     if bool(stripe.secret_key_env) != bool(stripe.webhook_secret_env):
-        missing, there = ("webhook_secret", "secret_key") if stripe.secret_key_env else ("secret_key", "webhook_secret")
-        yield Problem(f"billing.stripe.{missing}_env", f"must be set together with billing.stripe.{there}_env")
+        missing, other = ("webhook_secret", "secret_key") if stripe.secret_key_env else ("secret_key", "webhook_secret")
+        yield Problem(f"billing.stripe.{missing}_env", f"must be set together with billing.stripe.{other}_env")
     parts = urlsplit(stripe.api_url)
     if not stripe.api_url or (parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1")):
         yield Problem("billing.stripe.api_url", "must start with https://, except on this machine for tests")
@@ -72,12 +72,12 @@ def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:
 
 
 def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:
-    """Check that certificate and key are set together, and that the engine supports TLS."""
+    """Check that the certificate and its key are both set, and that the engine supports TLS."""
     files = {"server.tls_cert": server.tls_cert, "server.tls_key": server.tls_key}
     for key_path, file in files.items():
         if file and server.engine != "hypercorn":
             wanted = 'needs server.engine = "hypercorn"'
-            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" only supports HTTP/1.1 without TLS')
+            yield Problem(key_path, f'{wanted}; the engine "{server.engine}" supports only HTTP/1.1 without TLS')
     if server.tls_cert and not server.tls_key:
         yield Problem(
             "server.tls_key", "must be set together with server.tls_cert: the PEM file of the certificate's key"
@@ -106,7 +106,7 @@ def _http_url_flaw(url: str) -> str:
 
 def _store_flaw(url: str) -> str:
     if is_shared(url):
-        # A libpq URL may have several hosts, no host, and options.
+        # A PostgreSQL URL may have several hosts, no host, and options.
         rest = url.partition("://")[2]
         return "" if _is_plain(url) and rest.partition("/")[2].partition("?")[0] else _STORE_WANTED
     file = url.removeprefix(SQLITE)

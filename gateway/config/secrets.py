@@ -26,9 +26,10 @@ class SecretUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """Derived keys, 32 bytes each: for sealing API keys, signing cursors, and the admin API's token.
+    """The keys that a node derives from its master secret, 32 bytes each.
 
-    The password of the mail server's user is not derived, but copied from the environment.
+    They seal API keys, sign cursors, and authorize requests to the admin API. `smtp_password` is not derived, but
+    copied from the environment: it is the password for the mail server.
     """
 
     sealing: bytes = field(repr=False)
@@ -38,12 +39,12 @@ class Secrets:
 
 
 def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
-    """Derive the keys from SLUICE_SECRET, or from `<data_dir>/secret`, which is created if missing.
+    """Derive the keys from SLUICE_SECRET, or from the file `<data_dir>/secret`, which is created if it is missing.
 
     Raises:
         SecretUnusable: the secret is too short, or its file cannot be created, read or trusted.
     """
-    master, file = _of_environment(environ), data_dir / "secret"
+    master, file = _from_environment(environ), data_dir / "secret"
     if master is None:
         place, master = str(file), _read_or_make(file)
     else:
@@ -53,19 +54,19 @@ def load_secret(environ: Mapping[str, str], data_dir: Path) -> Secrets:
 
 
 def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
-    """Return why a node's secret is weak; None if it is strong, missing or not readable.
+    """Return why the node's secret is weak; None if it is strong, or if its file is missing or not readable.
 
     Raises:
-        SecretUnusable: the secret must not be used.
+        SecretUnusable: the secret is too weak for a node to accept.
     """
-    master, file = _of_environment(environ), data_dir / "secret"
+    master, file = _from_environment(environ), data_dir / "secret"
     if master is not None:
-        return _judge(master, "SLUICE_SECRET")
-    return _judge(_read_or_make(file), str(file)) if os.access(file, os.R_OK) else None
+        return _weakness_of(master, "SLUICE_SECRET")
+    return _weakness_of(_read_or_make(file), str(file)) if os.access(file, os.R_OK) else None
 
 
-def _of_environment(environ: Mapping[str, str]) -> str | None:
-    """Return SLUICE_SECRET without a line end, which it may have if it was copied from a file."""
+def _from_environment(environ: Mapping[str, str]) -> str | None:
+    """Return SLUICE_SECRET without surrounding whitespace, such as a line end; None if the variable is not set."""
     master = environ.get("SLUICE_SECRET")
     return None if master is None else master.strip()
 
@@ -75,11 +76,11 @@ def _refuse_short(master: str, place: str) -> None:
         raise SecretUnusable(f"{place}: the secret has fewer than {MASTER_CHARACTERS_MIN} characters")
 
 
-def _judge(master: str, place: str) -> str | None:
-    """Return why an accepted secret is weak, or None.
+def _weakness_of(master: str, place: str) -> str | None:
+    """Return a warning about a weak secret that a node accepts; None if the secret is strong.
 
     Raises:
-        SecretUnusable: the secret is not accepted.
+        SecretUnusable: the secret is too weak to accept.
     """
     _refuse_short(master, place)
     strength = judge_strength(master)
@@ -124,13 +125,13 @@ def _read(file: Path) -> str:
 
 
 def _make(file: Path) -> None:
-    """Create a new secret atomically and durably, or keep the one that another process has just created."""
+    """Create a secret atomically and durably. If another process has just created one, keep that secret."""
     make_folder(file.parent)
     draft = file.with_name(f".secret-{os.getpid()}-{secrets.token_hex(4)}")
     handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(handle, "w") as opened:
-            os.fchmod(handle, 0o600)  # sets the mode regardless of the umask
+            os.fchmod(handle, 0o600)  # set the mode explicitly, because the umask may have changed it
             opened.write(secrets.token_urlsafe(32) + "\n")
             opened.flush()
             os.fsync(opened.fileno())

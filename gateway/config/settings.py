@@ -1,4 +1,4 @@
-"""All settings of config.toml, with their names, types, ranges and defaults. An empty text means "not set"."""
+"""All settings of config.toml, with their names, types, ranges and defaults. Empty text means "not set"."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +47,7 @@ WILDCARDS = frozenset({"0.0.0.0", "::", "*"})  # noqa: S104 - only compared, nev
 
 
 class ServerSettings(Struct, frozen=True):
-    """[server]: the public address and the engine that serves it."""
+    """[server]: the public address, and the engine that serves it."""
 
     host: Host = "127.0.0.1"
     port: Port = 8080
@@ -67,14 +67,15 @@ class ServerSettings(Struct, frozen=True):
         force_setattr(self, "base_url", self.base_url.rstrip("/"))
 
     def listening_url(self, bound_port: int) -> str:
-        """Return the URL that the node listens on. `bound_port` is the actual port."""
+        """Return the URL that the node listens on. `bound_port` is the port that is in use."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.tls_cert else 'http'}://{host}:{bound_port}"
 
     def public_url(self, bound_port: int) -> str:
-        """Return the URL used in responses, without a trailing slash. `bound_port` is the actual port.
+        """Return the URL with which links in responses start, without a trailing slash.
 
-        Clients cannot open a wildcard address, so it is replaced by localhost.
+        `bound_port` is the port that is in use. A wildcard address is replaced by localhost, because clients cannot
+        open it.
         """
         if self.base_url or self.host not in WILDCARDS:
             return self.base_url or self.listening_url(bound_port)
@@ -97,7 +98,10 @@ class StoreSettings(Struct, frozen=True):
 
     @property
     def data_dir(self) -> Path:
-        """Return the folder of the database file, or `data`. Relative paths are relative to the current directory."""
+        """Return the folder of the SQLite database, or `data` on PostgreSQL.
+
+        A relative path is relative to the current directory.
+        """
         return Path(self.url.removeprefix(SQLITE)).parent if self.url.startswith(SQLITE) else _DATA
 
 
@@ -116,7 +120,7 @@ class LimitSettings(Struct, frozen=True):
 
 
 class CacheSettings(Struct, frozen=True):
-    """[cache]: the response cache. 0 bytes turn it off."""
+    """[cache]: the response cache, which 0 bytes turn off."""
 
     max_bytes: Bytes = 268_435_456
 
@@ -130,15 +134,15 @@ class UpstreamDefaults(Struct, frozen=True):
 
 
 class PlatformSettings(UpstreamDefaults, frozen=True):
-    """[upstreams.<platform>]: overrides, and the environment variables with its credentials."""
+    """[upstreams.<platform>]: settings that override the defaults, and the platform's credentials."""
 
     enabled: bool = True
     credentials: Mapping[str, VariableName] = MappingProxyType({})
-    """The variable of each credential, which config.toml names as `<credential>_env`."""
+    """The name of the environment variable for each credential. config.toml sets it as `<credential>_env`."""
 
 
 class UpstreamSettings(Struct, frozen=True):
-    """[upstreams]. `platforms` has every known platform, with the defaults applied."""
+    """[upstreams]. `platforms` has an entry for every known platform, with the defaults applied."""
 
     egress: str = ""
     operator_contact: HeaderText = ""
@@ -150,7 +154,7 @@ class UpstreamSettings(Struct, frozen=True):
 
 
 class BreakerSettings(Struct, frozen=True):
-    """[breaker]: when a source's circuit opens, and for how long at first."""
+    """[breaker]: when a source's circuit opens, and how long it stays open at first."""
 
     failures: Count = 5
     window_s: Seconds = 60.0
@@ -158,7 +162,7 @@ class BreakerSettings(Struct, frozen=True):
 
 
 class MonitorSettings(Struct, frozen=True):
-    """[monitors]: how long their runs and results are kept."""
+    """[monitors]: how many days the data of Monitors' runs is kept."""
 
     runs_retention_days: Days = 400
     results_retention_days: Days = 30
@@ -180,7 +184,7 @@ class EventSettings(Struct, frozen=True):
 
 
 class LedgerSettings(Struct, frozen=True):
-    """[ledger]: how long the ledger's rows stay in the store: forever if `archive` is empty."""
+    """[ledger]: how long the ledger's rows stay in the store. If `archive` is empty, they stay forever."""
 
     detail_days: DetailDays = 400
     archive: str = ""
@@ -200,7 +204,7 @@ class KeySettings(Struct, frozen=True):
 
 
 class WebSearchSettings(Struct, frozen=True):
-    """[web.search]: the search engines of web/search. The configured ones are tried in this order."""
+    """[web.search]: the search engines of web/search, which the node tries in this order if they are configured."""
 
     searxng_url: BaseAddress = ""
     brave_key_env: VariableName = ""
@@ -219,7 +223,7 @@ class WebSettings(Struct, frozen=True):
 
 
 class MailSettings(Struct, frozen=True):
-    """[mail]: the server that sends invitations; its password is in SLUICE_SMTP_PASSWORD."""
+    """[mail]: the server that sends invitations. Its password is in the environment variable SLUICE_SMTP_PASSWORD."""
 
     smtp_url: SmtpAddress = ""
     from_: MailAddress = field(default="", name="from")
@@ -232,7 +236,7 @@ class DashboardSettings(Struct, frozen=True):
 
 
 class PackSettings(Struct, frozen=True):
-    """[[packs]]: one pack of credits on sale; name, credits and price must be set."""
+    """[[packs]]: a pack of credits on sale. Name, credits and price are required."""
 
     name: PackName = ""
     credits: PackCredits = 1
@@ -244,7 +248,7 @@ class PackSettings(Struct, frozen=True):
 
 
 class StripeSettings(Struct, frozen=True):
-    """[billing.stripe]: the environment variables with the secret key and the webhook's signing secret."""
+    """[billing.stripe]: the environment variables that contain the secret key and the webhook's signing secret."""
 
     secret_key_env: VariableName = ""
     webhook_secret_env: VariableName = ""
@@ -255,13 +259,13 @@ class StripeSettings(Struct, frozen=True):
 
 
 class BillingSettings(Struct, frozen=True):
-    """[billing]: how packs are paid for."""
+    """[billing]: how customers pay for packs."""
 
     stripe: StripeSettings = StripeSettings()
 
 
 class Config(Struct, frozen=True):
-    """The whole config file. A Config never changes; a reload creates a new one."""
+    """The whole config file. A Config never changes: a reload creates a new one."""
 
     server: ServerSettings = ServerSettings()
     admin: AdminSettings = AdminSettings()
@@ -285,7 +289,10 @@ class Config(Struct, frozen=True):
 
 
 def with_egress(config: Config, egress: str) -> Config:
-    """Return the config with the sandbox as egress, without revealing the operator's contact to it."""
+    """Return the config with this egress, which is the sandbox.
+
+    If no operator contact is configured, an example contact is filled in, because some platforms require one.
+    """
     upstreams = config.upstreams
     contact = upstreams.operator_contact or "https://example.org"
     return replace(config, upstreams=replace(upstreams, egress=egress, operator_contact=contact))

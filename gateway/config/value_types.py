@@ -1,4 +1,4 @@
-"""The types of settings. The description of each type completes the sentence "must be ..."."""
+"""The types of settings. Each type's description completes the sentence "must be ..."."""
 
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ Steps = Annotated[
         min_length=1, max_length=20, description="an array of 1 to 20 numbers of seconds, each above 0, at most 86400"
     ),
 ]
-HeaderText = Annotated[str, Meta(pattern=r"^[ -~]*\Z", description="text of printable ASCII characters")]
+HeaderText = Annotated[str, Meta(pattern=r"^[ -~]*\Z", description="text with only printable ASCII characters")]
 HeaderName = Annotated[
     str, Meta(pattern=r"^x-[a-z0-9-]*[a-z0-9]-signature\Z", description="a header name such as x-<service>-signature")
 ]

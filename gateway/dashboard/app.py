@@ -50,7 +50,7 @@ class DashboardApp:
 
         async def receive() -> Any:
             if not bodies:
-                await trio.sleep_forever()  # the body is complete, and no page waits for a disconnect
+                await trio.sleep_forever()  # The body is complete, and no page waits for a disconnect.
             await trio.lowlevel.checkpoint()
             return {"type": "http.request", "body": bodies.pop(), "more_body": False}
 
@@ -177,7 +177,7 @@ def _scope(incoming: Request) -> Any:
 
 
 def _reply(sent: list[Any], pieces: AsyncIterator[bytes] | None) -> Reply:
-    """Return the reply for the ASGI messages of a response. `pieces` is a body that is produced while it is sent."""
+    """Convert the ASGI messages of a response to a reply. `pieces` is a body that is produced while it is sent."""
     headers = [(name.lower(), value) for name, value in sent[0]["headers"]]
     content_type = next((value for name, value in headers if name == b"content-type"), b"text/html; charset=utf-8")
     body = b"".join(message.get("body", b"") for message in sent[1:])

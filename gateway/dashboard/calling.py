@@ -44,7 +44,7 @@ async def _call(app: ASGIApp, call_: ApiCall) -> ApiAnswer:
 
     async def receive() -> Any:
         if not bodies:
-            # report no disconnect, because the user who opened the page waits for the response
+            # Never report a disconnect, because the user who opened the page waits for the response.
             await trio.sleep_forever()
         await trio.lowlevel.checkpoint()
         return {"type": "http.request", "body": bodies.pop(), "more_body": False}

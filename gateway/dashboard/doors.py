@@ -25,7 +25,7 @@ _HOST: Final = re.compile(r"(?:\[(?P<bracketed>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """How a request reached the node: its scheme and host. Pages may be used only if `is_open`."""
+    """How a request reached the node: its scheme and host. The pages are available only if `is_open`."""
 
     base_url: str
     is_known: bool
@@ -70,7 +70,7 @@ def form_token(binding: str, salt: str = "") -> str:
 def is_own_form(headers: Mapping[bytes, bytes], door: Door, host: str) -> bool:
     """Return whether the browser reports that a page of this host sent the form.
 
-    A request whose browser does not report it is accepted.
+    If the browser reports nothing, the request is accepted.
     """
     site = headers.get(b"sec-fetch-site")
     if site is not None:

@@ -1,4 +1,4 @@
-"""Downloads from pages, whole or in pieces. Spreadsheets do not execute any cell of the CSV files."""
+"""Downloads from pages, whole or in pieces. CSV cells are escaped so that spreadsheets do not run them as formulas."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def form_record(sent: Mapping[str, str], *, secrets: frozenset[str] = frozenset(
 
 
 def once_id(sent: Mapping[str, str]) -> str | None:
-    """Return the id under which a form is processed only once, or None if the form has no such number."""
+    """Return the id under which a form is processed only once, or None if the form has no nonce."""
     nonce = sent.get("nonce", "")
     return f"page_{nonce}" if len(nonce) == 32 and nonce.isascii() and nonce.isalnum() else None
 
@@ -99,5 +99,5 @@ def position_of(text: str) -> tuple[float, str] | None:
 
 
 def position_text(at: float, id_: str) -> str:
-    """Return a page position in the form used in URLs."""
+    """Format a page position for use in a URL."""
     return f"{at!r} {id_}"

@@ -50,30 +50,30 @@ NOTICES: Final = {
     "redelivered": "The delivery is queued again.",
     "job_paused": "The job is paused.",
     "job_running": "The job was resumed.",
-    "job_cancelled": "The job was cancelled. Its held credits were returned.",
+    "job_cancelled": "The job was cancelled. Its unused credits were refunded.",
     "webhook_saved": "The webhook was saved and receives events.",
     "webhook_tested": "A test is queued. Reload this page in a moment to see your receiver's response.",
     "webhook_deleted": "The webhook was deleted. It receives no more deliveries.",
-    "run_paused": "The run is paused. Its held credits were returned.",
+    "run_paused": "The run is paused. Its unused credits were refunded.",
     "run_running": "The run was resumed.",
     "run_changed": "The maximum cost of the run was raised.",
-    "run_cancelled": "The run was cancelled. Its rows stay, and its held credits were returned.",
+    "run_cancelled": "The run was cancelled. Its rows stay, and its unused credits were refunded.",
     "schedule_paused": "The schedule is paused.",
     "schedule_active": "The schedule is active.",
     "schedule_saved": "The schedule was saved.",
     "schedule_deleted": "The schedule was deleted. Its runs stay.",
     "cohort_deleted": "The cohort was deleted and its key destroyed. Its data can no longer be decrypted.",
-    "query_cancelled": "The query was cancelled. Its held credits were returned.",
+    "query_cancelled": "The query was cancelled. Its unused credits were refunded.",
     "resumed": "The webhook receives deliveries again.",
 }
 """The notices after an action, by the name in the URL. A URL can select a notice, but cannot supply its text."""
 
 _PARTS_OF_A_PAGE: Final = {"monitors": 4, "webhooks": 4, "discover": 5, "cohorts": 4}
-"""The number of path parts of an object's own page, for the kinds that have one."""
+"""The number of path segments in the URL of an object's own page, for the kinds that have such a page."""
 
 
 class ObjectMissing(Exception):
-    """The object does not exist, or belongs to another account. Both return the same error."""
+    """The object does not exist, or belongs to another account. Both cases return the same error."""
 
 
 class Frame:
@@ -153,7 +153,7 @@ class Frame:
 
 
 def signed_in() -> SignedIn:
-    """Return the session of a page that requires one."""
+    """Return the session of a page that requires sign-in."""
     found = g.signed_in
     assert isinstance(found, SignedIn), "the app admits only signed-in users"
     return found
@@ -171,6 +171,6 @@ def here() -> str:
 
 
 def _page_of(path: str) -> str:
-    """Return the page that contains an action's form: the object's own page, or the list of its kind."""
+    """Return the page that contains an action's form: the object's own page, or the list of objects of its kind."""
     parts = path.split("/")
     return "/".join(parts[: _PARTS_OF_A_PAGE.get(parts[2], 3)])

@@ -1,6 +1,6 @@
 """The operator's pages on the admin address: accounts, users and platforms, with the same operations as the CLI.
 
-The admin token opens them for an hour. Their actions work like commands, also on a supervisor.
+A sign-in with the admin token lasts an hour. Actions on the pages work like commands, also on a supervisor.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ FORM_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "platform.isolate": ("platform",),
     "platform.reset": ("platform",),
 }
-"""The operations that pages run, with the arguments of each."""
+"""The operations that the pages can run, with their arguments."""
 _NUMBERS: Final = frozenset({"credits", "amount"})
 _REPEATABLE: Final = ("user.", "platform.")
 
 
 class _OperationFailed(Exception):
-    """An operation failed. The text says why."""
+    """An operation failed. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request as the pages read it."""
+    """The parts of a request that the pages use."""
 
     method: str
     path: str
@@ -97,7 +97,7 @@ class OperatorPages:
     async def answer(
         self, method: str, path: str, query: str, headers: Mapping[bytes, bytes], body: bytes
     ) -> PageAnswer:
-        """Return a page, or the result of a form."""
+        """Return a page, or the result of a submitted form."""
         if path == f"{PAGES}/style.css":
             styles = [await trio.Path(file).read_bytes() for file in _STYLES]
             style = b"".join(styles).replace(f'url("/{_FONT.name}")'.encode(), f'url("{PAGES}/{_FONT.name}")'.encode())
@@ -119,7 +119,7 @@ class OperatorPages:
             return await self._refused(incoming, 400, str(exc))
 
     async def _sign_in(self, incoming: PageRequest) -> PageAnswer:
-        """Request the token, and start a session if it is correct."""
+        """Show the sign-in form, or start a session if the submitted token is correct."""
         presented = incoming.form.get("token", "").strip()
         if incoming.method != "POST" or not presented:
             return await self._shown("operator_sign_in.html", incoming, error="")
@@ -177,7 +177,7 @@ class OperatorPages:
         )
 
     async def _run_form(self, incoming: PageRequest) -> PageAnswer:
-        """Run an operation and return to the page of its form. A new link is shown immediately."""
+        """Run an operation and return to the page of its form. A new one-time link is shown immediately."""
         name = incoming.form.get("operation", "")
         if name == "sign-out":
             self._sessions.pop(incoming.session, None)

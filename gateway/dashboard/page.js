@@ -23,10 +23,10 @@ async function follow(list, status) {
       toZone(rows);
       list.prepend(...rows.children);
       list.dataset.last = answer.headers.get("x-last");
-      status.textContent = "Live: new events appear by themselves.";
+      status.textContent = "Live: new events appear automatically.";
       wait = 200;
     } catch {
-      status.textContent = "Not live just now; trying again.";
+      status.textContent = "Connection lost. Reconnecting.";
       wait = Math.min(wait * 2 + 1000, 30000);
     }
     await pause(wait);

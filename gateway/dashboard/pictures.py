@@ -16,7 +16,8 @@ _STEPS: Final = (1, 2, 5, 10)
 def bars_svg(title: str, bars: Sequence[tuple[str, int]]) -> Markup:
     """Draw a bar for each number (0 or more), with the maximum above and the first and last labels below.
 
-    The picture is scaled to the width of the page. The text is outside it, so it has the same size on every screen.
+    The picture is scaled to the width of the page. The labels are outside it, so that they have the same size on every
+    screen.
     """
     top = _axis_maximum(max((value for _, value in bars), default=0))
     width = _WIDTH / max(len(bars), 1)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApiCall:
-    """A call of the API as a client would make it, with the key to charge."""
+    """A call to the API as a client would make it, with the key to charge."""
 
     method: str
     target: str
@@ -55,7 +55,7 @@ class ApiAnswer:
 
 
 CallApi = Callable[[ApiCall], Awaitable[ApiAnswer]]
-"""Calls the API within this process. The call is admitted, limited and billed like any other."""
+"""Calls the API within this process. Such a call is admitted, limited and billed like any other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ class EncodedCatalog:
     """The catalog with its entries already encoded, so that a read only joins the entries that match its filters.
 
     A node's operations never change while it runs, so neither do the entries. Responses are not cached per set of
-    filters, because `search` is free text, with which callers could fill any cache.
+    filters, because `search` is free text: callers could fill any cache with it.
     """
 
     def __init__(self, reference: Reference, base_url: str) -> None:

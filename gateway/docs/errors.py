@@ -24,7 +24,7 @@ class Reason:
 
     @property
     def key(self) -> str:
-        """Return the code and the name as declarations write them: `CODE/name`."""
+        """Return the code and the name in the form that declarations use: `CODE/name`."""
         return f"{self.code}/{self.name}"
 
 
@@ -102,7 +102,7 @@ _ALL: Final = (
     Reason("UNSUPPORTED_MEDIA_TYPE", "not_a_form", "The body must be multipart/form-data."),
     Reason("UPGRADE_REQUIRED", "websocket_only", "The path only accepts WebSocket connections."),
     Reason("CURSOR_EXPIRED", "retention_passed", "Events after the cursor were removed."),
-    Reason("CONCURRENCY_LIMIT", "credits_held", "Calls in progress hold the credits that the call needs."),
+    Reason("CONCURRENCY_LIMIT", "credits_held", "Calls in progress have reserved the credits."),
     Reason("RATE_LIMITED", "run_too_soon", "A run was started manually less than 60 s ago."),
     Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The event store is unavailable. Retry after `Retry-After`."),
 )
@@ -170,10 +170,10 @@ def _keys(operation: ApiOperation) -> Iterable[str]:
 
 
 def reasons_of(operation: ApiOperation) -> list[str]:
-    """Return the errors specific to an operation, beyond those common to its kind, as `CODE` or `CODE/reason`."""
+    """Return the errors that an operation returns in addition to those of its kind, as `CODE` or `CODE/reason`."""
     if operation.route.doc is not None:
         return list(operation.route.doc.reasons)
-    assert operation.listing is not None, "a route is a data endpoint or is described"
+    assert operation.listing is not None, "only data endpoints have no description"
     return [f"RESOURCE_NOT_FOUND/{reason}" for reason in _gone(operation.listing)]
 
 
@@ -192,7 +192,7 @@ def _gone(listing: Listing) -> Iterable[str]:
 
 
 def error_records(operation: ApiOperation) -> list[dict[str, Any]]:
-    """Return the errors of an operation in the form used in its guide."""
+    """Return the errors of an operation in the form that its guide uses."""
     return [
         {
             "type": name,

@@ -26,7 +26,7 @@ _RELATED_MAX: Final = 5
 
 
 class Guides:
-    """Builds guides. The example of an endpoint is created by its own reader from the sandbox's response."""
+    """Builds guides. The endpoint's own reader creates the example from the sandbox's response."""
 
     def __init__(self, reference: Reference, *, base_url: str, signer: CursorSigner) -> None:
         self._reference = reference
@@ -146,7 +146,7 @@ def content_types(operation: ApiOperation) -> list[str]:
     doc = operation.route.doc
     if doc is not None:
         return doc.form.split()
-    assert operation.listing is not None, "a route is a data endpoint or is described"
+    assert operation.listing is not None, "only data endpoints have no description"
     endpoint = operation.listing.endpoint
     streams = ["text/event-stream"] if endpoint.streams else []
     return ["application/json", *(["text/csv", "application/x-ndjson"] if endpoint.archetype.many else []), *streams]
@@ -174,7 +174,7 @@ def description_of(operation: ApiOperation) -> str:
     """Return the operation's own description, and the order of its sources if it has several."""
     listing, doc = operation.listing, operation.route.doc
     if listing is None:
-        assert doc is not None, "a route is a data endpoint or is described"
+        assert doc is not None, "only data endpoints have no description"
         return " ".join((doc.description or doc.summary, *doc.notes))
     description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:

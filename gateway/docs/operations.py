@@ -1,4 +1,4 @@
-"""Every operation under `/v1` as readers see it: data endpoints and all other routes.
+"""Every operation under `/v1` as readers of the docs see it: data endpoints and all other routes.
 
 The catalog, the guides, the OpenAPI document and the pages are built from this list, which is built from the routing
 table.
@@ -25,7 +25,7 @@ from upstreams.model.params import Param
 
 FORM: Final = "multipart/form-data"
 SOURCE: Final = "source"
-"""Listed as a missing credential if the operation has no source that an operator could configure."""
+"""Reported as the missing credential of an operation that has no source that an operator could configure."""
 FORM_FIELD: Final = "file=@page.html"
 """The example file as an argument of curl."""
 _FREE: Final = Price(0, "free", "Free of charge.")
@@ -69,7 +69,7 @@ class BodyField:
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """One method of one path."""
+    """An operation of the API: one method of one path."""
 
     route: Route
     listing: Listing | None
@@ -99,7 +99,7 @@ class ApiOperation:
         """Return the platform's slug, or a group such as `account` for a route that is not a data endpoint."""
         if self.listing is not None:
             return self.listing.site.platform.slug
-        assert self.route.doc is not None, "a route is a data endpoint or is described"
+        assert self.route.doc is not None, "only data endpoints have no description"
         return self.route.doc.platform
 
     @property
@@ -196,7 +196,7 @@ class ApiOperation:
 
     @property
     def _doc(self) -> Any:
-        assert self.route.doc is not None, "a route is a data endpoint or is described"
+        assert self.route.doc is not None, "only data endpoints have no description"
         return self.route.doc
 
 
@@ -211,7 +211,7 @@ def _fields_of(body: type[msgspec.Struct]) -> tuple[BodyField, ...]:
 class Reference:
     """All operations of a node, in the order of its routing table.
 
-    They are set once, before the node starts to serve. Platforms and credentials change only with a restart.
+    They are set once, before the node accepts requests. Platforms and credentials change only with a restart.
     """
 
     def __init__(self, catalog: Catalog) -> None:

@@ -36,7 +36,7 @@ def plain_schema(schema: Schema) -> Schema:
 
 
 def _resolved(value: Any, definitions: Mapping[str, Schema]) -> Any:
-    """Replace each reference with its target. The recursion ends, because no request body refers to itself."""
+    """Replace each reference with its target. The recursion always ends, because no request body refers to itself."""
     if isinstance(value, list):
         return [_resolved(one, definitions) for one in value]
     if not isinstance(value, dict):

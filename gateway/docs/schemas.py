@@ -86,7 +86,8 @@ class _RecordSchemas:
         """Return a reference to a record's schema."""
         name = make.__name__
         if name not in self.definitions:
-            self.definitions[name] = {}  # registered before its fields are built, because a comment contains comments
+            # Registered before its fields are built, because a record may contain itself: a comment contains comments.
+            self.definitions[name] = {}
             description = (make.__doc__ or "").strip().partition("\n")[0]
             self.definitions[name] |= {"description": description, **self._object(fields_of(make))}
         return {"$ref": f"#/$defs/{name}"}

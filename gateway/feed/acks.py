@@ -13,12 +13,12 @@ from storage.errors import StorageError
 
 
 async def acknowledge(cursor: str, *, readers: Readers, key: Key, name: str, tokens: FeedTokens) -> dict[str, Any]:
-    """Move the key's consumer `name` forward to a position that it was served; return the `data` of the reply.
+    """Move the key's consumer `name` forward to a position that it received. Return the `data` of the reply.
 
     A consumer never moves back.
 
     Raises:
-        Refused: 400, also for a cursor past the last page that was served; 404, 410, 503.
+        Refused: 400, also for a cursor past the last page that the consumer received; 404, 410, 503.
     """
     try:
         position = await position_of(readers, cursor, key, tokens, source=refusals.ACK)

@@ -30,7 +30,7 @@ class FeedOfBilling:
     """Writes the events of billing to the feed (see `BillingEvents`). All keys of the account see them."""
 
     def __init__(self, feed: EventLog, *, now: Callable[[], float]) -> None:
-        """Write all events to `feed`. `now` returns Unix seconds, at which forecasts begin."""
+        """`now` returns the Unix time in seconds, at which forecasts begin."""
         self._feed = feed
         self._now = now
 
@@ -48,7 +48,7 @@ class FeedOfBilling:
         self._feed.append(tx, [_change(account_id, "account.resumed")])
 
     def credits_fell(self, tx: Tx, low_balances: Sequence[LowBalance]) -> None:
-        """Append `credits.low` and `credits.exhausted` for all accounts together, to lock their feeds in order."""
+        """Append `credits.low` and `credits.exhausted`, for all accounts together so that feeds are locked in order."""
         self._feed.append(tx, [self._low_balance(tx, low_balance) for low_balance in low_balances])
 
     def pack_purchased(self, tx: Tx, purchase: Purchase, balance: int) -> None:
@@ -83,7 +83,7 @@ def _change(account_id: str, type_: str) -> Fact:
 
 def _purchase_fact(type_: str, purchase: Purchase, reason: Reason | None, balance: int) -> Fact:
     status = purchase.status
-    assert status != "open", "an event is sent only after the payment"
+    assert status != "open", "events are sent only for paid purchases"
     data = PackPurchase(
         purchase_id=purchase.id,
         status=status,

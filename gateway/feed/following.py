@@ -14,7 +14,7 @@ from gateway.feed.polling import HELD, Polls, raise_if_unusable
 PEEK_S = 0.001
 """Seconds to wait between two pages of a backlog, to see whether the client has sent something or disconnected."""
 CheckKey = Callable[[], Awaitable[object]]
-"""Raises if the key is no longer valid."""
+"""A check that raises an exception if the key is no longer valid."""
 
 
 class Sink(Protocol):
@@ -33,7 +33,7 @@ class Sink(Protocol):
         ...
 
     async def answer(self) -> bool:
-        """Answer the received message; return False if the client has disconnected."""
+        """Reply to the received message. Return False if the client has disconnected."""
         ...
 
 
@@ -50,8 +50,8 @@ async def follow(
 ) -> Stopped:
     """Send every existing and new event to `sink` until either side ends the stream. Return the reason.
 
-    The stream counts as one long-poll. Each `read_on` continues after the page that the last one returned. The key is
-    checked before each read except the first.
+    The stream counts as one long-poll. Each `read_on` continues after the page that the previous call returned. The key
+    is checked before each read except the first.
     """
     waiter = polls.hub.listen(key.account_id, key.id)
     held = None
@@ -72,7 +72,7 @@ async def follow(
             waiter.expect(view.filters, behind=view.page.end.pos)
             until = beat_at
             if view.page.has_more or waiter.has_moved:
-                waiter.arm()  # without this check, the client of a busy feed would never get a reply to its messages
+                waiter.arm()  # Without this check, the client of a busy feed would never get a reply to its messages.
                 until = polls.clock() + PEEK_S
             if (stopped := await _attend(waiter, until, sink=sink, check_key=check_key)) is not None:
                 return stopped
@@ -83,9 +83,9 @@ async def follow(
 
 
 async def _attend(waiter: Waiter, until: float, *, sink: Sink, check_key: CheckKey) -> Stopped | None:
-    """Reply to the client until the store must be read again. Return the reason if the stream ends.
+    """Reply to the client until the store must be read again. If the stream ends, return the reason.
 
-    A reply is built and sent outside the wait that new events cancel, because a truncated message would break the
+    Replies are built and sent outside the wait that new events cancel, because a truncated message would break the
     connection.
     """
     while True:

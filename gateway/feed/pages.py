@@ -1,4 +1,4 @@
-"""A page of the feed in the form that is sent: items, positions, next step, and the page's entity tag."""
+"""A page of the feed as it is sent: items, positions, next step, and the page's entity tag."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ_ON = "continue at next.poll_url"
 
 
 class PageView(NamedTuple):
-    """A page as a reader sees it, with its metadata. The last three fields belong to a named consumer."""
+    """A page as a reader sees it, with its metadata. The last three fields are only set for a named consumer."""
 
     page: EventPage
     after: Position
@@ -70,7 +70,7 @@ def event_texts(page: EventPage, tokens: FeedTokens) -> list[tuple[str, bytes]]:
 
 
 _iso = lru_cache(maxsize=1_000)(iso)
-"""Cached, because all readers of a log receive the same `begin`."""
+"""Cached, because all readers of a log use the same `begin`."""
 
 
 def _next(query: FeedQuery, next_cursor: str, base_url: str) -> Mapping[str, str]:

@@ -2,9 +2,10 @@
 
 A poll is a waiter. `events/waking/waiter.py` has a diagram of its states. Once awake, it continues like this:
 
-    hold --> read --(news, or the key holds too many)--> answer ^ '--(nothing)--> wait --(TIME_UP with nothing new,
-              CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer |                  | '------(MOVED)-----'--(TIME_UP, and
-              the log has grown)--> read --> answer
+    hold --> read --(news, or the key holds too many)--> answer
+              ^ '--(nothing)--> wait --(TIME_UP with nothing new, CLOSING, GONE; REVOKED, SUSPENDED: 401)--> answer
+              |                  |
+              '------(MOVED)-----'--(TIME_UP, and the log has grown)--> read --> answer
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from limits.gate import Gate
 
 HELD = "polls"
 EARLY = 0.04
-"""A poll may end early by up to this fraction of its wait, so that polls that began together end at different times."""
+"""A poll may end early by up to this fraction of its wait, so that polls with the same start end at different times."""
 FULL_INTERVAL_S = 2
 STOP_INTERVAL_S = 5
 BEAT_S = 15.0
@@ -36,7 +37,7 @@ BEAT_S = 15.0
 
 
 class Polled(NamedTuple):
-    """The last page that was read, and when the client should poll again if not immediately."""
+    """The last page that was read, and when the client should poll again (None: immediately)."""
 
     view: PageView
     interval_s: int | None = None
@@ -44,7 +45,7 @@ class Polled(NamedTuple):
 
 @dataclass(slots=True)
 class Polls:
-    """Holds the polls and streams of this node. `per_key` is the limit of one key across all nodes."""
+    """Counts the polls and streams of this node. `per_key` is a key's limit across all nodes."""
 
     hub: Hub
     gate: Gate
@@ -60,14 +61,14 @@ class Polls:
     async def poll(
         self, request: Request, reading: ByCursor | ByConsumer, *, is_news: Callable[[PageView], bool]
     ) -> Polled:
-        """Read and wait until there is news, the time is up, the node stops or the client disconnects.
+        """Read and wait until there are new events, the time is up, the node stops or the client disconnects.
 
         An empty page ends at the end of the log when it is returned, even if the reader's filters matched none of the
         new events. A page by cursor is fetched before its poll is woken, together with the pages of all other polls
         that the same event wakes.
 
         Raises:
-            KeyUnusable: the key was revoked meanwhile, or its account suspended.
+            KeyUnusable: the key was revoked in the meantime, or its account was suspended.
             StateUnavailable: the polls of the key cannot be counted. Refused, StorageError: raised by the read.
         """
         hub, key = self.hub, reading.key
@@ -91,7 +92,8 @@ class Polls:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
                 waiter.expect(view.filters, behind=view.page.end.pos, begin_read=begin_read)
                 began = self.clock()
-                ended = await waiter.wait(until, gone)  # PARKED or HEARING, perhaps FETCHING, then AWAKE again
+                # During the wait, the poll is PARKED or HEARING and perhaps FETCHING. After it, the poll is AWAKE.
+                ended = await waiter.wait(until, gone)
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 raise_if_unusable(ended)
                 if ended is WaitEnd.CLOSING:
@@ -100,7 +102,7 @@ class Polls:
                     return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
                     view = by_cursor.view(waiter.found)
-                else:  # also if the prefetch failed, because this read then raises the error
+                else:  # Also if the prefetch failed: this read then raises the error.
                     waiter.arm()
                     view = await reading.read()
                 if ended is WaitEnd.TIME_UP or is_news(view):

@@ -48,7 +48,7 @@ PARAMS = (
     ),
     Param(
         "wait_s",
-        f"Seconds to hold an empty read open, 0 to {WAIT_S_MAX}.",
+        f"Seconds to wait for an event, 0 to {WAIT_S_MAX}.",
         "25",
         type="integer",
         default=0,
@@ -66,7 +66,7 @@ Unlike the `limit` of a data endpoint, a `limit` that is too large is refused, w
 
 @dataclass(frozen=True, slots=True)
 class FeedQuery:
-    """One read of the feed. Without filters, a consumer's read uses the filters that the consumer is bound to."""
+    """One read of the feed. A consumer's read without filters uses the filters that the consumer is bound to."""
 
     cursor: str
     consumer: str | None
@@ -77,11 +77,11 @@ class FeedQuery:
     sent: Mapping[str, str]
     """`types` and `subject_id` as they were sent, for the URL of the next read."""
     source: CursorSource = CURSOR
-    """Where in the request the cursor came from."""
+    """The part of the request that contained the cursor."""
 
     @property
     def omitted(self) -> Omitted:
-        """Return the filters that were not sent."""
+        """Return the names of the filters that were not sent."""
         return frozenset(field for name, field in _FILTERS.items() if name not in self.sent)
 
 
@@ -147,7 +147,7 @@ def _consumer(values: Mapping[str, Value], pairs: Sequence[tuple[str, str]]) -> 
     if "cursor" in values:
         raise InvalidParam(
             "cursor",
-            "cannot be combined with consumer, which keeps its own position",
+            "cannot be combined with consumer, which has its own position",
             suggestion="Remove cursor, or reset the consumer to it.",
             reason="conflicting_params",
         )
@@ -168,7 +168,7 @@ def _filters(sent: Mapping[str, str]) -> Filters:
 
 def _subjects(text: str) -> frozenset[str]:
     subjects = frozenset(id_.strip() for id_ in text.split(",")) - {""}
-    if not subjects:  # an empty list is refused, because it must not mean all subjects
+    if not subjects:  # An empty list is refused, because it must not mean all subjects.
         raise InvalidParam("subject_id", "contains no id", suggestion="Remove subject_id to read all subjects.")
     if len(subjects) > SUBJECTS_MAX:
         problem = f"has {len(subjects)} ids, but the limit is {SUBJECTS_MAX}"

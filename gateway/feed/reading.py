@@ -25,7 +25,7 @@ from upstreams.model.errors import InvalidCursor
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The objects that reads of the feed use."""
+    """The services that reads of the feed use."""
 
     store: Store
     pages: PageReader
@@ -34,7 +34,7 @@ class Readers:
 
 @dataclass(slots=True)
 class ByCursor:
-    """Reads after a position. While there are no new events, each read begins where the last one ended."""
+    """Reads after a position. While there are no new events, each read begins where the previous read ended."""
 
     readers: Readers
     query: FeedQuery
@@ -64,20 +64,20 @@ class ByCursor:
         return self.view(page)
 
     def view(self, page: EventPage) -> PageView:
-        """Return the view of a page that was read."""
+        """Return the response form of a page."""
         if not (page.items or page.has_more):
             self.after = page.end
         return PageView(page, self.origin, self.query.filters or ALL)
 
     def next_read(self) -> BeginRead:
-        """Start the next `read`. Its outcome is a page for `view`, or the reason why there is no page."""
+        """Return a function that starts the next `read`. It results in a page for `view`, or in a refusal."""
         return partial(self.readers.pages.begin, self._next())
 
     def _next(self) -> PageQuery:
         return PageQuery(self.key.account_id, self.key.id, self.after.pos, self.query.limit, self.query.filters or ALL)
 
     async def read_on(self) -> PageView:
-        """Like `read`, but the next read begins after the page that this one returns."""
+        """Like `read`, but the next read begins after the page that this read returns."""
         view = await self.read()
         self.after = view.page.end
         return view
@@ -93,7 +93,8 @@ class ByConsumer:
     key: Key
     tokens: FeedTokens
     has_read: bool = False
-    """Whether the first read is done. After it, a consumer that is deleted during a poll is not created again."""
+    """Whether the first read has finished. After that, a consumer that is deleted during a poll is not created again.
+    """
     streamed_to: Position | None = None
     restarted_from: Position | None = None
     dropped: int = 0
@@ -123,14 +124,14 @@ class ByConsumer:
         return PageView(served.page, served.committed, served.filters, self.dropped, served.unread, self.restarted_from)
 
     async def read_on(self) -> PageView:
-        """Like `read`, but the next read begins after the page that this one returns, acknowledged or not."""
+        """Like `read`, but the next read begins after the page that this read returns, acknowledged or not."""
         view = await self.read()
         self.streamed_to, self.restarted_from, self.dropped = view.page.end, None, 0
         return view
 
 
 async def reading_of(readers: Readers, query: FeedQuery, key: Key, tokens: FeedTokens) -> ByCursor | ByConsumer:
-    """Return the reader for a query. It can read several times.
+    """Return the reader for a query. A reader can read several times.
 
     Raises:
         Refused: 400 for an invalid cursor.

@@ -22,7 +22,7 @@ AHEAD: Final = "is ahead of the account's log"
 
 
 class CursorSource(NamedTuple):
-    """The place in a request that a cursor came from, and the next step if that cursor is refused."""
+    """The part of a request that contained a cursor, and the client's next step if that cursor is refused."""
 
     param: str
     suggestion: str
@@ -61,7 +61,7 @@ def unusable(problem: str, head: LogHead, tokens: FeedTokens, source: CursorSour
 
 
 def store_away() -> Refused:
-    """Return a 503, for events that cannot be read or polls of a key that cannot be counted."""
+    """Return a 503, because events cannot be read, or because the polls of a key cannot be counted."""
     details = {
         "reason": "store_unavailable",
         "param": None,
@@ -89,7 +89,7 @@ def of_consumer(exc: EventsError, tokens: FeedTokens) -> Refused:
                 reason="conflicting_params",
             )
         case AckBeyondServed():
-            problem = "is past the last page that was served to this consumer"
+            problem = "is past the last page that this consumer received"
             return InvalidParam(ACK.param, problem, suggestion=ACK.suggestion)
         case CursorAhead():
             return unusable(AHEAD, exc.head, tokens)

@@ -21,7 +21,7 @@ from storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The objects of the feed that routes use."""
+    """The services of the feed that routes use."""
 
     hub: Hub
     readers: Readers
@@ -30,7 +30,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class FeedSetting:
-    """The parts that a feed is built from. `is_alone`: no other process appends to the store."""
+    """The components of a feed. With `is_alone`, no other process appends to the store."""
 
     store: Store
     hub: Hub

@@ -2,13 +2,20 @@
 
 Server-sent events: every event's id is its cursor, so `Last-Event-ID` resumes.
 
-A WebSocket carries pages of events to the client, and acknowledgements to the server. Server to client, each one JSON
-object in a text message: `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`, for a named
-consumer with `unread`, and with `restarted_from` and `dropped` after a lapse;
-`{"type":"alive","next_cursor":"cur_..."}` after 15 s without events; `{"type":"acked",...}` with the `data` of an
-acknowledgement; `{"type":"error","error":{...}}` in its place, or before a close;
-`{"type":"end","reason":"...","retry_after_s":2}` before a close. Client to server: `{"type":"ack","cursor":"cur_..."}`,
-for a named consumer. They are answered one by one, in order.
+A WebSocket sends pages of events to the client, and receives acknowledgements. Each message is one JSON object.
+
+From the server to the client:
+
+- `{"type":"events","items":[...],"next_cursor":"cur_...","has_more":false}`: a page. For a named consumer, it also has
+  `unread`, and after a lapse, `restarted_from` and `dropped`.
+- `{"type":"alive","next_cursor":"cur_..."}`: sent after 15 s without events.
+- `{"type":"acked",...}`: the reply to an acknowledgement, with its `data`.
+- `{"type":"error","error":{...}}`: a refused message, or the reason before a close.
+- `{"type":"end","reason":"...","retry_after_s":2}`: the last message before a close.
+
+From the client to the server:
+
+- `{"type":"ack","cursor":"cur_..."}`: for a named consumer. The server replies to these messages one by one, in order.
 """
 
 from __future__ import annotations
@@ -33,14 +40,14 @@ RETRY_MS = {Stopped.FULL: FULL_INTERVAL_S * 1000, Stopped.CLOSING: STOP_INTERVAL
 _ENDS = {Stopped.FULL: (TRY_AGAIN_LATER, FULL_INTERVAL_S), Stopped.CLOSING: (GOING_AWAY, STOP_INTERVAL_S // 2)}
 
 Ack = Callable[[str], Awaitable[dict[str, object]]]
-"""Acknowledges a cursor; returns the `data` of the reply. Raises Refused."""
+"""Acknowledges a cursor, and returns the `data` of the reply. Raises Refused."""
 
 
 class EventSource:
     """The sink for one client of server-sent events. The events have no name, so `onmessage` receives all of them.
 
     For a consumer that has lapsed, an event `restarted` comes first. A blank line is sent only after data, because many
-    client libraries that have an id dispatch an empty event at every other blank line.
+    client libraries that have stored an id dispatch an empty event at any other blank line.
     """
 
     def __init__(self, stream: EventStream, receive: Receive, tokens: FeedTokens) -> None:
@@ -84,12 +91,15 @@ class EventSource:
         return False
 
     async def end(self, stopped: Stopped) -> None:
-        """Send the delay before a reconnect. A client that has only half-closed also gets a complete response."""
+        """Send the delay before a reconnect.
+
+        A client that has closed only its sending side also gets a complete response.
+        """
         await self._stream.write(b"retry: %d\n" % RETRY_MS.get(stopped, FULL_INTERVAL_S * 1000), is_last=True)
 
 
 class _ClientMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message from a client. Any other message is refused like an invalid body."""
+    """A message from a client. A message of any other form is refused like an invalid body."""
 
     type: Literal["ack"]
     cursor: str
@@ -148,7 +158,7 @@ class EventSocket:
     async def _acknowledge(self, message: _ClientMessage) -> dict[str, object]:
         if self._ack is None:
             suggestion = "Open the socket with consumer= to acknowledge."
-            raise InvalidParam("type", "ack is for named consumers", suggestion=suggestion)
+            raise InvalidParam("type", "ack is only valid for named consumers", suggestion=suggestion)
         return await self._ack(message.cursor)
 
     def _place(self, view: PageView) -> dict[str, object]:

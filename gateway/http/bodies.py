@@ -18,14 +18,15 @@ from gateway.server.http1.whole_body import read_body
 
 T = TypeVar("T", bound=msgspec.Struct)
 _PART_LEAST = 3
-"""Shortest name, in characters, that is matched against parts of field names."""
+"""Minimum length, in characters, of an unknown name that is matched against parts of field names."""
 _CONTAINERS_MAX = 100_000
-"""Maximum number of arrays and objects in a body. Parsing and freeing more would block all other requests.
-
-No route needs a tenth of this.
+"""Maximum number of arrays and objects in a body. Parsing and freeing more of them would block all other requests. No
+route needs a tenth of this number.
 """
 _NAMED_BYTES_MAX = 64 * 1024
-"""In longer bodies the repeated name is not looked up for the message, because that would block all other requests."""
+"""In a body with more bytes, the error does not name the repeated name, because the search for it would block all other
+requests.
+"""
 _IN_WORDS = {
     "str": "text",
     "int": "a whole number",
@@ -37,7 +38,7 @@ _IN_WORDS = {
 """JSON types by their msgspec name, in the words used in messages. `null` stays `null`."""
 _BOUND = re.compile(r"Expected `(?P<type>[a-z]+)` (?:of length )?(?P<sign>[<>])= (?P<number>[\d.]+)")
 _BOUNDED = {"str": "must have {} characters", "array": "must contain {} entries"}
-"""Messages for types whose length is limited. For numbers, the value is limited."""
+"""Messages for the types whose length is limited. For numbers, the value itself is limited."""
 _LENGTHS, _VALUES = ("min_length", "max_length"), ("ge", "le")
 _FIELD = re.compile(r" - at `\$\.?(?P<path>[^`]*)`$")
 
@@ -49,8 +50,8 @@ class NoFields(msgspec.Struct, frozen=True):
 async def read_json(request: Request, kind: type[T], *, may_be_empty: bool = False) -> T:
     """Read the body as a `kind`, and reject unknown fields. With `may_be_empty`, an empty body means no fields.
 
-    A kind's `LACKS` lists fields of other APIs that no node supports, each with the reason. The body is parsed with
-    orjson, because msgspec takes 9 us for one `1e308`, and the largest body can contain 160,000 of them.
+    The `LACKS` of a kind lists fields of other APIs that no node supports, each with the reason. The body is parsed
+    with orjson, because msgspec takes 9 us for one `1e308`, and the largest body can contain 160,000 of them.
 
     Raises:
         Refused: 413 for a body over 1 MB. The rest is not read.
@@ -99,10 +100,10 @@ def refuse_encoded(request: Request) -> None:
 
 
 def _refuse_repeated(body: bytes, sent: object) -> None:
-    """Reject an object with a repeated name, because readers differ on which of the values they use.
+    """Reject an object with a repeated name, because parsers differ in which of the values they use.
 
-    Each pair has one colon, and the parser keeps only the last pair of a name. So `sent` encoded again has as many
-    colons as the body, unless a pair was dropped. This takes a tenth of the time of parsing with a hook, which is too
+    Each pair has one colon, and the parser keeps only the last pair of a name. If `sent`, encoded again, has fewer
+    colons than the body, a pair was dropped. Counting takes a tenth of the time of parsing with a hook, which is too
     slow for the largest body.
     """
     try:
@@ -112,7 +113,7 @@ def _refuse_repeated(body: bytes, sent: object) -> None:
     if kept == body.count(b":") + _escaped_colons(body):
         return
     if len(body) <= _NAMED_BYTES_MAX:
-        # `str`, because `int` limits the number of digits
+        # `str`, because `int` limits the number of digits.
         json.loads(body, object_pairs_hook=_refuse_repeated_name, parse_int=str)
     raise InvalidParam("body", "contains an object in which a name appears twice")
 
@@ -172,7 +173,7 @@ def _meant(name: str, fields: tuple[str, ...]) -> str | None:
 
 
 def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
-    """Translate a validation message of msgspec to an error."""
+    """Translate a validation message from msgspec into an error."""
     where = _FIELD.search(message)
     missing = re.search(r"missing required field `([^`]*)`", message)
     if missing:
@@ -193,7 +194,7 @@ def _refused(message: str, kind: type[msgspec.Struct]) -> InvalidParam:
 def _bounds(message: str, kind: type[msgspec.Struct], path: str) -> str | None:
     """Return the bounds or choices that a value violates; None if the problem is something else.
 
-    msgspec names only one of two bounds. The declaration of the field has both.
+    msgspec's message names only one of two bounds, but the declaration of the field has both.
     """
     fields = msgspec.inspect.type_info(kind).fields  # type: ignore[attr-defined]  # it is a struct's
     type_ = next((one.type for one in fields if one.encode_name == path), None)

@@ -1,4 +1,4 @@
-"""The error table: every code of the specification (7.2), and the codes used by the HTTP edge.
+"""The error table: every code in the specification (7.2), and the codes that the HTTP edge uses.
 
 To add a code, add a row to `CODES`.
 """
@@ -27,7 +27,7 @@ CODES = {
         Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
         Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
         Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
-        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` lists the supported ones."),
+        Code("METHOD_NOT_ALLOWED", 405, "none", "Wrong method; `Allow` lists the supported methods."),
         Code("ENDPOINT_NOT_FOUND", 404, "none", "No such platform or resource."),
         Code("RESOURCE_NOT_FOUND", 404, "refunded", "The upstream has no such resource, or no usable data."),
         Code("PAYLOAD_TOO_LARGE", 413, "none", "The body is over 1 MB, or a file over 10 MB; it was not read."),
@@ -70,7 +70,7 @@ CODES = {
         Code("HTTP_VERSION_NOT_SUPPORTED", 505, "none", "The request does not use HTTP/1.0, HTTP/1.1 or HTTP/2."),
     )
 }
-"""SERVICE_UNAVAILABLE without `Retry-After` means a withdrawn endpoint and is permanent."""
+"""SERVICE_UNAVAILABLE without `Retry-After` means that the endpoint was withdrawn permanently."""
 OF_THE_EDGE = {
     CODES[name].status: name
     for name in (

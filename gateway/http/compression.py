@@ -1,10 +1,10 @@
 """Response compression by `Accept-Encoding` (RFC 9110, 12.5.3): gzip and Brotli, for bodies above 1 KB.
 
 The long middle part of an envelope is the same for all clients (`gateway/http/envelope.py`), so its compressed form is
-kept, and each response adds only the start and the end of the envelope. A gzip stream is joined from an uncompressed
-block with the start, the kept blocks, and an uncompressed block with the end. A Brotli stream is joined from the kept
-blocks and an uncompressed end. Brotli blocks depend on their position in the stream, so they are kept together with the
-start.
+cached, and each response adds only the start and the end of the envelope. A gzip stream consists of an uncompressed
+block with the start, the cached blocks, and an uncompressed block with the end. A Brotli stream consists of the cached
+blocks and an uncompressed end. Brotli blocks depend on their position in the stream, so they are cached together with
+the start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _START, _END = b'{"success":true,', b',"credits_used":'
 _PACKED = b"font/woff2"
 """Fonts are already compressed."""
 _ENTRY_BYTES = 400
-"""Bytes of an entry in addition to its long part and its compressed form."""
+"""Bytes that an entry uses in addition to its long part and its compressed form."""
 _BROTLI_END = b"\x03"
 """The last block of a Brotli stream, which is empty (RFC 7932, 9.2)."""
 _FIELDS = (b"content-encoding", b"vary")
@@ -44,12 +44,12 @@ class Compression:
     """Compresses the responses of one node."""
 
     def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
-        """Start without entries. `bytes_max` limits the total size of the kept entries."""
+        """`bytes_max` limits the total size of the cached entries."""
         self._bytes_max = bytes_max
         self._packed: OrderedDict[tuple[bytes, bytes, bytes], bytes] = OrderedDict()
         """Compressed forms by coding, start (empty if the coding does not depend on it), and long part."""
         self.bytes = 0
-        """Bytes currently kept."""
+        """Bytes of the cached entries."""
 
     async def apply(self, reply: Reply, accepted: bytes) -> None:
         """Compress a reply's body in place, if it is large enough and `accepted` (`Accept-Encoding`) allows it."""
@@ -125,13 +125,13 @@ def _split(body: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _stored(data: bytes, *, is_last: bool = False) -> bytes:
     """Return an uncompressed deflate block (RFC 1951, 3.2.4)."""
-    assert len(data) < 2**16, "the ends of an envelope are short"
+    assert len(data) < 2**16, "the start and end of an envelope are short"
     size = len(data).to_bytes(2, "little")
     return bytes((is_last,)) + size + bytes(one ^ 0xFF for one in size) + data
 
 
 def _deflate(data: bytes) -> bytes:
-    """Return deflate blocks that refer to nothing before them and end on a byte boundary."""
+    """Return deflate blocks that do not depend on earlier blocks and end on a byte boundary."""
     deflating = zlib.compressobj(_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     return deflating.compress(data) + deflating.flush(zlib.Z_FULL_FLUSH)
 

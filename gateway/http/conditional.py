@@ -14,7 +14,10 @@ PUBLIC: Final = b"public, max-age=300"
 
 
 class TaggedText(NamedTuple):
-    """A text that is built once for many clients, with its tag, because computing the tag of 1 MB takes 1 ms."""
+    """A text that is built once for many clients.
+
+    Its tag is stored with it, because computing the tag of 1 MB takes 1 ms.
+    """
 
     text: bytes
     tag: bytes

@@ -12,7 +12,7 @@ from gateway.server.errors import EdgeAnswer
 
 
 def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
-    """Return a function that formats errors of the edge as the API's error envelope with a request id (spec 7.1)."""
+    """Return a function that formats edge errors as the API's error envelope with a request id (spec 7.1)."""
 
     def answer(status: int, sentence: str) -> tuple[Headers, bytes]:
         request_id = make_id("req_")
@@ -25,5 +25,5 @@ def edge_answer_of(make_id: Callable[[str], str], base_url: str) -> EdgeAnswer:
 
 
 def plain_edge_answer(status: int, sentence: str) -> tuple[Headers, bytes]:
-    """Format errors of the edge as one line of text, for servers other than the API."""
+    """Format edge errors as one line of text, for servers other than the API."""
     return [(b"content-type", b"text/plain; charset=utf-8")], f"{status} {sentence}\n".encode()

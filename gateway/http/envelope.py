@@ -1,4 +1,4 @@
-"""Joins the JSON envelopes from encoded parts, so that a cached response is never encoded twice (spec 2.1, 7.1)."""
+"""Joins JSON envelopes from encoded parts, so that a cached response is never encoded twice (spec 2.1, 7.1)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import orjson
 from gateway.http.errors import Refused
 
 _REMEMBERED_MAX = 500
-"""Longest message, in characters, whose encoded form is kept."""
+"""Maximum length, in characters, of a message whose encoded form is cached."""
 
 
 def fragment(platform: str, endpoint: str, data: Any, pagination: Any = None) -> bytes:
@@ -69,11 +69,11 @@ def _error(name: str, message: str, status: int, base_url: str, **details: Any) 
 
 
 _plain_error = lru_cache(maxsize=1_000)(_error)
-"""During a flood, most errors have no details and are identical, so their text is cached (measured)."""
+"""During a flood, most errors have no details and are identical, so their text is cached. The gain was measured."""
 
 
 def error_name(stored: bytes) -> str:
-    """Return the name of the code in an error fragment."""
+    """Return the name of the error code in an encoded error fragment."""
     return str(orjson.loads(b"{%b}" % stored)["error"]["type"])
 
 

@@ -62,7 +62,7 @@ CLAIM_RETRY_AFTER_S = 1
 
 
 class Refused(Exception):
-    """The request is rejected with an error: its code, message, details and headers."""
+    """A route rejects the request with this error: code, message, details and headers."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Refused(Exception):
 
 
 class KeyMissing(Exception):
-    """The request needs a key but has none. Raised for every anonymous request, so creating it must be cheap."""
+    """The request needs a key but has none. Raised for every anonymous request, so it must be cheap to create."""
 
 
 CORRECT = "Fix the parameter and retry."
@@ -94,8 +94,8 @@ class InvalidParam(Refused):
     """400 for one parameter, field or header, with its name, the problem, and the fix.
 
     `problem` continues the sentence that starts with the parameter's name; with `is_sentence`, it is the whole message.
-    `suggestion` is a whole sentence. `meant` is the name or value that the caller probably meant; it replaces `reason`
-    in `details` (spec 7.1). `more` is added to `details`.
+    `suggestion` is a whole sentence. `meant` is the name or value that the caller probably meant, and replaces `reason`
+    in `details` (spec 7.1). The items of `more` are added to `details`.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ def unknown_name(
 ) -> InvalidParam:
     """Return the error for an unknown name; `what` is "parameter" or "field".
 
-    `known` has the valid names, and `others` has further unknown names of the request.
+    `known` has the valid names, and `others` has the request's other unknown names.
     """
     hint = f"Did you mean `{meant}`?" if meant is not None else f"Valid {what}s: {', '.join(known) or 'none'}"
     more = {"remove_params": [name, *others]}
@@ -143,10 +143,10 @@ def refusal_of(exc: BaseException) -> Refused:
 
 
 def _credits_held(required: int) -> Refused:
-    """Return the error for a call whose credits are held by other calls, so that a retry may succeed (decisions 28)."""
+    """Return the error for a call whose credits are reserved by other calls. A retry may succeed (decisions 28)."""
     return Refused(
         "CONCURRENCY_LIMIT",
-        f"This request costs {required} credits, which other calls in progress hold; retry when they have ended.",
+        f"This request costs {required} credits, which other calls have reserved; retry when they have finished.",
         details={"reason": "credits_held", "credits_required": required},
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
     )
@@ -172,7 +172,7 @@ def _key_budget(exc: KeyBudgetReached) -> Refused:
     )
 
 
-@lru_cache(maxsize=256)  # in a flood most errors are identical, and a cached one costs a tenth
+@lru_cache(maxsize=256)  # During a flood most errors are identical, and a cached one costs a tenth.
 def _rate_limited(limit: int, reset_s: int) -> Refused:
     message = f"The limit of {limit} requests in 60 s is reached; retry in {reset_s} s."
     return Refused("RATE_LIMITED", message, retry_after_s=reset_s or 1)
@@ -181,7 +181,7 @@ def _rate_limited(limit: int, reset_s: int) -> Refused:
 def _concurrency(exc: ConcurrencyReached) -> Refused:
     return Refused(
         "CONCURRENCY_LIMIT",
-        f"{exc.limit} requests of this key are already running; wait for one to end.",
+        f"{exc.limit} requests with this key are already running; wait for one to finish.",
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
         headers=((b"x-concurrency-limit", b"x-concurrency-remaining"), (b"%d" % exc.limit, b"0")),
     )
@@ -196,7 +196,7 @@ def _argument(exc: InvalidArgument) -> Refused:
 
 
 def _monitor_invalid(exc: MonitorInvalid) -> Refused:
-    """Return the error. Its `details` contains either a reason or the nearest valid value (spec 7.1)."""
+    """Return the error. Its `details` contain either a reason or the nearest valid value (spec 7.1)."""
     near = exc.did_you_mean
     detail = {"reason": exc.reason} if near is None else {"did_you_mean": near}
     message = str(exc) if str(exc).endswith("?") else f"{exc}."
@@ -206,7 +206,7 @@ def _monitor_invalid(exc: MonitorInvalid) -> Refused:
 def _monitor_limit(exc: MonitorLimitReached) -> Refused:
     details = {
         "reason": "monitor_limit_reached",
-        "param": "status",  # because a paused monitor may exceed the limit
+        "param": "status",  # A paused monitor may exceed the limit.
         "limit": exc.limit,
         "next_step": "Pause or delete a monitor, or choose a larger plan.",
     }
@@ -258,7 +258,7 @@ _MISSING_KEY = Refused("MISSING_API_KEY", "Send your API key in the x-api-key he
 _UNUSABLE_KEY = Refused(
     "INVALID_API_KEY",
     "The API key is malformed, unknown, revoked or expired; send one that is active.",
-    # the response to a revoked key reveals nothing about its account, even in a stream that started before
+    # A response to a revoked key reveals nothing about its account, even in a stream that started earlier.
     knows_balance=False,
 )
 _SUSPENDED = Refused(
@@ -267,7 +267,7 @@ _SUSPENDED = Refused(
     details={"reason": "account_suspended"},
     knows_balance=False,
 )
-"""Shared instances, because they are always equal and a flood must be cheap. They are returned, never raised."""
+"""Shared instances, because they are always equal and must be cheap during a flood. They are returned, never raised."""
 _OF_COHORTS = {
     "above_max_credits": "INVALID_REQUEST",
     "cohort_limit_reached": "COHORT_LIMIT_EXCEEDED",
@@ -283,7 +283,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
     AccountSuspended: lambda _: _SUSPENDED,
-    AccountDeleted: lambda _: _UNUSABLE_KEY,  # same response, because all keys of a deleted account are revoked
+    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Same response: all keys of a deleted account are revoked.
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
@@ -312,24 +312,24 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ClaimMismatch: _claim_refused("IDEMPOTENCY_KEY_PAYLOAD_MISMATCH", _FRESH_KEY),
     ReplayUnavailable: _claim_refused("IDEMPOTENCY_REPLAY_UNAVAILABLE", "use another key for a new, billed response"),
     MonitorInvalid: _monitor_invalid,
-    MonitorUnknown: _unknown("unknown_monitor", "GET the path before the id, with status=all, to list all"),
-    RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all"),
-    ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all"),
-    DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all"),
-    JobUnknown: _unknown("unknown_job", "GET the path before the id to list all"),
+    MonitorUnknown: _unknown("unknown_monitor", "to list all monitors, GET the path before the id with status=all"),
+    RunUnknown: _unknown("unknown_run", "GET /v1/monitors/{id}/runs lists all runs"),
+    ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all schedules"),
+    DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all runs"),
+    JobUnknown: _unknown("unknown_job", "to list all jobs, GET the path before the id"),
     CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
     CohortQueryUnknown: _unknown("unknown_cohort_query", "queries are deleted with their cohort"),
     CohortRefused: _cohort,
-    SessionUnknown: _unknown("unknown_session", "GET /v1/web/sessions lists all"),
+    SessionUnknown: _unknown("unknown_session", "GET /v1/web/sessions lists all sessions"),
     WorkRefused: lambda exc: Refused(
         "INVALID_REQUEST", f"{str(exc)[:300]}.", details={"reason": exc.reason, **exc.more}
     ),
     MonitorLimitReached: _monitor_limit,
     MonitorPaused: _monitor_paused,
     RunTooSoon: _too_soon,
-    AccountWebhookUnknown: _unknown("unknown_webhook", "GET /v1/webhooks lists all"),
-    WebhookUnknown: _unknown("unknown_webhook", "PATCH it with a webhook_url to add one"),
-    DeliveryUnknown: _unknown("unknown_delivery", "the list of deliveries shows all"),
+    AccountWebhookUnknown: _unknown("unknown_webhook", "GET /v1/webhooks lists all webhooks"),
+    WebhookUnknown: _unknown("unknown_webhook", "to add one, PATCH the monitor with a webhook_url"),
+    DeliveryUnknown: _unknown("unknown_delivery", "the list of deliveries shows all of them"),
     RedeliveryRefused: _no_redelivery,
     CircuitOpen: lambda exc: _waiting("The upstream keeps failing; its circuit is open.", max(1, exc.retry_after_s)),
     StorageError: lambda _: _away("The store is unavailable; nothing was charged."),

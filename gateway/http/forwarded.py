@@ -25,7 +25,7 @@ class TrustedProxies:
     def client(self, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str | None:
         """Return the address of the client of a connection: the last address that is not a trusted proxy.
 
-        Each proxy appends the address of its peer. So every address before the last untrusted one may be forged.
+        Each proxy appends the address of its peer, so every address before the last untrusted one may be forged.
         """
         if peer is None:
             return None

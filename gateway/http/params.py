@@ -61,10 +61,10 @@ _FOREIGN_LIMITS = frozenset(
 """Names that other APIs use for the page position and the page size, reduced to lower-case letters."""
 _SEPARATORS = re.compile(r"[^a-z0-9]")
 _NEAR = 0.6
-"""How similar an unknown name must be to a declared one to count as a misspelling (0 to 1)."""
+"""How similar (0 to 1) an unknown name must be to a declared name to count as a misspelling of it."""
 _INTEGER = re.compile(r"(-?)0*([0-9]+)")
 _DIGITS_MAX = 18
-"""Every number with this many digits fits into 64 bits."""
+"""Maximum number of digits. Every number with this many digits fits into 64 bits."""
 _SCHEMES = ("http://", "https://")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _NOTHING: Mapping[str, str] = {}
@@ -126,7 +126,7 @@ class Declared:
             elif name in sent:
                 raise InvalidParam(name, "was sent more than once")
             else:
-                # use the declaration's own string, because values are kept in memory
+                # Use the declaration's own string object, because values are kept in memory.
                 sent[param.name] = _value(param, text)
         if undeclared:
             raise self._undeclared(undeclared)
@@ -183,7 +183,7 @@ def _cursor_of(archetype: Archetype) -> Param:
 
 
 def _first_paths(archetype: Archetype) -> list[str]:
-    """Return the paths of the first record's id and URL, or of its first field if it has neither."""
+    """Return the paths to the first record's id and URL, or to its first field if it has neither."""
     own = fields_of(archetype.make)
     record = archetype.key or own[0].name
     inner = own if archetype.key else fields_of(own[0].make) if own[0].make else own[0].members
@@ -199,7 +199,7 @@ def declared_by(endpoint: Endpoint) -> Declared:
 
 
 def read_free(query: Pairs, params: tuple[Param, ...]) -> dict[str, Value]:
-    """Return the typed values of a query to a resource that is not billed.
+    """Return the typed values of a query to a resource that is free.
 
     Raises:
         InvalidParam: 400 for the first problem found.
@@ -230,7 +230,7 @@ def _integer(param: Param, text: str) -> int:
     """Parse a whole number. A `limit` above the upstream's maximum becomes that maximum (spec 4.3, rule 7)."""
     if (digits := _INTEGER.fullmatch(text)) is None:
         raise InvalidParam(param.name, f"must be a whole number{_bounds(param)}, such as {param.example}")
-    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # one extra digit already exceeds every bound
+    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # One more digit already exceeds every bound.
     if param.minimum is not None and number < param.minimum:
         raise InvalidParam(param.name, f"must be at least {param.minimum}{_bound_text('and at most', param.maximum)}")
     if param.maximum is not None and number > param.maximum:
@@ -253,7 +253,7 @@ def _bound_text(words: str, bound: int | None) -> str:
 
 
 def _is_after(since: str, until: str) -> bool:
-    """Return whether a span ends before it starts. Unreadable times are rejected later, when they are parsed."""
+    """Return whether a time span ends before it starts. Invalid times are rejected later, when they are parsed."""
     try:
         return unix(since) > unix(until)
     except (ValueError, OverflowError):

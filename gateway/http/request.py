@@ -1,4 +1,4 @@
-"""A request as routes see it, and its reply. Both are plain values, independent of ASGI messages."""
+"""A request as routes see it, and its reply. Both classes are plain values, independent of ASGI messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from limits.gate import LeaseHandle
 
 Headers = list[tuple[bytes, bytes]]
 Public = Callable[["Request"], Awaitable["Reply"]]
-"""Handles a read that needs no key."""
+"""A handler for a read that needs no key."""
 ESCAPE, PLUS = b"%+"
 _FIELDS_MAX = 100
 _ONCE = (b"x-api-key", b"authorization", b"idempotency-key", b"content-encoding", b"last-event-id")
@@ -41,7 +41,7 @@ class Caller:
     lease: LeaseHandle | None = None
 
     def hold(self, turn: LeaseHandle) -> None:
-        """Release `turn` together with the lease, after the response was sent."""
+        """Release `turn` together with the lease, after the response has been sent."""
         self.lease = turn if self.lease is None else _Both(self.lease, turn)
 
 
@@ -60,10 +60,10 @@ class _Both:
 
 @dataclass(slots=True)
 class Request:
-    """A request as a route reads it.
+    """A request as a route sees it.
 
-    `started` is the arrival on Trio's clock. Only the API's entry point, the admission, the routing table, the charging
-    code, and the feed (which may hold the request open) modify a request.
+    `started` is the time of arrival on Trio's clock. Only the API's entry point, the admission, the routing table, the
+    charging code, and the feed (which may hold the request open) modify a request.
     """
 
     id: str
@@ -81,7 +81,7 @@ class Request:
     receive: Receive = field(default=_receive_nothing, repr=False)
     """ASGI's `receive`: the pieces of the body, then the disconnect."""
     send: Send | None = field(default=None, repr=False)
-    """ASGI's `send`, if the server has our extension."""
+    """ASGI's `send`, if the server supports our extension."""
     client: tuple[str, int] | None = None
     """The address and port of the connection's peer."""
     named: Mapping[str, str] | None = None
@@ -89,9 +89,8 @@ class Request:
     held_s: float = 0.0
     """Seconds that the request was held open waiting for events, which do not count as overhead."""
     owed: Charge | None = None
-    """A charge that was used in full.
-
-    The entry point settles it once the response was sent or the client disconnected.
+    """A charge that was used in full. The entry point settles it after the response has been sent or the client has
+    disconnected.
     """
 
     def owe(self, charge: Charge) -> None:
@@ -119,15 +118,13 @@ class Reply:
     close_s: float = 0.0
     """Seconds spent waiting for the commits of the charge and of its settlement."""
     streamed: bool = False
-    """Whether the response was already sent as a stream, which the reply ends."""
+    """Whether the response was already sent as a stream. This reply then only ends the stream."""
     pieces: tuple[bytes, ...] | AsyncIterator[bytes] | None = None
-    """The body, if `body` is not used.
-
-    A tuple of parts if the body is too large to copy and shares cached data. An iterator if the body is sent while it
-    is produced and its length is unknown.
+    """The body in parts, if `body` is not used. It is a tuple if the body is too large to copy and shares cached data,
+    or an iterator if the body is sent while it is produced and its length is unknown.
     """
     request_id: str | None = None
-    """The id of the original request, if this is a replay."""
+    """The id of the original request, if this reply is a replay."""
 
 
 class AdjacentPages(Protocol):
@@ -159,7 +156,7 @@ def repeated_of(sent: Iterable[tuple[bytes, bytes]]) -> str | None:
 def names(header: bytes | None, token: bytes) -> bool:
     """Return whether a list header contains `token` (case-insensitive) with a quality above zero.
 
-    `find` comes first, because most headers do not contain it. `in` is slower for two bytes objects (measured).
+    `find` runs first, because most headers do not contain the token. For two bytes objects, `in` is slower (measured).
     """
     if header is None or (listed := header.lower()).find(token) < 0:
         return False
@@ -168,7 +165,7 @@ def names(header: bytes | None, token: bytes) -> bool:
 
 def prefers(header: bytes | None, token: bytes, other: bytes) -> bool:
     """Return whether an `Accept` header prefers `token` at least as much as `other` (RFC 9110, 12.5.1)."""
-    if header is None or (listed := header.lower()).find(token) < 0:  # `find` first, as in `names`
+    if header is None or (listed := header.lower()).find(token) < 0:  # `find` runs first, as in `names`.
         return False
     wanted = qualities(listed)
     ranges = (other, other.partition(b"/")[0] + b"/*", b"*/*")
@@ -186,7 +183,7 @@ def _items(listed: bytes) -> Iterable[tuple[bytes, bytes, bytes]]:
 
 
 def _quality(parameters: bytes) -> float:
-    """Return the quality in an item's parameters; 1 if there is no valid one."""
+    """Return the quality (`q`) in a list item's parameters; 1 if it is missing or invalid."""
     found = _QUALITY.search(parameters)
     return float(found[1]) if found else 1.0
 
@@ -198,7 +195,7 @@ def query_of(raw: bytes) -> list[tuple[str, str]]:
         InvalidParam: the query has more than 100 pairs.
     """
     if ESCAPE not in raw and PLUS not in raw and raw.count(b"&") < _FIELDS_MAX and raw.isascii():
-        # fast path: most queries need no decoding
+        # Fast path: most queries need no decoding.
         pairs = []
         for piece in raw.decode().split("&"):
             if piece:

@@ -1,4 +1,4 @@
-"""Routes, and the routing table, which finds a route by path and method (spec 4; decisions 5)."""
+"""Routes, and the routing table that finds a route by path and method (spec 4; decisions 5)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class RouteDoc:
     """The name of the operation, such as `list_monitors`."""
     summary: str
     answer: object = None
-    """The type of its `data`, a TypedDict; None if the response is not JSON."""
+    """The type of the response's `data`, a TypedDict; None if the response is not JSON."""
     description: str = ""
     status: int = 200
     platform: str = "account"
     reasons: tuple[str, ...] = ()
-    """Errors in addition to the errors of every route, as `CODE` or `CODE/reason`."""
+    """Errors in addition to the errors that every route returns, as `CODE` or `CODE/reason`."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of parameters. Exactly one of each group must be sent."""
     once: bool = False
     """Whether the route accepts an `Idempotency-Key`."""
     form: str = "application/json"
-    """The media types of its response, separated by spaces."""
+    """The media types of the response, separated by spaces."""
     is_unwrapped: bool = False
     """Whether the response's fields are next to the envelope's own fields instead of in `data` (decisions 2)."""
     is_public: bool = False
@@ -49,19 +49,19 @@ class RouteDoc:
     notes: tuple[str, ...] = ()
     """Further paragraphs of the description, for example on other response formats."""
     gives: Mapping[str, str] = field(default_factory=dict)
-    """Values in the response that the paths of other routes need, as JSON pointers into the body."""
+    """JSON pointers to the values in the response that the paths of other routes need."""
     sample: Mapping[str, object] = field(default_factory=dict)
     """Fields of the example response that differ from the examples of its type."""
     settles: bool = False
-    """Whether the route returns 200 with the same data if the job finishes in time. That applies to its stream too."""
+    """Whether the route returns 200 with the same data if the job finishes in time. This also applies to its stream."""
     dry_run: type | None = None
-    """The type of its `data` if `dry_run` is sent."""
+    """The type of the response's `data` if `dry_run` is sent."""
     streams: Mapping[str, type] = field(default_factory=dict)
-    """The data types of its server-sent events by event name; `message` for unnamed events."""
+    """The data types of the route's server-sent events by event name; `message` for unnamed events."""
     sends: tuple[type, ...] = ()
-    """The types of the messages that its WebSocket sends."""
+    """The types of the messages that the route's WebSocket sends."""
     takes: tuple[type, ...] = ()
-    """The types of the messages that its WebSocket accepts."""
+    """The types of the messages that the route's WebSocket accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Routes:
         self._by_path: dict[str, dict[str, Route]] = {}
         for route in routes:
             by_method = self._by_path.setdefault(route.path, {})
-            assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} take the same method"
+            assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} have the same method"
             by_method.update(dict.fromkeys(route.allow, route))
         self._plain = {path: by_method for path, by_method in self._by_path.items() if "{" not in path}
         self._patterns = [(_pattern(path), path) for path in self._by_path if "{" in path]
@@ -111,7 +111,7 @@ class Routes:
         if route is None:
             raise wrong_method(request, by_method)
         length = request.headers.get(b"content-length")
-        if length is not None and route.is_listed:  # a withdrawn endpoint responds with that error to any body
+        if length is not None and route.is_listed:  # A withdrawn endpoint returns its own error, whatever the body.
             _check_body_size(length, route.body_bytes_max)
         return route
 
@@ -134,12 +134,12 @@ class Routes:
 
     def _unknown(self, path: str) -> Refused:
         near = self._listed.nearest(path)
-        message = f"Unknown endpoint {path[:200]}; /v1/utility/endpoints lists all."
+        message = f"Unknown endpoint {path[:200]}; /v1/utility/endpoints lists all endpoints."
         return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near} if near else None)
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Compile a path with names. A name may contain anything but NUL, which PostgreSQL cannot store."""
+    """Compile a path with names. A name may contain any character except NUL, which PostgreSQL cannot store."""
     return re.compile(
         "".join(rf"(?P<{one[1:-1]}>[^/\0]+)" if one[0] == "{" else re.escape(one) for one in _PARTS.findall(path))
     )

@@ -11,13 +11,13 @@ from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
 PEEK_S = 0.001
-"""Seconds to wait when checking for a disconnect. A disconnect that the server has noticed is reported immediately."""
+"""Seconds to wait when checking for a disconnect. The server reports a disconnect that it has noticed immediately."""
 
 
 class EventStream:
     """A response as an event stream, started by its first event. Earlier errors use their usual HTTP status.
 
-    The stream is silent while a page is read. Reading takes at most as long as a plain response, so proxies need no
+    No event is sent while a page is read. Reading takes at most as long as a plain response, so proxies need no
     keep-alives.
     """
 
@@ -57,7 +57,7 @@ class EventStream:
             await self.write(piece, is_last=is_last, held=whole)
 
     async def write(self, text: bytes, *, is_last: bool = False, held: bytes = b"") -> None:
-        """Send raw stream text: events, comments or settings. `held` is the buffer that `text` was cut from.
+        """Send raw stream text: events, comments or settings. `held` is the buffer that contains `text`.
 
         Raises:
             ClientGone: the client has disconnected.
@@ -70,7 +70,7 @@ class EventStream:
 
 
 def _event(name: str, data: bytes) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # the data is JSON on one line
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # The data is JSON on one line.
 
 
 def _event_around(name: str, parts: Sequence[bytes]) -> tuple[bytes, ...]:

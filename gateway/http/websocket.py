@@ -38,7 +38,7 @@ class SocketStream:
         while message["type"] != "websocket.disconnect":
             if message["type"] == "websocket.receive":
                 payload = message["text"] if message["bytes"] is None else message["bytes"]
-                assert payload is not None, "a message is text or bytes"
+                assert payload is not None, "a message contains text or bytes"
                 return payload
             message = await self._receive()
         self._ended = True
@@ -55,7 +55,7 @@ class SocketStream:
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
     async def refuse(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """Send an error: as the handshake's response or, after the handshake, as the last message before a close.
+        """Send an error: as the handshake's response or, after the handshake, as the last message before the close.
 
         Raises:
             ClientGone: the client has disconnected.

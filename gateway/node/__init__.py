@@ -1,1 +1,1 @@
-"""A running node: wires, starts, watches, reloads and stops its parts."""
+"""Builds the parts of a node, and starts, watches, reloads and stops them."""

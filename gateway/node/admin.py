@@ -1,4 +1,4 @@
-"""The admin address of a node: its readiness and its metrics."""
+"""The admin address of a node, which reports readiness and metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READY_WITHIN_S = 2.0
 
 
 class NodeReadiness:
-    """Reports whether a node can serve, and if not, why, in sentences for the operator."""
+    """Reports whether a node can serve. If it cannot, the report says why, in sentences for the operator."""
 
     def __init__(self, stores: Stores, state: State | None, supervision: Supervision, stopping: trio.Event) -> None:
         self._store = stores.store
@@ -35,7 +35,7 @@ class NodeReadiness:
         self._stopping = stopping
 
     async def check(self) -> str | None:
-        """Return everything that prevents this node from serving, or None. See `Readiness`."""
+        """Return all reasons why this node cannot serve, or None if it can. See `Readiness`."""
         if self._stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
@@ -52,7 +52,7 @@ class NodeReadiness:
 async def _state_fault(state: State) -> str | None:
     """Return the reason why the state accepts no writes, or None if it accepts them.
 
-    A state that responds to reads may still be full, or be a replica.
+    A server that responds to reads may still be full, or be a replica.
     """
     try:
         with trio.fail_after(READY_WITHIN_S):

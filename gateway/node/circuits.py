@@ -1,4 +1,4 @@
-"""Operations on the circuits of a node's platforms, and the node's figures about their sources."""
+"""Operator operations on the circuits of a node's platforms, and the node's statistics about their sources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PlatformName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Circuits:
-    """Operations on every source of one platform: isolate it, or close its circuits and clear its failures."""
+    """Operations that list the platforms, isolate a platform's sources, or reset the circuits of its sources."""
 
     def __init__(self, catalog: Catalog, waits_for: Callable[[str], Waits]) -> None:
         """`waits_for` returns how long requests have waited for a platform."""

@@ -1,4 +1,4 @@
-"""Prometheus metrics of a node's parts. They are read at each scrape, so requests have no overhead."""
+"""Prometheus metrics of a node's parts. The values are read at each scrape, so they add no work to requests."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def _state(state: State) -> Iterator[Metric]:
 
 
 def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return metrics of the resources that accounts share fairly. All sites of a node use the same resources."""
+    """Return metrics of the resources that accounts share fairly, which are the same for all sites of a node."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
     if rendering is not None:

@@ -1,4 +1,4 @@
-"""Listening addresses: bound by one process, or shared by the workers of one supervisor."""
+"""Binds listening addresses for one process, or for the workers of one supervisor together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BACKLOG = 65_535  # the kernel reduces this to its own maximum
 
 
 class AddressUnusable(Exception):
-    """The node cannot listen on an address. The text says on which and why."""
+    """The node cannot listen on an address. The message names the address and the reason."""
 
 
 async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener]:
@@ -29,9 +29,7 @@ async def bind(host: str, port: int, *, change: str) -> list[trio.SocketListener
 
 
 async def reserve(host: str, port: int, *, change: str) -> list[trio.socket.SocketType]:
-    """Reserve an address for processes that `share` it, with sockets that accept no connection.
-
-    Port 0 selects a free port.
+    """Reserve an address for processes that `share` it. The sockets accept no connections. Port 0 selects a free port.
 
     Raises:
         AddressUnusable: a process that does not share the address uses it, or this process is not allowed to bind it.
@@ -46,7 +44,7 @@ async def share(host: str, port: int, *, change: str) -> list[trio.SocketListene
     """Listen on an address together with other processes of this node. Each connection goes to one of them.
 
     Raises:
-        AddressUnusable: in the same cases as for `reserve`.
+        AddressUnusable: as for `reserve`.
     """
     listeners = []
     for sock in await reserve(host, port, change=change):
@@ -67,7 +65,7 @@ def in_url(host: str) -> str:
 
 
 async def _bound_together(host: str, port: int) -> list[trio.socket.SocketType]:
-    """Bind a socket for each address of the host, all on one port."""
+    """Bind a socket for each address of the host. All sockets use the same port."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     bound: list[trio.socket.SocketType] = []
     try:
@@ -87,7 +85,7 @@ async def _bound_together(host: str, port: int) -> list[trio.socket.SocketType]:
 
 
 class _NoSuchFamily(Exception):
-    """This machine has no IPv6, or no IPv4."""
+    """The address family, IPv6 or IPv4, is missing on this machine."""
 
 
 def _shareable(family: int, kind: int, protocol: int) -> trio.socket.SocketType:

@@ -1,4 +1,4 @@
-"""The periodic maintenance of a running node."""
+"""The loops that do the periodic maintenance of a running node."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ TRIM_PAUSE_S = 1.0
 SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
-"""Seconds until the first deletion, so that a machine that started with a wrong clock has corrected it.
+"""Seconds until the first deletion.
 
-Deleted rows cannot be restored.
+Deleted rows cannot be restored, so a machine that started with a wrong clock gets time to correct it.
 """
 JOBS_S = 30 * 86_400.0
 """How long the results of jobs are kept, in seconds (decisions 19)."""
@@ -110,7 +110,10 @@ async def finish_charges(stores: Stores, log: Log) -> None:
 
 
 async def flush_usage(stores: Stores, log: Log) -> None:
-    """Every few seconds, add the free calls to the usage statistics. Failed writes stay queued."""
+    """Every few seconds, add counts of free calls to the usage statistics.
+
+    Counts that cannot be written stay queued.
+    """
     while True:
         await trio.sleep(USAGE_EVERY_S)
         try:
@@ -120,7 +123,7 @@ async def flush_usage(stores: Stores, log: Log) -> None:
 
 
 async def erase_deleted(stores: Stores, log: Log) -> None:
-    """Delete the remaining data of deleted accounts whose deletion was interrupted or did not finish immediately."""
+    """Delete the remaining data of deleted accounts whose deletion has not finished."""
     while True:
         await trio.sleep(ERASE_EVERY_S)
         try:
@@ -158,7 +161,7 @@ async def forget_unreadable(store: Store, at: float) -> None:
 
 
 async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
-    """Delete a few rows per write until none are left, so that other writes do not wait."""
+    """Call `some`, which deletes a few rows per write, until no rows are left. Other writes can run in between."""
     removed = 1
     while removed:
         removed = await store.write(remove_some)
@@ -203,10 +206,7 @@ async def sweep_monitors(store: Store, retention: Retention, log: Log, *, sweep_
 
 
 async def keep_months(store: Store, now: Callable[[], float], log: Log) -> None:
-    """Create the journal's monthly partitions before the months begin.
-
-    A failed attempt is repeated at the next check.
-    """
+    """Create the journal's monthly partitions before the months begin. The next check repeats a failed attempt."""
     while True:
         try:
             if refused := await make_months(store, now()):
@@ -252,7 +252,7 @@ async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
 
 
 async def archive_days(archiver: Archiver, log: Log, *, sweep_at: SweepAt) -> None:
-    """Every hour, archive the ledger's old days. Only one process at a time archives to a folder."""
+    """Every hour, archive the ledger's old days. Only one process at a time can archive to a folder."""
     await trio.sleep(SWEEP_FIRST_S)
     while True:
         try:

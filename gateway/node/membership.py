@@ -1,7 +1,7 @@
-"""This node as one of several on a store: sends heartbeats, and closes the charges of dead nodes.
+"""Sends this node's heartbeats to the shared store, and closes the charges of dead nodes.
 
-A node joins before it charges, so a charge of an unknown node also belongs to a dead one. A claim belongs to its
-charge, so the transaction that refunds the charge also releases the claim.
+A node joins the store before it charges, so a node name that is unknown belongs to a dead node. A claim on an
+idempotency key belongs to a charge, so the transaction that refunds the charge also releases the claim.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TRIES_PER_BEAT = 10
 
 @dataclass(frozen=True, slots=True)
 class MembershipPace:
-    """The interval of a node's heartbeats, and how long it may be silent before it counts as dead."""
+    """The interval between a node's heartbeats, and how long a node may be silent before it counts as dead."""
 
     beat_s: float = nodes.BEAT_S
     dead_after_s: float = nodes.DEAD_AFTER_S
 
 
 class StateNotShared(StoreUnusable):
-    """Another live node uses this store and at least one of the two has private state, so limits cannot be enforced."""
+    """Limits cannot be enforced: another live node uses this store, and at least one of the two has private state."""
 
     def __init__(self, other: str) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class StateNotShared(StoreUnusable):
 
 
 class Membership:
-    """This node's membership in the store. Its charges carry its name."""
+    """This node's membership in the store, under the node name that its charges are recorded with."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Membership:
         self._is_alive = True
         self._owed: set[str] = set()
         self.recovered_charges = 0
-        """Charges of other nodes, and of earlier runs, that this node has refunded."""
+        """The number of charges of dead nodes, and of earlier runs, that this node has refunded."""
         self.living = 1
         """The number of live nodes at this node's last check."""
 
@@ -78,9 +78,9 @@ class Membership:
         await self._join(self._stores.charges.node)
 
     async def recover_all(self) -> None:
-        """Close everything that earlier owners of the store left open.
+        """Close all charges that earlier owners of the store left open.
 
-        Only allowed if no other process can use the store.
+        Call this only if no other process can use the store.
         """
         found = await recover(self._store, now=self._now)
         await self._store.write(forget_running)
@@ -91,7 +91,8 @@ class Membership:
         while True:
             await trio.sleep(self._pace.beat_s / (1 if self._is_alive else TRIES_PER_BEAT))
             try:
-                # Far longer than the beat interval, because a cancelled write loses its position in the writer's queue.
+                # Far longer than the interval of heartbeats, because a cancelled write loses its position in the
+                # writer's queue.
                 with trio.fail_after(self._pace.dead_after_s / 2):
                     await self._beat()
             except StateNotShared:
@@ -117,7 +118,7 @@ class Membership:
                 await self._recover_dead(dead)
 
     async def leave(self) -> None:
-        """Close all charges and leave. The other nodes close the charges that this node could not, as after a crash."""
+        """Close all charges and leave. If a charge cannot be closed, another node closes it, as after a crash."""
         node = self._stores.charges.node
         try:
             await self._stores.charges.finish()
@@ -144,7 +145,8 @@ class Membership:
     async def _wait_for_rivals(self, node: str) -> None:
         """Wait until no live node conflicts with this one. A killed node stops conflicting when it counts as dead.
 
-        A node that sends a heartbeat or joins during the wait is alive. So the wait ends after `dead_after_s`.
+        If a conflicting node sends a heartbeat or joins during the wait, it is alive and `StateNotShared` is raised.
+        The wait therefore takes at most `dead_after_s`.
         """
         look = partial(self._rivals, node=node)
         first = seen = await self._store.read(look)
@@ -163,7 +165,7 @@ class Membership:
     async def _rejoin(self) -> None:
         """Join under a new name.
 
-        Other nodes now own the open charges of the old name. Closing such a charge returns what they decided.
+        Other nodes close the open charges of the old name. If this node closes one too, it gets the first outcome.
         """
         old, new = self._stores.charges.node, self._make_id("node_")
         await self._join(new)
@@ -171,9 +173,9 @@ class Membership:
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _check_nodes(self) -> None:
-        """Check for dead nodes, and for conflicting nodes that joined later.
+        """Check for dead nodes, and for conflicting nodes that joined.
 
-        Of two that start together, the later one stops.
+        If two conflicting nodes start together, the later one stops.
         """
         dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._stores.charges.node))
         self._owed.update(dead)
@@ -181,17 +183,14 @@ class Membership:
             raise StateNotShared(other)
 
     def _judge(self, tx: Tx, node: str) -> tuple[list[str], int, dict[str, float]]:
-        """Return the nodes whose charges `node` must close now, the number of live nodes, and the rivals of `node`."""
+        """Return the dead nodes whose charges `node` must close, the number of live nodes, and conflicting nodes."""
         dead_after_s = self._pace.dead_after_s
         dead = nodes.take_over(tx, node, dead_after_s=dead_after_s)
         owed = dead + nodes.unknown(tx, nodes_of_open_charges(tx))
         return owed, len(nodes.living(tx, dead_after_s=dead_after_s)), self._rivals(tx, node)
 
     async def _recover_dead(self, dead: str) -> None:
-        """Close the node's charges, each once.
-
-        After a failure this is retried, later also by the other nodes.
-        """
+        """Close the charges of a dead node. After a failure this node retries, and so do other nodes later."""
         try:
             await self._recover(dead)
             await self._store.write(partial(nodes.recovered, node_id=self._stores.charges.node, dead_id=dead))
@@ -201,9 +200,9 @@ class Membership:
             self._owed.discard(dead)
 
     def _can_judge(self) -> bool:
-        """Return whether a silent node is really dead, instead of this node being unable to see its heartbeats.
+        """Return whether this node may declare silent nodes dead.
 
-        A node that could not write for a while cannot judge other nodes.
+        If this node itself could not write for a while, it may have missed the heartbeats of other nodes.
         """
         now, recent_s = trio.current_time(), 2 * self._pace.beat_s
         return now - self._beaten_at <= recent_s <= now - self._steady_since
@@ -225,12 +224,13 @@ async def open_membership(
 ) -> AsyncIterator[Membership]:
     """Join the store, and leave it after the block.
 
-    A store that is not shared has a single owner, so all other nodes are dead.
+    If the store is not shared, this node is its only owner, so all other nodes are dead.
 
-    On a shared store, `keep_beating` and `keep_recovering` must run inside the block. They also raise `StateNotShared`.
+    On a shared store, `keep_beating` and `keep_recovering` must run inside the block. These two can also raise
+    `StateNotShared`.
 
     Raises:
-        StateNotShared: another node is alive, and one of the two does not share its state.
+        StateNotShared: another node is alive, and at least one of the two has private state.
     """
     membership = Membership(stores, runtime=runtime, shares_state=shares_state, pace=pace)
     if not is_shared:

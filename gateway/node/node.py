@@ -1,4 +1,4 @@
-"""A node as values: its setting, and its parts once it runs."""
+"""The values of a node: its setting, and its parts when it runs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from upstreams.model.endpoint import Platform
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A running node: its two apps, and the parts that they use."""
+    """A running node: the apps of its two addresses, and the parts that they use."""
 
     runtime: Runtime
     api: Api
     admin: Admin
     stores: Stores
     state: State | None
-    """None if this node keeps its state in its own memory."""
+    """The state shared with other nodes. None if this node keeps its state in memory."""
     membership: Membership
     catalog: Catalog
     admission: Admission
@@ -59,7 +59,7 @@ class Node:
     edge_answer: EdgeAnswer
     monitors: Monitors
     unsent: Unsent
-    """The server of the public address counts unsent data here."""
+    """Counts the data that clients of the public address have not read yet."""
     overload: Overload
     metrics: Metrics
     description: Description
@@ -72,7 +72,7 @@ class Node:
 
     @property
     def draining(self) -> trio.Event:
-        """Return the event that the servers set when the node begins to stop."""
+        """Return the event that is set when the node begins to stop."""
         return self.runtime.stopping
 
 
@@ -80,7 +80,7 @@ class Node:
 class NodeSetting:
     """The setting of a node: config with its reader, secrets, public address, log and platforms.
 
-    Clock, randomness, store, state and upstreams are parameters, so that a test can run a whole node in isolation.
+    A test can run a whole node in isolation, because clock, randomness, store, state and upstreams are parameters.
     """
 
     config: Config
@@ -100,8 +100,8 @@ class NodeSetting:
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS
     resolve: Resolve | None = None
-    """Resolves the hosts that users name. None means the system's resolver."""
+    """Resolves host names that users specify. None means the system's resolver."""
     keeps_time: bool = True
-    """If False, monitors run only when an operator runs them, not on schedule."""
+    """If False, monitors do not run on schedule, but only at an operator's request."""
     probe_disk: Probe | None = None
-    """Measures the disk of the store. None means the store's own check."""
+    """Measures the disk space of the store. None means the store's own check."""

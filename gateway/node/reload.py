@@ -1,4 +1,4 @@
-"""Reloads config.toml: applies settings that can change while the node runs, and lists settings that need a restart."""
+"""Reloads config.toml. Applies settings that can change while the node runs, and lists those that need a restart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from upstreams.cache.response_cache import Cache
 from upstreams.fetching.site import Site
 
 Renew = Callable[[Config], Collection[str]]
-"""Reads the files that settings name. Returns the key paths of the settings whose files have changed.
+"""Reads the files that are named in settings. Returns the key paths of the settings whose files have changed.
 
 Raises ConfigError.
 """
@@ -35,7 +35,7 @@ class Reloadable(Protocol):
         ...
 
     def apply(self, config: Config) -> None:
-        """Apply the settings of `config`. Unchanged settings have no effect."""
+        """Apply the settings of `config`. Applying an unchanged setting has no effect."""
         ...
 
 
@@ -49,7 +49,7 @@ class Reload:
         self._renew: Renew | None = None
 
     def renew_with(self, renew: Renew) -> None:
-        """Call `renew` at every reload, because files can change while the settings that name them stay the same."""
+        """Call `renew` at every reload, because a file can change although the setting with its name does not."""
         self._renew = renew
 
     def run(self) -> dict[str, list[str]]:
@@ -73,7 +73,7 @@ class Reload:
         return {"applied": sorted(applied), "needs_restart": [path for path in changed if path not in applied]}
 
     async def operation(self, _args: Nothing) -> dict[str, list[str]]:
-        """Reload as an operation of the admin address."""
+        """Run a reload that was requested at the admin address."""
         await trio.lowlevel.checkpoint()
         try:
             return self.run()
@@ -82,7 +82,7 @@ class Reload:
 
 
 def _leaves(config: Config) -> dict[str, Any]:
-    """Return every setting by its key path in the file."""
+    """Return the values of all settings, by their key paths in the file."""
     values = _flat(msgspec.to_builtins(config, enc_hook=dict))  # the hook converts the read-only mapping of platforms
     return {path.replace("upstreams.platforms.", "upstreams.", 1): value for path, value in values.items()}
 
@@ -184,7 +184,7 @@ class _SourceRules:
 
 
 class _SourceDefaults:
-    """Settings that are defaults for platforms. Other parts apply them; this part only accepts their change."""
+    """Accepts changes of settings that are defaults for all platforms. Other parts apply these settings."""
 
     def takes(self, path: str) -> bool:
         return path in ("upstreams.defaults.timeout_s", "upstreams.defaults.retries")

@@ -1,4 +1,4 @@
-"""The routing table of a node: account routes, data endpoints and the dashboard."""
+"""Builds the routing table of a node: account routes, data endpoints and the dashboard."""
 
 from __future__ import annotations
 

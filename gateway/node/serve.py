@@ -1,4 +1,4 @@
-"""Runs a node: binds its addresses, serves both apps, and handles the signals for reload and stop."""
+"""Runs a node: binds its addresses, serves both apps, and reloads or stops on signals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _LONG_BLOCK_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The values that a node is started with. `read_config` reads the file again for a reload.
+    """The values needed to start a node. `read_config` reads the config file again for a reload.
 
     `worker` is set for one of several processes that a supervisor started.
     """
@@ -66,13 +66,13 @@ class Start:
     resolve: Resolve | None = None
     """Resolves the hosts of webhooks. None means the system's resolver."""
     probe_disk: Probe | None = None
-    """Measures the disk of the store. None means the store's own check."""
+    """Measures the disk space of the store. None means the store's own check."""
     supervise: Supervise = Supervision
     new_store: bool = False
-    """Whether to create a missing store again."""
+    """Whether to create a new store if the earlier one is missing."""
 
     def over_sandbox(self, egress: str) -> Start:
-        """Return the same start with the sandbox at `egress` as upstream and without the platforms' rate limits."""
+        """Return these values with the sandbox at `egress` as the upstream, and without the platforms' rate limits."""
         return replace(
             self,
             config=with_egress(self.config, egress),
@@ -86,7 +86,7 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
     """Open a node that serves both addresses, and drain it on exit. Yields the node and its `listening` line.
 
     Raises:
-        AddressUnusable, ConfigError, StoreUnusable: the node cannot start; the text says what to do.
+        AddressUnusable, ConfigError, StoreUnusable: the node cannot start; the message says what to do.
     """
     config = start.config
     certificate = LiveCertificate(config.server) if config.server.tls_cert else None
@@ -102,7 +102,8 @@ async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, 
             serve_native, node.admin, taken.private, shutdown=admin_stop, drain_s=1.0, keep=node.runtime.keep
         )
         await private_side.start(partial(serve_admin, edge_answer=node.edge_answer, bounds=ADMIN_BOUNDS))
-        # A worker starts listening only now, because connections that the kernel assigns to it can wait only for it.
+        # A worker must not listen earlier, because no other worker can accept the connections that the kernel assigns
+        # to it.
         public = taken.public or await share(config.server.host, taken.port, change="server.port or .host")
         if config.server.shed:
             private_side.start_soon(node.runtime.keep, "overload", partial(node.overload.watch, admin_stop))
@@ -152,7 +153,7 @@ def _setting(start: Start, base_url: str) -> NodeSetting:
 async def serve(start: Start) -> None:
     """Serve until SIGTERM or SIGINT, and reload on SIGHUP. A second stop signal ends the process immediately.
 
-    A worker also stops when its supervisor requests it. Then only the supervisor can end it immediately.
+    A worker also stops at its supervisor's request. After that, only the supervisor can end it immediately.
     """
     async with open_served_node(start) as (node, line):
         tune_garbage_collection()
@@ -161,7 +162,7 @@ async def serve(start: Start) -> None:
             ignore_stop_signals()
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with trio.open_nursery() as watching:
-                # first, because the reader of the line may send signals as soon as it is printed
+                # before the line is printed, because its reader may send signals immediately
                 watching.start_soon(announce, line, start.log)
                 if start.worker is not None:
                     watching.start_soon(stop_on_end_of_input)
@@ -193,7 +194,7 @@ async def open_sandbox(behaviour: Behaviour, *, host: str = "127.0.0.1", port: i
 
 @dataclass(frozen=True, slots=True)
 class _Addresses:
-    """The addresses of a node. A worker's public address has no listeners until the worker is ready."""
+    """The bound addresses of a node. A worker's public address has no listeners until the worker is ready."""
 
     public: list[trio.SocketListener]
     port: int
@@ -255,23 +256,25 @@ def _bounds(max_connections: int, log: Log) -> Bounds:
 
 
 def tune_garbage_collection() -> None:
-    """Exclude the objects of the start from garbage collection, and collect less often.
+    """Exclude all objects created so far from garbage collection, and collect less often.
 
-    Measured: a request creates no cycles, and 13 of the 259 us of CPU for a billed miss went to collections that found
-    nothing. But fewer collections are longer pauses: with 50,000 objects between two young collections, ten thousand
-    parked polls caused pauses of 100 ms. A full collection, which takes as long with that many polls, happens once in
-    several hours. This function does not collect, because a collection here found 20 objects and added 45 ms to the
-    start.
+    Requests create no reference cycles. Of the 259 us of CPU for a billed miss, collections that found nothing took 13
+    us. The threshold must not be too high, because rarer collections cause longer pauses. At 50,000 objects between two
+    young collections, ten thousand parked polls caused pauses of 100 ms. A full collection takes as long with that many
+    polls, but happens only once in several hours.
+
+    This function does not collect garbage itself. That would add 45 ms to the start and find only 20 objects.
     """
     gc.freeze()
     gc.set_threshold(5_000, 2, 10_000)
 
 
 def return_freed_blocks() -> None:
-    """Return the memory of each long body to the system as soon as it is no longer used.
+    """Make malloc return the memory of each long body to the system as soon as the body is freed.
 
-    Only glibc has a setting for this. By default it keeps freed blocks for reuse, between others that are still in use.
-    After 200 bodies of 1.5 MB, with 64 MB held at a time, a node used up to 199 MB; with this setting it uses 84 MB.
+    Only glibc has a setting for this. By default, freed blocks stay in the process for reuse, scattered among blocks
+    that are still in use. In a test with 200 bodies of 1.5 MB, of which 64 MB existed at a time, a node used up to 199
+    MB. With this setting it used 84 MB.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

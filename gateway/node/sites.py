@@ -1,4 +1,4 @@
-"""The upstreams of a node: every enabled platform with its sources, credentials, breakers and connections."""
+"""Opens the upstreams of a node: every enabled platform with its sources, credentials, breakers and connections."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
 """Maximum number of concurrent DNS lookups of hosts that callers name."""
 PAGE_BYTES_MAX: Final = 10 * 1024 * 1024
-"""The largest page of the web, in bytes."""
+"""The maximum size of a web page, in bytes."""
 ROUND_TRIP_S = 2.0
-"""Seconds for a round trip of a shared response.
+"""The time limit in seconds for a round trip that transfers a shared response.
 
-Responses are long, so they use a separate link, on which no admission waits, and get more time.
+Responses are long, so they get more time than admissions, and a separate link that delays no admission.
 """
 
 
 class OpenExchange(Protocol):
-    """Opens the exchange with one platform's upstreams."""
+    """Opens an exchange, which sends the requests to one platform's upstreams."""
 
     def __call__(
         self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
     ) -> AbstractAsyncContextManager[Exchange]:
-        """Open the exchange with the platform's settings and the egress."""
+        """Open the exchange with these limits, through `egress` unless it is empty."""
         ...
 
 
@@ -132,7 +132,7 @@ async def open_sites(
 
 @dataclass(frozen=True, slots=True)
 class _SiteBuilder:
-    """The shared parts of one platform's sources."""
+    """The parts that all sources of one platform share."""
 
     platform: Platform
     settings: PlatformSettings
@@ -227,7 +227,7 @@ class _SiteBuilder:
 def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: None) -> Rendering | None:
     """Return the renderer that uses the operator's browser, or None if none is configured.
 
-    `warn` is called with the problem of an unusable browser.
+    If the browser cannot be used, `warn` is called with the reason.
     """
     if not config.web.browser_url:
         return None
@@ -236,9 +236,9 @@ def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: No
 
 
 def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
-    """Return every source's breaker under the name that all nodes use.
+    """Return the breaker of every source, by a name that is the same on all nodes.
 
-    Breakers of named hosts stay local to this node.
+    Breakers of hosts that callers name are not included, because they are not shared between nodes.
     """
     return {
         f"{site.platform.slug}/{name}": source.breaker
@@ -249,25 +249,25 @@ def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
 
 
 def breaker_rules(config: Config) -> BreakerRules:
-    """Return the breaker's settings as its rules."""
+    """Return the breaker rules from the config."""
     return BreakerRules(config.breaker.failures, config.breaker.window_s, config.breaker.open_s)
 
 
 def source_rules(settings: PlatformSettings, name: str) -> Rules:
-    """Return the rules of one source, from the settings of its platform.
+    """Return the rules for one source, from the settings of its platform.
 
-    For a browser, the time limit is the limit for a page.
+    The browser has its own time limit, which is the limit for rendering a page.
     """
     return Rules(timeout_s=RENDER_S if name == BROWSER else settings.timeout_s, retries=settings.retries)
 
 
 def _target_rules(platform: Platform) -> TargetRules:
-    """Return the rules of the hosts that a platform's callers name."""
+    """Return the rules for hosts that the platform's callers name."""
     return OPEN_WEB if platform.open_web else HTTPS
 
 
 def _search_engines(settings: WebSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the key of each search engine whose variable is set, and the operator's own engine's address."""
+    """Return the keys of search engines whose environment variable is set, and the address of the operator's engine."""
     named = {
         "brave_key": settings.search.brave_key_env,
         "marginalia_key": settings.search.marginalia_key_env,
@@ -309,7 +309,8 @@ async def open_sharing(
 ) -> AsyncIterator[SharedCache | None]:
     """Share this node's cache and its sites' circuits over `state` while the block runs.
 
-    Yields None if the state is this node's own memory. The link is not the link for admissions; see `ROUND_TRIP_S`.
+    Yields None if `state` is None, because there is nothing to share with. Admissions use another link (see
+    `ROUND_TRIP_S`).
     """
     if state is None:
         yield None

@@ -1,4 +1,4 @@
-"""Opens the state at `state.url`, shared by nodes or private in memory, and the gate that uses it."""
+"""Opens the state at `state.url`, and the gate that uses it. The state is shared with other nodes, or in memory."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from storage.supervision import Keep
 
 
 class OpenState(Protocol):
-    """Opens the shared state at an address, over its own link. Yields None if the state is not shared."""
+    """Opens the shared state at a URL, over a separate link. Yields None if the state is not shared."""
 
     def __call__(
         self, url: str, *, round_trip_s: float | None = None, keep: Keep
     ) -> AbstractAsyncContextManager[State | None]:
         """Open the link.
 
-        The link is dropped if a round trip takes longer than `round_trip_s` (None: the limit of an admission).
+        The link is dropped if a round trip takes longer than `round_trip_s` (None: the limit for admissions).
 
         `keep` runs the tasks of the link.
         """
@@ -55,7 +55,7 @@ async def open_gate(
     """Open the gate of this node, in its own memory or on the shared state."""
     requests, concurrent = limits.requests_per_minute, limits.concurrent_requests
     if state is None:
-        # Looked up once, because `trio.current_time` costs three times as much.
+        # The clock's own method, because `trio.current_time` costs three times as much.
         clock = trio.lowlevel.current_clock().current_time
         yield MemoryGate(Window(requests, spans.window_s), Leases(concurrent), clock)
         return

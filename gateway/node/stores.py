@@ -1,4 +1,4 @@
-"""The stores of a node or a command: accounts, keys, charges, the ledger, and the feed with their events."""
+"""Opens the store of a node or a command, with all objects that use it, such as accounts, charges and the ledger."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ MIGRATIONS = (
 
 
 def _ignore_appended(_events: Sequence[AppendedEvent]) -> None:
-    """Do nothing, because in a command no reader waits for events."""
+    """Do nothing, because no reader in a command's process waits for events."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserServices:
-    """The users of all accounts, and the mail server for messages to them."""
+    """The services for users: their accounts, sessions and second factors, and the mail server for messages to them."""
 
     users: Users
     sessions: UserSessions
@@ -114,7 +114,7 @@ class Stores:
 
     @property
     def operations(self) -> Operations:
-        """Return a new table of the operations over these stores."""
+        """Return a new table with the operator operations that need only the store."""
         operations = Operations(self.accounts, self.keys, self.store, self.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
         AccountOperations(self.store, self.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
@@ -141,7 +141,7 @@ class Stores:
         return await self.growth.report()
 
     def doubt(self) -> None:
-        """Reload keys and balances, because updates from other nodes may have been lost."""
+        """Drop all keys and balances in memory, because updates from other nodes may have been lost."""
         self.keys.forget_all()
         self.balances.forget_all()
 
@@ -190,8 +190,8 @@ async def open_stores(
 ) -> AsyncIterator[Stores]:
     """Open the store of `config`. Changes of keys and balances are published to `shared`, the nodes' shared gate.
 
-    The links in events begin with `base_url` (default: the address in `config`). `publish` receives the moved feeds of
-    each commit, and must neither raise nor block. `probe_disk` replaces the store's own disk check.
+    The links in events begin with `base_url` (default: the address in `config`). `publish` is called after each commit
+    that appends events. It must neither raise nor block. `probe_disk` replaces the store's own disk check.
 
     Raises:
         StoreUnusable: the store is in use, not writable, corrupt or too new; the text says what to do.
@@ -202,7 +202,7 @@ async def open_stores(
         disk = DiskWatch(store.disk if probe_disk is None else probe_disk, config.store.disk_floor_bytes)
         stores = _stores_on(store, config, secrets, feed, disk, now=now, make_id=make_id, shared=shared, base_url=begin)
         yield stores
-        with suppress(StorageError):  # usage moves no credits, so a failed last flush does no harm
+        with suppress(StorageError):  # usage counts are not credits, so a failed last flush does no harm
             await stores.usage.flush()
 
 

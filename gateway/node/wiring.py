@@ -1,6 +1,6 @@
-"""The composition root: builds all of a node's objects and passes them down. It contains no rules.
+"""The composition root: creates all objects of a node and passes them to each other. It contains no business rules.
 
-Read it from the top: `open_node` opens the parts that need closing, and `_build` creates the other objects from them.
+`open_node` opens the parts that must be closed again, and `_build` creates the other objects from them.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ from upstreams.web.browser.rendering import Rendering
 async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
     """Open a node: the store first, then everything that uses it, up to the two apps.
 
-    Charges that a crash left open are refunded first. On a shared store, the node that detects the crash refunds them.
+    On an unshared store, charges that a crash left open are refunded first. On a shared store, the node that detects
+    the crash refunds them.
 
     Raises:
         StoreUnusable: the store cannot be opened; the text says what to do.
@@ -87,7 +88,7 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
 
 
 def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
-    """Return the node's own loops by name. Its parts start their loops themselves."""
+    """Return the loops that the node itself runs, by name. Its parts start their own loops."""
     stores, runtime, shares = node.stores, node.runtime, node.calls.claims.shares
     loops = maintenance_loops(stores, setting.config, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
     loops |= {

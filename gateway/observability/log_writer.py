@@ -1,4 +1,4 @@
-"""A log writer with its own thread, so that a slow or broken sink never blocks or fails a caller."""
+"""A log writer with its own thread, so that a slow or broken sink never delays or fails the code that logs."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from gateway.observability.standard_streams import wait_writable
 
 LINES_MAX = 10_000
 BYTES_MAX = 4 * 1024 * 1024
-"""Maximum number of bytes kept for a blocked sink. Beyond it, lines are dropped until half of the bytes are written."""
+"""Maximum number of bytes queued for a blocked sink. Above it, lines are dropped until half of the queue is written."""
 GATHER_S = 0.05
-"""Seconds after a write to collect unflushed lines, which are then written together."""
+"""Seconds to collect lines after a write. They are then written together, unless `flush` is called."""
 RETRY_S = 1.0
-"""Seconds between attempts to write to a failed sink."""
+"""Seconds to wait before writing to a failed sink again."""
 FLUSH_S = 1.0
-"""Seconds to wait for the sink to accept the remaining lines at the end."""
+"""Seconds to wait at the end until the sink has accepted the remaining lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogStatistics:
-    """Counts of lines waiting for the sink and of lines dropped because it was blocked."""
+    """How many lines are waiting for the sink, and how many were dropped because it was blocked."""
 
     waiting: int = 0
     dropped_total: int = 0
 
 
 class LogWriter:
-    """Writes lines to a descriptor. If lines were dropped, it calls `report_dropped` once the sink works again."""
+    """Writes lines to a file descriptor, in a separate thread.
+
+    If lines were dropped, `report_dropped` is called with their number once the sink accepts lines again.
+    """
 
     def __init__(self, descriptor: int, *, gather_s: float = GATHER_S) -> None:
         self.report_dropped: Callable[[int], None] = lambda _count: None
         self._descriptor = descriptor
         self._gather_s = gather_s
         self._write_bytes = BYTES_MAX if stat.S_ISREG(os.fstat(descriptor).st_mode) else select.PIPE_BUF
-        # reentrant, because the garbage collector may run a finalizer that logs while a line is added
+        # Reentrant, because the garbage collector may run a finalizer that logs while a line is being added.
         self._lock = RLock()
         self._wanted = Condition(self._lock)
         self._lines: list[bytes] = []
@@ -54,7 +57,7 @@ class LogWriter:
         self._thread.start()
 
     def write(self, line: bytes) -> None:
-        """Queue a line, which is soon written together with others. It is dropped if too much data is waiting."""
+        """Queue a line. It is soon written together with others, or dropped if too much data is waiting."""
         with self._lock:
             if self._is_full:
                 self._dropped_total += 1
@@ -69,7 +72,7 @@ class LogWriter:
                 self._wanted.notify()
 
     def flush(self) -> None:
-        """Write waiting lines now, without collecting more."""
+        """Write the waiting lines now, without collecting more."""
         with self._lock:
             if not self._is_hurried:
                 self._is_hurried = True
@@ -80,7 +83,7 @@ class LogWriter:
         return LogStatistics(self._held_lines, self._dropped_total)
 
     def close(self) -> bool:
-        """Stop the writer. Return whether all lines were written within `FLUSH_S`. Unwritten lines are dropped."""
+        """Stop the writer, and return whether it wrote all lines within `FLUSH_S`. The others are lost."""
         self._closing.set()
         self.flush()
         self._thread.join(FLUSH_S)
@@ -97,7 +100,10 @@ class LogWriter:
                 begin = end
 
     def _next_batch(self) -> bytes:
-        """Wait for lines and return all of them; empty if the writer was closed and no lines are left."""
+        """Wait for lines and return all of them.
+
+        The result is empty if the writer was closed and no lines are left.
+        """
         with self._lock:
             if not (self._is_hurried or self._closing.is_set()):
                 self._wanted.wait(self._gather_s)
@@ -115,7 +121,7 @@ class LogWriter:
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # another process made the shared descriptor non-blocking
+            except BlockingIOError:  # another process made the descriptor, which it shares, non-blocking
                 wait_writable(self._descriptor, RETRY_S)
             except OSError:
                 if self._closing.wait(RETRY_S):
@@ -123,7 +129,7 @@ class LogWriter:
         return True
 
     def _release(self, lines: int, size: int) -> None:
-        """Count written lines, and accept lines again when half of the buffer is free."""
+        """Subtract the written lines, and accept new lines again once half of the queue is free."""
         with self._lock:
             self._held_lines -= lines
             self._held_bytes -= size
@@ -134,9 +140,10 @@ class LogWriter:
                     self.report_dropped(dropped)
 
     def _end_of_lines(self, batch: bytes, begin: int) -> int:
-        """Return the end of the lines that fit in one write without other processes' lines in between.
+        """Return where a batch can be split so that lines from other processes do not appear inside its lines.
 
-        A pipe accepts a limited number of bytes atomically, a file any number. A longer line is written alone.
+        A pipe accepts only a limited number of bytes atomically, a file any number. A line longer than this limit is
+        written on its own.
         """
         end = begin + self._write_bytes
         if end >= len(batch):

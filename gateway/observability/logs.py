@@ -24,27 +24,27 @@ from gateway.observability.standard_streams import STDERR, discard, wait_writabl
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
-"""Matches anything that looks like an API key or may contain one. It is removed from all logged text."""
+"""Matches anything that looks like an API key, or may contain one. Matches are removed from all logged text."""
 
 
 AccessLines = bool | Literal["errors"] | float
-"""Which requests are logged: all, none, only those with errors, or a share of all."""
+"""Which requests to log: all, none, only failed ones ("errors"), or a share of all."""
 
 
 class LogSink(Protocol):
-    """Accepts lines. Neither method blocks or raises."""
+    """Receives the lines of a log. Its methods never block and never raise."""
 
     def write(self, line: bytes, /) -> object:
-        """Accept a line. The sink may delay it to write several lines together."""
+        """Accept a line. The sink may delay the line to write several together."""
 
     def flush(self) -> object:
-        """Write waiting lines now."""
+        """Write the waiting lines now."""
 
 
 class Log:
-    """Writes events at or above a level. `access` selects the requests that are logged.
+    """Writes events at or above a level, and lines for the requests that `access` selects.
 
-    Every line has the fields of `also`, such as the number of the worker that writes it.
+    Every line also has the fields in `also`, such as the number of the worker that writes it.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Log:
         self._second = 0, ""
 
     def change(self, level: str, *, access: AccessLines) -> None:
-        """Change the level and the selection of logged requests."""
+        """Change the minimum level, and which requests are logged."""
         self.level, self.access = LEVELS[level], access
 
     def wants(self, status: int) -> bool:
-        """Return whether a request with this status is logged.
+        """Return whether to log a request with this status.
 
-        A share selects every n-th request, without randomness.
+        A share of 1/n selects every n-th request, not random ones.
         """
         if isinstance(self.access, bool):
             return self.access
@@ -78,15 +78,16 @@ class Log:
         return True
 
     def event(self, level: str, event: str, **fields: Any) -> None:
-        """Write one line immediately: `at`, `level`, `event`, and the fields."""
+        """Write one line immediately, with `at`, `level`, `event` and the given fields."""
         if LEVELS[level] >= self.level:
             self._stream.write(self._line(level, event, fields))
             self._stream.flush()
 
     def request(self, *, method: str, path: str, **own: Any) -> None:
-        """Queue the line of a request, which is written together with the lines of other requests.
+        """Queue the line for a request. It is written together with the lines for other requests.
 
-        `own` are fields without client data, which need no cleaning, to keep the cost per request low.
+        `own` has the fields that contain no client data. They are not searched for secrets, which keeps the cost for
+        each request low.
         """
         if LEVELS["info"] >= self.level:
             line = {"at": self._at(), "level": "info", "event": "request", **self._also}
@@ -99,7 +100,7 @@ class Log:
         self.event("error", event, error="".join(traceback.format_exception(exc)), **fields)
 
     def report_dropped(self, lines: int) -> None:
-        """Log that lines were dropped here, regardless of the level."""
+        """Log at any level how many lines were dropped before this one."""
         self._stream.write(self._line("error", "log_lines_dropped", {"lines": lines}))
 
     def _line(self, level: str, event: str, fields: Mapping[str, Any]) -> bytes:
@@ -108,7 +109,7 @@ class Log:
         return _encoded(line)
 
     def _at(self) -> str:
-        """Return the current time in ISO 8601. The part up to the second is cached for that second."""
+        """Return the current time in ISO 8601. The date and time up to the second are formatted once a second."""
         now = time.time()
         second, text = self._second
         if second != int(now):
@@ -122,10 +123,10 @@ class Log:
 def open_log(
     level: str, *, access: AccessLines = True, also: Mapping[str, int] = MappingProxyType({}), descriptor: int = STDERR
 ) -> Iterator[Log]:
-    """Open the log of this process on stderr, including library logs and Python's own messages on stderr.
+    """Open this process's log on stderr. Library logs, and text that Python writes to stderr, become lines of this log.
 
-    At the end, wait briefly for unwritten lines. If stderr does not accept them, later output is discarded, so that the
-    process can end.
+    At the end, wait briefly until the remaining lines are written. If stderr does not accept them, discard all later
+    output, because it could keep the process from ending.
     """
     writer = LogWriter(descriptor)
     log = Log(level, stream=writer, access=access, also=also)
@@ -151,7 +152,7 @@ def _clean(value: Any) -> Any:
 def _encoded(line: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # a value is not serializable, for example a file name that is not UTF-8
+    except TypeError:  # A value cannot be serialized, for example a file name that is not UTF-8.
         plain = {name: _plain(value) for name, value in line.items()}
         return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE)
 
@@ -162,18 +163,18 @@ def _plain(value: Any) -> str:
 
 
 class _PythonErrors(io.TextIOBase):
-    """Converts text written to Python's stderr, such as warnings, to events."""
+    """Turns text that is written to Python's stderr, such as warnings, into events."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._begun = ""
 
     def writable(self) -> bool:
-        """Return True: it is a writable text stream."""
+        """Return True, because this is a writable text stream."""
         return True
 
     def write(self, text: str) -> int:
-        """Log each line when it is complete, or too long to buffer."""
+        """Log each line once it is complete, or too long to buffer."""
         *lines, self._begun = (self._begun + text).split("\n")
         if len(self._begun) > _TEXT_MAX:
             lines, self._begun = [*lines, self._begun], ""
@@ -183,14 +184,14 @@ class _PythonErrors(io.TextIOBase):
 
 
 class LogHandler(logging.Handler):
-    """Forwards library logs to the log."""
+    """Forwards the messages of Python's logging to a Log."""
 
     def __init__(self, log: Log) -> None:
         super().__init__()
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log a record, with its traceback if it has one."""
+        """Log a record, with the traceback if it has one."""
         fields = {"logger": record.name, "message": _message(record)}
         if record.exc_info:
             fields["error"] = logging.Formatter().formatException(record.exc_info)
@@ -208,7 +209,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def carry_library_logs(log: Log) -> None:
-    """Route Python's logging through `log`."""
+    """Route Python's logging to `log`."""
     root = logging.getLogger()
     root.handlers = [LogHandler(log)]
     root.setLevel(logging.WARNING)

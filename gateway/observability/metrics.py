@@ -1,7 +1,8 @@
-"""The metrics of a node: request counts and times, and the state of all parts, collected at each scrape.
+"""A node's metrics: counts and durations of requests, and the state of all components.
 
-Durations of requests are appended to lists and counted a few hundred at a time. Everything else is read at the scrape
-from the `statistics()` that the parts keep anyway. So metrics add almost nothing to the cost of a request.
+Durations are appended to lists, and added to the histograms for a few hundred requests at a time. All other values are
+read at each scrape from the `statistics()` of the components. Metrics therefore add almost nothing to the cost of a
+request.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class LatencyHistogram:
         self._sum_s = 0.0
         self._seen: list[float] = []
         self.observe = self._seen.append
-        """Records one duration in seconds. `add_up` counts it later."""
+        """Record one duration in seconds. `add_up` adds it to the histogram later."""
 
     def add_up(self) -> None:
-        """Count the durations observed since the last call."""
+        """Add the durations recorded since the last call to the histogram."""
         self._counts.update(map(_bucket_of, self._seen))
         self._sum_s += sum(self._seen)
         self._seen.clear()
@@ -47,16 +48,16 @@ class LatencyHistogram:
         return family
 
     def within_s(self, part: float) -> float | None:
-        """Return the lowest bucket bound that covers this share of durations; None if there is none."""
+        """Return the lowest bucket bound that covers this share of the durations; None if no bound does."""
         buckets, _ = self.cumulative()
         total = buckets[-1][1]
-        held = (
+        bounds = (
             bound for bound, (_, count) in zip(_BUCKETS_S, buckets, strict=False) if total and count >= part * total
         )
-        return next(held, None)
+        return next(bounds, None)
 
     def cumulative(self) -> tuple[list[tuple[str, float]], float]:
-        """Return cumulative buckets and the sum, in Prometheus form."""
+        """Return the cumulative buckets and the sum of all durations, in Prometheus form."""
         self.add_up()
         total = 0
         buckets: list[tuple[str, float]] = []
@@ -67,9 +68,9 @@ class LatencyHistogram:
 
 
 class Waits(NamedTuple):
-    """The number of requests that waited for a platform, and the bucket bound that covers 95% of the waits.
+    """How many requests waited for a platform, and the bucket bound that covers 95 % of the waits.
 
-    `p95_s` is None if it is beyond the last bound, `WAIT_S_MAX`, and if there were no waits.
+    `p95_s` is None if the 95th percentile is above the last bound, `WAIT_S_MAX`, or if there were no waits.
     """
 
     requests: int
@@ -89,7 +90,7 @@ class Metrics(Collector):
         self._phases = {"charge": LatencyHistogram(), "close": LatencyHistogram(), "own": LatencyHistogram()}
 
     def count(self, route: str, reply: Reply, overhead_s: float) -> None:
-        """Count one request. `overhead_s` is the time that it did not spend upstream."""
+        """Count one request. `overhead_s` is its duration without the time spent upstream."""
         self._seen.append((route, reply.code))
         self._credits_used += reply.credits_used
         self._overhead.observe(overhead_s)
@@ -105,25 +106,25 @@ class Metrics(Collector):
             self._add_up()
 
     def waits_for(self, platform: str) -> Waits:
-        """Return how long requests have waited for a platform since the start."""
+        """Return how long requests have waited for this platform since the node started."""
         self._add_up()
         if (histogram := self._upstream.get(platform)) is None:
             return Waits(0, None)
         return Waits(int(histogram.cumulative()[0][-1][1]), histogram.within_s(0.95))
 
     def answered_total(self) -> int:
-        """Return the number of requests answered so far."""
+        """Return how many requests have been answered since the node started."""
         return len(self._seen) + self._requests.total()
 
     def charged_total(self) -> int:
-        """Return the number of requests that were charged before their response."""
+        """Return how many answered requests were charged."""
         return int(self._phases["charge"].cumulative()[0][-1][1])
 
     def _add_up(self) -> None:
         self._requests.update(self._seen)
         self._seen.clear()
         for route, upstream_s in self._waited:
-            self._upstream[route.split("/", 3)[2]].observe(upstream_s)  # the platform of /v1/{platform}/{resource}
+            self._upstream[route.split("/", 3)[2]].observe(upstream_s)  # a route is /v1/{platform}/{resource}
         self._waited.clear()
         for histogram in (self._overhead, *self._upstream.values(), *self._phases.values()):
             histogram.add_up()

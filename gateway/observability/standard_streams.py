@@ -1,4 +1,4 @@
-"""File descriptors 0, 1 and 2: opens missing ones, and writes to them without blocking other work."""
+"""File descriptors 0, 1 and 2: open missing ones, and write to them without blocking other work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 def open_missing() -> None:
-    """Open missing descriptors to /dev/null. Otherwise the next file or socket would get their numbers."""
+    """Open missing descriptors on /dev/null. Otherwise the next file or socket would get their numbers."""
     for descriptor in (STDIN, STDOUT, STDERR):
         try:
             os.fstat(descriptor)
@@ -24,14 +24,14 @@ def open_missing() -> None:
 
 
 def discard(descriptor: int) -> None:
-    """Redirect a descriptor to /dev/null, because its reader accepts no more data."""
+    """Redirect a descriptor to /dev/null, because its reader no longer accepts data."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, descriptor)
     os.close(nothing)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all data unbuffered, without a time limit.
+    """Write all data without buffering. This may block for any time.
 
     Raises:
         OSError: the data cannot be written.
@@ -40,19 +40,22 @@ def write_all(descriptor: int, data: bytes) -> None:
     while rest:
         try:
             rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:  # another process made the shared descriptor non-blocking
+        except BlockingIOError:  # another process made the descriptor, which it shares, non-blocking
             wait_writable(descriptor)
 
 
 def wait_writable(descriptor: int, within_s: float | None = None) -> bool:
-    """Wait until a write would not block. Return False on a timeout. A write that would fail does not block either."""
+    """Wait until a write would not block, and return True; False after a timeout.
+
+    A write that would fail immediately does not block either.
+    """
     poller = select.poll()
     poller.register(descriptor, select.POLLOUT)
     return bool(poller.poll(None if within_s is None else within_s * 1000))
 
 
 async def print_out(data: bytes) -> None:
-    """Write to stdout without blocking other tasks. If cancelled, data that is not yet written is dropped.
+    """Write to stdout without blocking other tasks. After a cancellation, the data may be written only in part.
 
     Raises:
         OSError: the data cannot be written.

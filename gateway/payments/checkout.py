@@ -1,4 +1,7 @@
-"""Stripe Checkout: a purchase starts here, is paid at Stripe, and a signed webhook confirms it (decisions 22)."""
+"""Buying packs with Stripe Checkout (decisions 22).
+
+This module creates the purchase, Stripe takes the payment, and a signed webhook then confirms it.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,18 @@ FORGET_S: Final = 5.0
 BODY_BYTES_MAX: Final = 262_144
 _HEADER: Final = b"stripe-signature"
 _LEVELS: Final = {"counted": "info", "repeated": "info", "mismatch": "error"}
-"""Log levels of outcomes. Other outcomes are warnings."""
+"""Log levels by outcome. All other outcomes are logged as warnings."""
 
 
 class Begun(NamedTuple):
-    """A purchase and its payment page."""
+    """A new purchase, and the Stripe page on which to pay for it."""
 
     purchase: Purchase
     session: CheckoutSession
 
 
 class Checkout:
-    """Starts payments and handles the events that report their outcome."""
+    """Starts payments, and handles Stripe's events about their outcome."""
 
     def __init__(
         self,
@@ -63,18 +66,18 @@ class Checkout:
 
         Raises:
             PackUnknown: the pack is not for sale.
-            Refused: 503; Stripe did not create a page, and the purchase was removed.
+            Refused: 503; Stripe did not create a page, so the purchase was removed.
         """
         purchase = await self._packs.begin(account_id, pack)
         try:
             return Begun(purchase, await self.open_page(purchase, success_url=success_url, cancel_url=cancel_url))
-        except BaseException:  # remove the purchase, because the buyer did not get a payment page
+        except BaseException:  # remove the purchase, because the buyer has no page on which to pay for it
             with trio.move_on_after(FORGET_S, shield=True):
                 await self._packs.forget(purchase.id)
             raise
 
     async def open_page(self, purchase: Purchase, *, success_url: str, cancel_url: str) -> CheckoutSession:
-        """Open the payment page of a purchase. Repeated calls for a purchase return the same page.
+        """Open the payment page for a purchase. Repeated calls for the same purchase return the same page.
 
         Raises:
             Refused: 503; Stripe did not create a page, or its response was lost.
@@ -96,11 +99,11 @@ class Checkout:
 
     @staticmethod
     def covers(path: str) -> bool:
-        """Return whether a path is the path of Stripe's webhook."""
+        """Return whether this path is the path of Stripe's webhook."""
         return path == WEBHOOK_PATH
 
     async def answer(self, request: Request) -> Reply:
-        """Handle an event. Stripe repeats it until it gets a 200, which is sent only after the commit.
+        """Handle an event from Stripe, and return 200 once it is committed. Stripe repeats an event until it gets 200.
 
         Raises:
             Refused: the request is not a POST, is too long, or its signature is invalid or too old.

@@ -1,13 +1,13 @@
-"""The errors of payments."""
+"""Payment errors."""
 
 
 class PaymentsError(Exception):
-    """Base class of payment errors."""
+    """Base class for payment errors."""
 
 
 class CheckoutFailed(PaymentsError):
-    """Stripe did not create a Checkout session. The text is for the operator's log."""
+    """Stripe did not create a Checkout session. The text is meant for the operator's log."""
 
 
 class EventUnreadable(PaymentsError):
-    """A signed Stripe event does not have the expected form. The text names the problem."""
+    """A signed Stripe event does not have the expected form. The text says what is wrong."""

@@ -1,4 +1,4 @@
-"""The part of Stripe's API that is used: creating Checkout sessions."""
+"""The one part of Stripe's API that is used: creating Checkout sessions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from upstreams.transport.http import Exchange, HttpCall, origin_of
 
 WITHIN_S: Final = 15.0
 CONNECTIONS: Final = 4
-_WORDS_MAX: Final = 300
+_MESSAGE_MAX: Final = 300
 
 
 class CheckoutSession(msgspec.Struct, frozen=True):
-    """A Stripe page to pay one purchase, valid until `expires_at` (Unix seconds)."""
+    """A page at Stripe on which to pay for one purchase, until `expires_at` (Unix seconds)."""
 
     id: str
     url: str
@@ -28,7 +28,7 @@ class CheckoutSession(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class CheckoutDraft:
-    """The data of a new Checkout session."""
+    """The data for a new Checkout session."""
 
     purchase_id: str
     name: str
@@ -38,7 +38,7 @@ class CheckoutDraft:
     cancel_url: str
 
     def form(self) -> dict[str, str]:
-        """Return the form fields for Stripe. Every event of the session contains the purchase's id."""
+        """Return the form fields for Stripe. They make every event about the session contain the purchase's id."""
         price = "line_items[0][price_data]"
         return {
             "mode": "payment",
@@ -63,10 +63,12 @@ class StripeApi:
         self._exchange = exchange
 
     async def begin(self, draft: CheckoutDraft) -> CheckoutSession:
-        """Create a session. The purchase's id is the idempotency key, so repeated calls return the same session.
+        """Create a Checkout session.
+
+        The purchase's id is the idempotency key, so repeated calls return the same session.
 
         Raises:
-            CheckoutFailed: Stripe rejected the request, or did not return a usable response within `WITHIN_S`.
+            CheckoutFailed: Stripe rejected the request, or returned no usable response within `WITHIN_S`.
         """
         origin, target = origin_of(self._url)
         headers = (
@@ -80,12 +82,12 @@ class StripeApi:
         except (httpx.TransportError, httpx.DecodingError) as exc:
             raise CheckoutFailed(f"Stripe cannot be reached: {type(exc).__name__}: {exc}") from exc
         if answer.status != 200:
-            raise CheckoutFailed(f"Stripe responded with {answer.status}: {_words(answer.body)}")
+            raise CheckoutFailed(f"Stripe responded with {answer.status}: {_error_message(answer.body)}")
         try:
             session = msgspec.json.decode(answer.body, type=CheckoutSession)
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise CheckoutFailed(f"Stripe's response is not a Checkout session: {exc}") from exc
-        if not session.url.startswith("https://"):  # because browsers are redirected to this URL
+        if not session.url.startswith("https://"):  # Browsers are redirected to this URL.
             raise CheckoutFailed("Stripe's response has no https payment URL")
         return session
 
@@ -98,9 +100,9 @@ class _Errors(msgspec.Struct, frozen=True):
     error: _Error = _Error()
 
 
-def _words(body: bytes) -> str:
-    """Return the message of an error. If the message contains the key, Stripe has already shortened the key."""
+def _error_message(body: bytes) -> str:
+    """Return Stripe's error message. If it quotes the secret key, Stripe has already masked most of the key."""
     try:
-        return msgspec.json.decode(body, type=_Errors).error.message[:_WORDS_MAX]
+        return msgspec.json.decode(body, type=_Errors).error.message[:_MESSAGE_MAX]
     except (msgspec.DecodeError, UnicodeDecodeError):
         return "not JSON"

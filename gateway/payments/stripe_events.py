@@ -1,4 +1,4 @@
-"""Parse Stripe webhook events into payment events."""
+"""Parse Stripe's webhook events into payment events."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from billing.packs.records import Dispute, Payment
 from gateway.payments.errors import EventUnreadable
 
 _PAID: Final = ("paid", "no_payment_required")
-_STANDINGS: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
-"""The outcomes of closed disputes.
+_OUTCOMES: Final[Mapping[str, Dispute]] = {"won": "won", "lost": "lost"}
+"""The outcomes of closed disputes, by Stripe's status.
 
-Disputes with any other status are open. Inquiries are not, because Stripe withholds no money for them.
+A dispute with any other status is open, unless it is an inquiry, for which Stripe withholds no money.
 """
 _INQUIRY: Final = "warning_"
 
@@ -31,14 +31,14 @@ class _Session(msgspec.Struct):
 
 
 class _Charge(msgspec.Struct):
-    """A charge of a payment. `amount_refunded` is the sum of its refunds."""
+    """A charge for a payment. `amount_refunded` is the sum of all its refunds so far."""
 
     amount_refunded: int
     payment_intent: str | None = None
 
 
 class _Disputed(msgspec.Struct):
-    """A dispute of a charge."""
+    """A dispute about a charge."""
 
     amount: int
     status: str
@@ -56,7 +56,7 @@ class _Event(msgspec.Struct):
 
 
 class StripeEvent(msgspec.Struct, frozen=True):
-    """An event. `payment` is None for events unrelated to packs."""
+    """A parsed event. `payment` is None if the event does not concern packs."""
 
     id: str
     type: str
@@ -64,7 +64,7 @@ class StripeEvent(msgspec.Struct, frozen=True):
 
 
 def read_event(body: bytes) -> StripeEvent:
-    """Parse the body of a webhook. Raises EventUnreadable."""
+    """Parse the body of a webhook request. Raises EventUnreadable."""
     try:
         event = msgspec.json.decode(body, type=_Event)
         read = _READERS.get(event.type)
@@ -74,7 +74,7 @@ def read_event(body: bytes) -> StripeEvent:
 
 
 def _paid(sent: msgspec.Raw) -> PaymentEvent | None:
-    """Parse a completed session. A later payment has a separate event."""
+    """Parse a completed session. None if it is not paid yet; Stripe sends another event when it is."""
     session = msgspec.json.decode(sent, type=_Session)
     if session.client_reference_id is None or session.payment_status not in _PAID:
         return None
@@ -94,15 +94,16 @@ def _refunded(sent: msgspec.Raw) -> PaymentEvent | None:
 
 
 def _disputed(sent: msgspec.Raw) -> PaymentEvent | None:
-    """Parse a dispute.
+    """Parse a dispute; None for an inquiry.
 
-    Stripe holds back its amount until it is won, and nothing for an inquiry until that becomes a dispute.
+    Stripe withholds the amount of a dispute until the dispute is won. For an inquiry it withholds nothing, unless the
+    inquiry becomes a dispute.
     """
     dispute = msgspec.json.decode(sent, type=_Disputed)
     if dispute.payment_intent is None or dispute.status.startswith(_INQUIRY):
         return None
-    standing: Dispute = _STANDINGS.get(dispute.status, "open")
-    return PaymentChange(dispute.payment_intent, Payment(disputed_cents=dispute.amount, dispute=standing))
+    outcome: Dispute = _OUTCOMES.get(dispute.status, "open")
+    return PaymentChange(dispute.payment_intent, Payment(disputed_cents=dispute.amount, dispute=outcome))
 
 
 _READERS: Final[Mapping[str, Callable[[Any], PaymentEvent | None]]] = {
@@ -118,4 +119,4 @@ _READERS: Final[Mapping[str, Callable[[Any], PaymentEvent | None]]] = {
     "charge.dispute.funds_reinstated": _disputed,
 }
 EVENT_TYPES: Final = tuple(_READERS)
-"""The events to select when setting up the webhook."""
+"""The event types to select when you set up the webhook at Stripe."""

@@ -1,4 +1,4 @@
-"""Accepting connections from listeners, for both engines."""
+"""Accepts connections from listeners, for both engines."""
 
 import logging
 import select
@@ -24,11 +24,11 @@ async def accept_until(
     unsent_bytes: int,
     keep: Keep,
 ) -> None:
-    """Run `accept` on every listener until `shutdown` is set. Always close the listeners, also after an error.
+    """Run `accept` on every listener until `shutdown` is set. Always close the listeners, even after an error.
 
-    The kernel buffers about `unsent_bytes` of data that a client does not read. Connections that were established
-    before the shutdown are still accepted, for at most `BACKLOG_S`. Closing a listener resets the connections in its
-    backlog, and their requests may have arrived already.
+    The kernel buffers about `unsent_bytes` of data that a client does not read. After the shutdown begins, connections
+    that are already in the backlog are still accepted, for at most `BACKLOG_S`. Closing the listener would reset them,
+    although their requests may have arrived already.
     """
     try:
         async with trio.open_nursery() as accepting:
@@ -46,7 +46,10 @@ async def accept_until(
 
 
 async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
-    """Return the listener's next connection with TCP_NODELAY set. Retry if descriptors or memory run out."""
+    """Return the listener's next connection, with TCP_NODELAY set.
+
+    Retry if the system has no descriptors or memory left.
+    """
     is_logged = False
     while True:
         try:
@@ -61,8 +64,8 @@ async def accept_one(listener: trio.SocketListener) -> trio.SocketStream:
 def _bound_kernel(listener: trio.SocketListener, unsent_bytes: int) -> None:
     """Limit the unsent data that the kernel buffers per connection. Accepted connections inherit the setting.
 
-    The size of the send buffers stays unlimited, because they also hold data in flight: a limit would slow down fast
-    links with a high latency.
+    The size of the send buffers is not limited, because they also contain data in flight, and a limit would slow down
+    fast links with a high latency.
     """
     sock = listener.socket
     if _NOTSENT_LOWAT is not None and sock.family in (socket.AF_INET, socket.AF_INET6):

@@ -1,4 +1,4 @@
-"""The part of ASGI 3 that the edge implements, as types: HTTP, WebSocket and lifespan."""
+"""Types for the parts of ASGI 3 that the edge implements: HTTP, WebSocket and lifespan."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NotRequired, TypedDict
@@ -8,8 +8,8 @@ from gateway.server.http1.fields import Fields
 EXTENSION: Final = "sluice"
 """The scope extension that announces message types beyond ASGI.
 
-`sluice.answer` is a complete small response in one message (hot path), `sluice.parts` a large response without a copy,
-`sluice.hangup` a callback for a disconnect.
+`sluice.answer` sends a complete small response in one message (hot path). `sluice.parts` sends a large response without
+copying it. `sluice.hangup` registers a callback for a disconnect.
 """
 
 State = dict[str, object]
@@ -24,7 +24,7 @@ class AsgiVersion(TypedDict):
 
 
 class HTTPScope(TypedDict):
-    """One request, without its body."""
+    """A request without its body."""
 
     type: Literal["http"]
     asgi: AsgiVersion
@@ -43,7 +43,7 @@ class HTTPScope(TypedDict):
 
 
 class WebSocketScope(TypedDict):
-    """One WebSocket request. The app accepts it, or sends a response with the extension `websocket.http.response`."""
+    """A WebSocket request. The app accepts it, or responds through the extension `websocket.http.response`."""
 
     type: Literal["websocket"]
     asgi: AsgiVersion
@@ -90,7 +90,7 @@ class WebSocketConnect(TypedDict):
 
 
 class WebSocketReceive(TypedDict):
-    """One complete message from the client, either `text` or `bytes`. The other field is None."""
+    """A complete message from the client. One of `text` and `bytes` contains it, and the other is None."""
 
     type: Literal["websocket.receive"]
     text: str | None
@@ -98,7 +98,7 @@ class WebSocketReceive(TypedDict):
 
 
 class WebSocketDisconnect(TypedDict):
-    """The WebSocket has ended. The code is 1006 if the client disconnected without a closing frame."""
+    """The WebSocket has ended. The code is 1006 if the client disconnected without a close frame."""
 
     type: Literal["websocket.disconnect"]
     code: int
@@ -120,10 +120,10 @@ class ResponseStart(TypedDict):
 
 
 class ResponseBody(TypedDict):
-    """A piece of the response's body. The last piece has no `more_body`.
+    """A piece of the response's body. `more_body` is missing or False in the last piece.
 
-    Beyond ASGI, `held` is the buffer that the piece was cut from. That buffer stays in memory until the client has read
-    the piece.
+    `held` is not part of ASGI. It is the buffer that the piece was cut from, which stays in memory until the client has
+    read the piece.
     """
 
     type: Literal["http.response.body"]
@@ -142,7 +142,10 @@ class WholeAnswer(TypedDict):
 
 
 class AnswerInParts(TypedDict):
-    """A complete response whose body is too large to copy, as consecutive parts that other responses may share."""
+    """A complete response with a large body.
+
+    Its consecutive parts are not copied, and other responses may share them.
+    """
 
     type: Literal["sluice.parts"]
     status: int
@@ -158,7 +161,7 @@ class WatchHangup(TypedDict):
 
 
 class WebSocketAccept(TypedDict):
-    """Switches protocols. `subprotocol` is one of the subprotocols in the scope."""
+    """Accepts the WebSocket. `subprotocol` is one of the subprotocols in the scope."""
 
     type: Literal["websocket.accept"]
     subprotocol: NotRequired[str | None]
@@ -166,7 +169,7 @@ class WebSocketAccept(TypedDict):
 
 
 class WebSocketSend(TypedDict):
-    """One complete message to the client, either `text` or `bytes`."""
+    """A complete message to the client, as either `text` or `bytes`."""
 
     type: Literal["websocket.send"]
     text: NotRequired[str | None]
@@ -174,7 +177,7 @@ class WebSocketSend(TypedDict):
 
 
 class WebSocketClose(TypedDict):
-    """Ends the WebSocket. Before the app has accepted it, the client gets a 403."""
+    """Ends the WebSocket. If the app has not accepted it yet, the client gets 403."""
 
     type: Literal["websocket.close"]
     code: NotRequired[int]
@@ -182,7 +185,7 @@ class WebSocketClose(TypedDict):
 
 
 class WebSocketResponseStart(TypedDict):
-    """Status and headers of the response that refuses a WebSocket."""
+    """Status and headers of a response that refuses a WebSocket."""
 
     type: Literal["websocket.http.response.start"]
     status: int
@@ -190,7 +193,7 @@ class WebSocketResponseStart(TypedDict):
 
 
 class WebSocketResponseBody(TypedDict):
-    """A piece of the body of the response that refuses a WebSocket."""
+    """A piece of the body of a response that refuses a WebSocket."""
 
     type: Literal["websocket.http.response.body"]
     body: NotRequired[bytes]

@@ -1,4 +1,4 @@
-"""One connection's task: read a head, let the app respond, then read the next head."""
+"""The task of one connection: reads a request's head, lets the app respond, and reads the next head."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _logger = logging.getLogger("sluice.server")
 
 
 class Connection:
-    """A client's connection from its first byte to its close."""
+    """A client's connection, from the first byte until it is closed."""
 
     __slots__ = ("_edge", "_exchange", "_heads", "_is_admitted", "_socket", "wire")
 
@@ -36,7 +36,7 @@ class Connection:
         self._heads = RequestHeadReader(peer, edge.bounds, edge.known_headers)
         self._exchange: Exchange | None = None
         self._socket: WebSocket | None = None  # the same object as `_exchange` if that is a WebSocket
-        self._is_admitted = False  # whether the overload check has already admitted the request that has arrived
+        self._is_admitted = False  # whether `RefusedClients` has already decided to serve the next request
 
     @property
     def idle(self) -> bool:
@@ -44,12 +44,12 @@ class Connection:
         return self._exchange is None and not self._heads.begun
 
     def close_if_idle(self) -> None:
-        """Wake a connection that waits between two requests. It closes unless a request has just arrived."""
+        """Wake the connection if it waits between two requests. It then closes unless a request has just arrived."""
         if self.idle:
             self.wire.wake()
 
     async def run(self) -> None:
-        """Serve the client until either side ends the connection. Always close the socket."""
+        """Serve the client until either side ends the connection. Always close the socket at the end."""
         try:
             await self._serve()
         except ClientGone:
@@ -67,7 +67,7 @@ class Connection:
             self._edge.room.unpark()
 
     async def _serve(self) -> None:
-        """Serve until the client, the idle limit, a graceful stop, a refusal or a response ends it."""
+        """Serve requests until the client, the idle limit, a stop, a refusal or a response ends the connection."""
         wire, edge, heads = self.wire, self._edge, self._heads
         shedding = edge.shedding
         while True:
@@ -101,7 +101,7 @@ class Connection:
                 return
 
     async def _rest_of_head(self) -> RequestHead | None:
-        """Read the rest of a head that has begun and return the head; None if the client ends the connection first.
+        """Read the rest of an incomplete head and return the head. Return None if the client ends the connection first.
 
         Raises:
             Refused: the data is not a valid request, or arrived too slowly.
@@ -117,7 +117,9 @@ class Connection:
         return found
 
     def _exchange_for(self, request: RequestHead) -> Exchange:
-        """Return the exchange for the app: a WebSocket if the client requests one on a path that accepts them.
+        """Return the exchange for the app.
+
+        It is a WebSocket if the client requests one on a path that accepts WebSockets.
 
         Raises:
             Refused: the server does not support this kind of WebSocket request.
@@ -134,12 +136,12 @@ class Connection:
         return Exchange(self.wire, edge, request)
 
     def _is_refused(self, request: RequestHead, shedding: Shedding) -> bool:
-        """Return whether to refuse the request because of overload. It may have been decided while reading it."""
+        """Return whether to refuse the request because of overload. `RefusedClients` may have admitted it already."""
         is_admitted, self._is_admitted = self._is_admitted, False
         return not is_admitted and shedding.refuses(request.scope["path"], request.scope["headers"])
 
     async def _shed(self, request: RequestHead, shedding: Shedding) -> bool:
-        """Refuse the request, in one write if the response is constant. Return whether the connection stays open."""
+        """Refuse the request because of overload. Return whether the connection stays open."""
         edge, scope = self._edge, request.scope
         is_plain = scope["method"] == "GET" and scope["http_version"] == "1.1" and request.body is None
         if not is_plain or not request.keep_alive or edge.stopping or edge.full:
@@ -165,7 +167,7 @@ class Connection:
             failed = True
             if not exchange.gone:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"])
-        except BaseExceptionGroup as group:  # cancelled, and perhaps failed during the cleanup
+        except BaseExceptionGroup as group:  # the app was cancelled, and may have failed during its cleanup
             failures, cancelled = group.split(Exception)
             if failures is not None:
                 _logger.exception(FAILED, request.scope["method"], request.scope["path"], exc_info=failures)
@@ -186,7 +188,7 @@ class Connection:
         return False
 
     async def _complete(self, exchange: Exchange, request: RequestHead, *, failed: bool) -> None:
-        """Complete the exchange if the app has not sent a full response."""
+        """End the exchange properly if the app has not sent a complete response."""
         if exchange.started or self.wire.broken:
             self.wire.abort()
         elif exchange.refusal is not None:
@@ -197,18 +199,18 @@ class Connection:
             await self._refuse(RequestRefused(500, "The server failed on this request."), head_only=exchange.head_only)
 
     def _end_cancelled(self) -> None:
-        """On cancellation, make a truncated response recognizable, or send a closing frame to a WebSocket's client."""
+        """After a cancellation, reset the connection if a response is truncated, or close a WebSocket with a frame."""
         if self._socket is not None and self._socket.accepted:
             self._socket.go_away()
         else:
             self.wire.abort()
 
     async def _refuse(self, refusal: RequestRefused, *, head_only: bool = False) -> None:
-        """Send the server's own response. Later data on the connection is not read as a request."""
+        """Send the server's own response to a refused request. No further request is read from the connection."""
         edge = self._edge
         headers, body = edge.edge_answer(refusal.status, refusal.sentence)
         lines, _, _ = head_lines(refusal.status, fields_of(headers), edge.shapes, date=edge.date)
-        lines += (b"%b: %b" % field for field in refusal.headers)  # the Connection header for them is added below
+        lines += (b"%b: %b" % field for field in refusal.headers)  # the Connection header for these is added below
         lines += (b"content-length: %d" % len(body), b"connection: " + refusal.connection)
         lines += (b"", b"" if head_only else body)
         await self.wire.write(b"\r\n".join(lines))

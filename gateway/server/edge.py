@@ -1,4 +1,4 @@
-"""The state that all connections of one server share."""
+"""The state that all connections of a server share."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from gateway.server.wire import Wire
 
 
 class Client(Protocol):
-    """A connection as its server sees it."""
+    """A connection, as far as its server needs to know it."""
 
     @property
     def wire(self) -> Wire:
@@ -38,13 +38,13 @@ class Client(Protocol):
 
 
 class Shedding(Protocol):
-    """Refuses requests before the app is called, while more requests arrive than the app can serve."""
+    """While more requests arrive than the app can serve, refuses some of them before the app is called."""
 
     active: bool
-    """Whether to call `refuses`. Read for every request, so it must be cheap."""
+    """Whether `refuses` must be called. This is read for every request, so reading it must be cheap."""
 
     def refuses(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Return whether this request is refused. Call it once per request."""
+        """Return whether to refuse this request. Call this only once per request."""
         ...
 
     def answer(self, date: bytes) -> bytes:
@@ -52,7 +52,7 @@ class Shedding(Protocol):
         ...
 
     async def refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond to any other request, as an ASGI app."""
+        """Respond to a refused request that is not a plain GET, as an ASGI app."""
         ...
 
 
@@ -66,45 +66,51 @@ def _clock() -> Callable[[], float]:
 
 @dataclass(slots=True, eq=False)
 class Edge:
-    """The app and its limits. Only the server that created it, and connections that open or close, change it."""
+    """The app, its limits and its open connections.
+
+    Only the server, and connections that open or close, change them.
+    """
 
     app: ASGIApp
     state: State | None
     edge_answer: EdgeAnswer
     bounds: Bounds
     websocket_paths: frozenset[str] = frozenset()
-    """Paths on which the app accepts WebSockets. Elsewhere an upgrade is ignored, as RFC 9110, 7.8 allows."""
+    """The paths on which the app accepts WebSockets. On other paths an upgrade is ignored, as RFC 9110, 7.8 allows."""
     shedding: Shedding | None = None
     known_headers: KnownHeaders = field(default_factory=KnownHeaders)
     """Header blocks of earlier requests."""
     shapes: Shapes = field(default_factory=dict)
-    """Templates for the heads of responses, learned from earlier ones."""
+    """Templates for the heads of responses, made from earlier responses."""
     hangups: Hangups = field(default_factory=Hangups)
     refused: RefusedClients = field(default_factory=RefusedClients)
     unsent: Unsent = field(default_factory=Unsent)
     connections: set[Client] = field(default_factory=set)
     room: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
-    """The accept loops wait here while too many connections are open. Each close wakes one of them."""
+    """The accept loops wait here while too many connections are open. Each closed connection wakes one loop."""
     shutdown: trio.Event = field(default_factory=trio.Event)
-    """Set when a graceful stop begins: from then on, every response closes its connection."""
+    """Set when a graceful stop begins. After that, every connection closes with its current response."""
     closing: bool = False
-    """Set shortly after `shutdown`, once no connection waits to be accepted. Idle connections then close too."""
+    """Whether idle connections close too.
+
+    Set shortly after `shutdown`, when no more connections wait to be accepted.
+    """
     full: bool = False
-    """Set while connections wait to be accepted: open connections then close after their response."""
+    """Whether open connections close after their response, because new connections wait to be accepted."""
     date: bytes = field(default_factory=_date_line)
     now: Callable[[], float] = field(default_factory=_clock)
-    """Trio's clock without Trio's wrapper calls, because it is read for every request."""
+    """The method of Trio's clock, without Trio's wrappers, because it is called for every request."""
 
     @property
     def stopping(self) -> bool:
         """Return whether a graceful stop has begun.
 
-        Reads the event itself, because the app may already respond to it before a flag could be set.
+        This reads the event itself, because a separate flag would be set after the app has reacted to the event.
         """
         return self.shutdown.is_set()
 
     def close_idle(self) -> None:
-        """Close all idle connections, and apply shorter limits to the others from now on."""
+        """Close all idle connections, and apply shorter limits to the others."""
         self.closing = True
         self.bounds = self.bounds.at_a_stop()
         for connection in self.connections:
@@ -112,12 +118,12 @@ class Edge:
             connection.wire.hurry(self.bounds)
 
     async def refuse(self) -> None:
-        """Until cancelled, refuse further requests of clients that were refused for overload."""
+        """Until cancelled, handle further requests from clients that were refused because of overload."""
         if self.shedding is not None:
             await self.refused.run(partial(self._judge, self.shedding), idle_s=self.bounds.idle_s, now=self.now)
 
     def _judge(self, shedding: Shedding, data: bytes) -> bytes | bool:
-        """Return the refusal of a request that was read outside its connection's task, or whether to serve it.
+        """Return the response that refuses a request, or a bool that says whether to serve it.
 
         See `Judge`.
         """
@@ -132,11 +138,13 @@ class Edge:
     async def wait_room(self) -> None:
         """Wait until a new connection may be accepted.
 
-        Too many connections lead to a wait instead of a 503. Idle connections close, the longest idle ones first, and
-        active ones close after their response. Until one has closed, new connections wait in the kernel's backlog.
-        There they cost neither a descriptor nor CPU, they are served in order of arrival, and a client's own timeout
-        limits its wait. A 503 would need a descriptor, a write and a close for each client, just when all three are
-        scarce, and the client would reconnect immediately. A load balancer sees the shortage in the connect time.
+        If too many connections are open, idle ones are closed, beginning with the longest idle, and active ones close
+        after their response. Meanwhile, new connections wait in the kernel's backlog. There they use neither a
+        descriptor nor CPU and keep their order of arrival, and a client's own timeout limits its wait. A load balancer
+        can see the shortage in the connect time.
+
+        A 503 would be worse. It needs a descriptor, a write and a close for each client, just when all three are
+        scarce, and the client would reconnect immediately.
         """
         while len(self.connections) >= self.bounds.connections:
             self.full = True
@@ -145,17 +153,17 @@ class Edge:
         self.full = False
 
     def _make_room(self) -> None:
-        """Close the longest idle connections, several per call, because finding them requires a scan of all."""
+        """Close the longest idle connections. Each call closes several, because finding them requires a scan of all."""
         idle = (connection for connection in self.connections if connection.idle)
         several = 1 + self.bounds.connections // 100
         for connection in nsmallest(several, idle, key=attrgetter("wire.read_by")):
             connection.close_if_idle()
 
     async def watch(self) -> None:
-        """Until cancelled, keep the Date line current and end expired waits.
+        """Until cancelled, keep the Date line up to date and end waits that have expired.
 
-        One task serves all connections, with a resolution of one second or a quarter of the shortest limit. That
-        replaces a cancel scope for every wait.
+        One task checks all connections, at intervals of a quarter of the shortest limit, but at most one second. No
+        wait therefore needs a cancel scope.
         """
         tick_s = min(1.0, self.bounds.shortest_s / 4)
         while True:

@@ -1,4 +1,4 @@
-"""Errors of the edge: refused requests, disconnected clients, and apps that broke the protocol."""
+"""Errors that the edge raises: refused requests, disconnected clients, and apps that violate the protocol."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,14 @@ EdgeAnswer = Callable[[int, str], tuple[Headers, bytes]]
 
 
 class EdgeError(Exception):
-    """The base of all exceptions of the edge."""
+    """Base class of all errors of the edge."""
 
 
 class RequestRefused(EdgeError):
-    """The client's data is not a valid request for this server. `status`, `sentence` and extra headers say why."""
+    """The client's data is not a valid request for this server.
+
+    The response has `status`, `sentence` and extra headers.
+    """
 
     def __init__(self, status: int, sentence: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__(sentence)
@@ -22,7 +25,7 @@ class RequestRefused(EdgeError):
 
     @property
     def connection(self) -> bytes:
-        """Return the response's Connection header. It lists Upgrade if the response has that header (RFC 9110, 7.8)."""
+        """Return the response's Connection header, which lists Upgrade if the response has one (RFC 9110, 7.8)."""
         return b"upgrade, close" if self.headers else b"close"
 
 
@@ -35,7 +38,7 @@ class BodyTooLong(EdgeError):
 
 
 class AppMisbehaved(EdgeError):
-    """The app sent a message that ASGI or HTTP forbids. The client gets a 500 or an aborted connection."""
+    """The app sent a message that ASGI or HTTP forbids. The client gets 500, or the connection is aborted."""
 
 
 class LifespanFailed(EdgeError):

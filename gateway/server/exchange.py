@@ -11,13 +11,13 @@ from gateway.server.http1.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536
-"""How many bytes of a body that the app has not read are dropped to keep the connection open."""
+"""How much of a request's body is dropped if the app does not read it. With a longer rest, the connection closes."""
 _JOIN_BYTES = 65_536
-"""Up to this size a body is copied after its head, so that one system call sends both."""
+"""A body up to this size is appended to its head, so that one system call sends both."""
 
 
 class Exchange:
-    """The state of one call of the app. The connection reads it after the call."""
+    """One request and its response. The connection checks the state after the app's call."""
 
     __slots__ = (
         "_bodiless",
@@ -49,20 +49,20 @@ class Exchange:
         self._patience: Patience | None = None  # how long the client may take to send the body
         # how long the client may take to read the response, once a write has to wait
         self._reading: Patience | None = None
-        self._left: int | None = None  # bytes of the response's body that Content-Length still promises
+        self._left: int | None = None  # bytes of the response's body that remain according to Content-Length
         self._chunked = False
         self.body_delivered = False
         self.head_only = request.scope["method"] == "HEAD"
         """Whether the client requested only the head of the response."""
         self.keep_alive = request.keep_alive
         self.started = False
-        """Whether bytes of the response may have been sent."""
+        """Whether part of the response may have been sent."""
         self.finished = False
         """Whether the whole response has been sent."""
         self.watched = False
         """Whether the app is notified when the client disconnects."""
         self.refusal: RequestRefused | None = None
-        """The reason why the request's body could not be read. The app sees a disconnect."""
+        """Why the request's body could not be read. The app receives a disconnect in this case."""
 
     @property
     def scope(self) -> Scope:
@@ -71,7 +71,7 @@ class Exchange:
 
     @property
     def gone(self) -> bool:
-        """Return whether the client no longer reads, so that a failed response is not an error of the app."""
+        """Return whether the client no longer reads. In that case, a failed response is not the app's error."""
         return self._wire.broken
 
     @property
@@ -80,7 +80,10 @@ class Exchange:
         return self._request.body is None or self._request.body.done
 
     async def receive(self) -> ReceiveMessage:
-        """Return the next piece of the request's body. After the last, wait for the client to disconnect (ASGI 3)."""
+        """Return the next piece of the request's body.
+
+        After the last piece, wait for the client to disconnect (ASGI 3).
+        """
         if not self.body_delivered and self.refusal is None and not self.finished:
             return await self._next_piece()
         if self.refusal is None and not self.finished:
@@ -178,7 +181,7 @@ class Exchange:
         self.finished = True
 
     async def _write_rest(self, buffers: tuple[bytes, ...], sent: int, also_held: bytes = b"") -> None:
-        """Write the rest of `buffers` after the first `sent` bytes, and count it for the request's key meanwhile."""
+        """Write `buffers` after their first `sent` bytes. While they wait, count them for the request's key."""
         wire = self._wire
         wire.owner = self._edge.unsent.owner_of(self._request.scope["headers"])
         if self._reading is None:
@@ -217,7 +220,7 @@ class Exchange:
         return (b"\r\n".join(lines),)
 
     def _frame(self, lines: list[bytes], size: int, *, more: bool) -> None:
-        """Decide how the response ends and whether the connection stays open, and write that into the head."""
+        """Decide how the end of the response is marked and whether the connection stays open. Add both to the head."""
         edge, body, version = self._edge, self._request.body, self._request.scope["http_version"]
         if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
             self._left = size  # a GET sent in pieces has an unknown length, so its HEAD has none (RFC 9110, 8.6)
@@ -238,7 +241,10 @@ class Exchange:
             lines.append(b"connection: keep-alive")
 
     def _drain_nowait(self) -> bool:
-        """Drop the rest of the request's body if it is short and has arrived. Return whether nothing of it is left."""
+        """Drop the rest of the request's body if it is short and has already arrived.
+
+        Return whether the body is now complete.
+        """
         wire, body = self._wire, self._request.body
         dropped = 0
         try:
@@ -254,7 +260,7 @@ class Exchange:
 
 
 def _held(message: SendMessage) -> bytes:
-    """Return the buffer that a piece was cut from."""
+    """Return the buffer that the message's piece was cut from."""
     return message.get("held", b"") if message["type"] == "http.response.body" else b""
 
 

@@ -1,8 +1,8 @@
-"""Notifies the holders of open requests when their clients disconnect, with one task and one epoll for all.
+"""Calls a callback when the client of a waiting request disconnects. One task and one epoll watch all clients.
 
-`receive` also reports a disconnect, on any system and any server, but the caller must wait for it and cancel that wait
-when the response is ready. That costs a parked request one more cancel scope, six more coroutines, and a third more CPU
-to wake it.
+ASGI's `receive` also reports a disconnect, on any system and any server. But an app would have to wait for it, and
+cancel that wait when the response is ready. For a parked request this means one more cancel scope and six more
+coroutines, and waking it would cost a third more CPU.
 """
 
 from __future__ import annotations
@@ -15,23 +15,27 @@ from typing import Final
 import trio
 
 AVAILABLE: Final = sys.platform == "linux"
-"""Whether epoll watches the sockets. On other systems a held request waits in `receive`, a refused one in its task."""
+"""Whether epoll is available. Without it, a waiting request detects a disconnect with `receive`."""
 
 
 class Hangups:
-    """The watched sockets. Data from their clients stays unread in the kernel.
+    """The sockets whose clients are watched. Data that the clients send is not read.
 
-    The epoll keeps a socket from its first held request until its close, because a polling client soon polls again.
+    A socket stays registered with epoll from its first waiting request until it is closed, because a polling client
+    soon polls again.
     """
 
     def __init__(self) -> None:
-        """Start without watched sockets. If `AVAILABLE` is set, the task `run` must be running."""
+        """Create the epoll, if there is one, without sockets. If `AVAILABLE` is set, a task must run `run`."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._left: dict[int, Callable[[], None] | None] = {}
-        """Callbacks by registered descriptor; None while unwatched."""
+        """The callback of each registered descriptor; None while no request waits."""
 
     def watch(self, fd: int, left: Callable[[], None]) -> None:
-        """Call `left` when the client of `fd` closes its side, perhaps immediately. `forget` removes the callback."""
+        """Call `left` when the client of `fd` closes its side, which may be immediately.
+
+        `forget` removes the callback.
+        """
         assert self._epoll is not None
         (self._epoll.modify if fd in self._left else self._epoll.register)(fd, select.EPOLLRDHUP | select.EPOLLONESHOT)
         self._left[fd] = left
@@ -48,7 +52,7 @@ class Hangups:
             del self._left[fd]
 
     async def run(self) -> None:
-        """Until cancelled, call the callbacks of clients that disconnect."""
+        """Until cancelled, call the callbacks when clients disconnect."""
         if self._epoll is None:
             return
         while True:
@@ -60,6 +64,6 @@ class Hangups:
                     left()
 
     def close(self) -> None:
-        """Stop watching. All callbacks must have been removed, and none can be added afterwards."""
+        """Close the epoll. Remove all callbacks first, and add none afterward."""
         if self._epoll is not None:
             self._epoll.close()

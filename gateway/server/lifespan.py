@@ -13,9 +13,9 @@ _logger = logging.getLogger("sluice.server")
 
 
 class _Lifespan:
-    """One app's lifespan task and its progress.
+    """The lifespan task of an app, and its progress.
 
-    The app receives the startup event immediately, and the shutdown event when the server requests it.
+    The app receives the startup event immediately, and the shutdown event when the server stops.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -36,7 +36,7 @@ class _Lifespan:
         }
         try:
             await self._app(scope, self.receive, self.send)
-        except Exception:  # last resort: ASGI serves an app that raises before it has responded, but without lifespan
+        except Exception:  # last resort: an app that raises before it has responded is served without lifespan
             if self.supported:
                 _logger.exception("The app's lifespan failed; it continues to be served")
             else:
@@ -72,7 +72,7 @@ class _Lifespan:
 
 @asynccontextmanager
 async def open_lifespan(app: ASGIApp) -> AsyncIterator[State | None]:
-    """Start the app and yield its state (None if it does not support lifespan). Stop the app on exit.
+    """Start the app, yield its state, and stop the app on exit. The state is None if the app does not support lifespan.
 
     Raises:
         LifespanFailed: the app reports that it could not start or stop.

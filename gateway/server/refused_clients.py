@@ -1,9 +1,9 @@
-"""Clients whose last request was refused for overload, served by one task and one epoll.
+"""Refuses further requests of clients that were refused because of overload, in one task with one epoll.
 
 An overloaded node refuses most requests. A task switch for each refusal would cost three times as much as the refusal
-itself, and a pass of the event loop with thousands of them would delay the requests that are served. Here a limited
-number of requests is read and refused in each pass. Any request that is not a plain repetition returns to its
-connection's task.
+itself. Thousands of them in one pass of the event loop would delay the requests that are served. This module therefore
+reads and refuses a limited number of requests in each pass. If a request is not a plain repetition of an earlier one,
+the connection's own task handles it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,36 @@ from gateway.server.wire import HEAD_READ_BYTES, Wire
 
 AT_ONCE: Final = 64
 SLICE_S: Final = 0.008
-"""How many seconds refusals may delay a pass of the event loop. Data of the other clients waits in the kernel."""
+"""How many seconds refusals may delay a pass of the event loop.
+
+After that, the remaining clients wait for the next pass.
+"""
 
 Judge = Callable[[bytes], bytes | bool]
-"""Returns the refusal of a received request, True to serve it, or False if its connection has to decide."""
+"""Decides on a request.
+
+Returns the response that refuses it, True to serve it, or False to let its connection decide.
+"""
 
 
 class RefusedClients:
-    """Connections that wait here for a request. When `wait_next` returns, the connection's own task serves it again."""
+    """Connections of refused clients that wait for the next request.
+
+    When `wait_next` returns, the connection's own task continues.
+    """
 
     def __init__(self) -> None:
-        """Start without connections. The task `run` must be running."""
+        """Create the epoll, if there is one, without connections. A task must run `run`."""
         self._epoll = select.epoll() if sys.platform == "linux" and AVAILABLE else None
         self._waiting: dict[int, tuple[Wire, trio.lowlevel.Task]] = {}
 
     async def wait_next(self, wire: Wire, read_by: float) -> bool | None:
-        """Refuse the client's requests until one arrives that its connection must handle. Leave it in `wire.unread`.
+        """Refuse the client's requests until one arrives that its connection must handle.
 
-        Return True if the decision to serve it was made already, and None if the connection closed without data.
+        Store that request in `wire.unread`.
+
+        Return True if the request must be served, False if the connection must decide, and None if the client has
+        ended.
 
         Raises:
             ClientGone: the client does not read its refusals.
@@ -62,9 +74,9 @@ class RefusedClients:
         return bool(is_served)
 
     async def run(self, judge: Judge, *, idle_s: float, now: Callable[[], float]) -> None:
-        """Until cancelled, read and refuse requests.
+        """Until cancelled, read requests of the waiting clients and refuse them.
 
-        A client is idle after `idle_s` without data, by the clock `now`.
+        A client counts as idle after `idle_s` without data. `now` is the clock.
         """
         if self._epoll is None:
             return
@@ -77,12 +89,12 @@ class RefusedClients:
                 at = now()
 
     def close(self) -> None:
-        """Stop. No connection may wait here any more."""
+        """Close the epoll. No connection may be waiting."""
         if self._epoll is not None:
             self._epoll.close()
 
     def _serve(self, fd: int, judge: Judge, read_by: float) -> None:
-        """Refuse the received requests of a client, or return it to its task."""
+        """Refuse a client's request, or wake its connection's task to handle the request."""
         wire, _ = self._waiting[fd]
         data = wire.read_nowait(HEAD_READ_BYTES)
         if not data:

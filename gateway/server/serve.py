@@ -1,6 +1,7 @@
 """The native server: ASGI 3 over HTTP/1.1 and WebSockets on Trio and llhttp.
 
-There is one task per connection and none per request. The caller binds the listeners; the server closes them.
+Each connection has one task, and requests need no further task. The caller binds the listeners, and the server closes
+them.
 """
 
 import socket
@@ -41,8 +42,8 @@ async def serve_native(
 ) -> None:
     """Serve `app` until `shutdown` is set and all connections have closed, which takes at most `drain_s`.
 
-    The app receives WebSockets only on `websocket_paths`. Requests that `shedding` refuses do not reach it. `unsent`
-    counts the data that clients have not read. `keep` runs the server's own loops.
+    The app receives WebSockets only on `websocket_paths`, and no requests that `shedding` refuses. `unsent` counts the
+    data that clients have not read. `keep` runs the server's own loops.
 
     Raises:
         LifespanFailed: the app reports that it could not start or stop.
@@ -52,7 +53,7 @@ async def serve_native(
         edge = Edge(
             app, state, edge_answer, bounds, websocket_paths, shedding=shedding, shutdown=shutdown, unsent=unsent
         )
-        # Closed after all connections, even if these and the watch are cancelled together.
+        # Both are closed after all connections, even if the connections and the watch are cancelled together.
         with closing(edge.hangups), closing(edge.refused):
             async with trio.open_nursery() as watching:
                 watching.start_soon(keep, "server_watch", edge.watch)
@@ -63,17 +64,17 @@ async def serve_native(
                     task_status.started()
                     await accept_until(shutdown, listeners, accept, unsent_bytes=bounds.unsent_kernel_bytes, keep=keep)
                     edge.close_idle()
-                    # A second watch with a finer resolution, because the limits are shorter now.
+                    # A second watch that checks more often, because the limits are shorter now.
                     watching.start_soon(keep, "server_watch", edge.watch)
                     connections.cancel_scope.deadline = trio.current_time() + drain_s
                 watching.cancel_scope.cancel()
 
 
 async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: trio.Nursery) -> None:
-    """Accept connections until cancelled. Each pass accepts several waiting connections.
+    """Accept connections until cancelled, several in each pass of the event loop.
 
-    Trio accepts one connection per pass of its event loop. The passes of a busy loop are long, so clients would wait
-    for seconds.
+    Trio accepts only one connection per pass. When the loop is busy, its passes are long, and clients would have to
+    wait for seconds.
     """
     with _same(listener) as waiting:
         while True:
@@ -86,13 +87,13 @@ async def _accept(listener: trio.SocketListener, *, edge: Edge, connections: tri
             for _ in range(min(ACCEPTED_AT_ONCE, edge.bounds.connections - len(edge.connections))):
                 try:
                     sock, _address_of_client = waiting.accept()
-                except OSError:  # no connection waits, or `accept_one` logs why none can be accepted
+                except OSError:  # no connection is waiting, or accepting failed and `accept_one` logs why
                     break
                 _take(sock, edge, connections)
 
 
 def _same(listener: trio.SocketListener) -> socket.socket:
-    """Return the listener's socket as a standard library socket with a duplicated descriptor."""
+    """Return a standard library socket with a duplicate of the listener's descriptor."""
     inner = listener.socket
     return socket.fromfd(inner.fileno(), inner.family, inner.type, inner.proto)
 

@@ -1,8 +1,8 @@
-"""Counts and limits the bytes of responses that wait for their clients to read, per key and in total.
+"""Counts and limits the response bytes that wait for clients to read them, per key and in total.
 
-Whole buffers are counted, because a buffer stays in memory until its last byte was sent, even if the cache has dropped
-it. A buffer that several responses share is counted once. A response that the kernel accepts immediately is never
-counted, so usual requests cost nothing here.
+Whole buffers are counted, because a buffer stays in memory until its last byte is sent, even if the cache has dropped
+it. A buffer that several responses share is counted once. A response that the kernel accepts immediately is not
+counted, so ordinary requests cause no work here.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from gateway.server.bounds import Bounds
 
 
 class AnswerReader(Protocol):
-    """A connection that can send more only after its client has read."""
+    """A connection that waits for its client to read."""
 
     owner: bytes
-    """The API key of its request; empty for none."""
+    """The API key of the request; empty if the request has none."""
 
     def give_up(self) -> None:
-        """End the connection, even if data is unsent."""
+        """End the connection, although some data is unsent."""
 
 
 class _Tally:
-    """The total size of a set of buffers, each counted once."""
+    """The total size of a set of buffers, in which each buffer counts only once."""
 
     __slots__ = ("_counts", "size")
 
     def __init__(self) -> None:
-        # by `id`, which stays unique because the readers keep their buffers alive until removed
+        # The keys are `id`s, which are unique because the readers keep their buffers alive until they are removed.
         self._counts: dict[int, int] = {}
         self.size = 0
 
@@ -49,7 +49,7 @@ class _Tally:
 
 
 class _Owner:
-    """The readers of one key, ordered by their last progress, the oldest first."""
+    """The readers of one key, ordered by their last progress. The reader that has waited longest is first."""
 
     __slots__ = ("readers", "tally")
 
@@ -59,10 +59,11 @@ class _Owner:
 
 
 class Unsent:
-    """Counts the bytes that a server's clients have not read, and ends readers if they hold too many.
+    """Counts the bytes that a server's clients have not read, and ends connections if there are too many bytes.
 
-    The connections report every wait. When the total limit is exceeded, the key with the most bytes loses a reader, so
-    a key with few bytes is safe from the others. It loses the reader that has made no progress for the longest time.
+    Connections report each wait. If the total limit is exceeded, a connection of the key with the most bytes is ended,
+    so that a key with few bytes does not suffer from the others. It is the connection that has made no progress for the
+    longest time.
     """
 
     def __init__(self, bounds: Bounds = Bounds(), *, owner_headers: tuple[bytes, ...] = ()) -> None:  # noqa: B008 - the default is immutable
@@ -75,12 +76,12 @@ class Unsent:
 
     @property
     def held_bytes(self) -> int:
-        """Return how many bytes wait in memory."""
+        """Return the number of response bytes that wait in memory."""
         return self._all.size
 
     @property
     def readers(self) -> int:
-        """Return the number of connections that wait."""
+        """Return the number of connections that wait for their clients."""
         return sum(len(owner.readers) for owner in self._owners.values())
 
     def owner_of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -88,7 +89,10 @@ class Unsent:
         return next((value for name, value in headers if name in self._owner_headers), b"")
 
     def add(self, reader: AnswerReader, buffers: Iterable[bytes]) -> None:
-        """Add `reader`, which waits with these buffers. If a limit is exceeded, it may be given up immediately."""
+        """Add `reader`, which waits with these buffers.
+
+        If a limit is exceeded, `reader.give_up` may be called immediately.
+        """
         held = tuple(buffers)
         owner = self._owners.setdefault(reader.owner, _Owner())
         assert reader not in owner.readers, "a connection waits only once at a time"

@@ -1,10 +1,11 @@
-"""One connection's socket without Trio's wrapper: system calls are made directly, with a wait only if they would block.
+"""A connection's socket without Trio's wrapper. Makes system calls directly, and waits only if they would block.
 
-A read or write that takes too long is ended from outside: one task for all connections compares `read_by` and
-`write_by` with the clock and calls `expire`, which wakes the waiting task. So a wait needs no cancel scope.
+Waits need no cancel scopes. Instead, one task for all connections compares `read_by` and `write_by` with the clock.
+When a read or write takes too long, that task calls `expire`, which wakes the waiting task.
 
-A trickle of bytes must not hold a connection forever. So waiting for a body, or for a client to read a response, uses
-up a `Patience`, which grows again only with the bytes that are transferred.
+A client that transfers only a few bytes at a time must not occupy a connection forever. Each wait for a request's body,
+or for a client to read a response, therefore uses up a `Patience`. The patience increases with the number of
+transferred bytes, and while nothing waits for the client.
 """
 
 import math
@@ -28,10 +29,10 @@ _ABORT = struct.pack("ii", 1, 0)
 
 
 class Patience:
-    """The remaining time to wait for one direction of an exchange. A slow transfer reduces it.
+    """The remaining time to wait for a client, in one direction of an exchange. A slow transfer reduces this time.
 
-    Progress without a wait for the client restores it, so the client of a stream that is slow at times does not count
-    as slow overall.
+    Time in which nothing waits for the client restores it, so a client that is slow for a moment does not count as slow
+    over a whole stream.
     """
 
     __slots__ = ("_bytes_per_s", "_ended", "_left_s", "_since", "_whole_s")
@@ -60,7 +61,7 @@ class Patience:
 
 
 class Wire:
-    """A connected, non-blocking stdlib socket, owned and closed by one connection's task."""
+    """A connected, non-blocking socket of the standard library. The connection's task owns and closes it."""
 
     __slots__ = (
         "_bounds",
@@ -89,17 +90,17 @@ class Wire:
         self.unread = b""
         """Data that has arrived but is not processed yet."""
         self.wake_parked: Callable[[], None] | None = None
-        """Wakes the connection's task if it waits elsewhere, as in `RefusedClients`, instead of in a read or write."""
+        """Wakes the connection's task while it waits in `RefusedClients` instead of in a read or write."""
         self.read_by = math.inf
         self.write_by = math.inf
         self.expired = False
         self.ended = False
-        """Whether the client has ended its side and sends no more data."""
+        """Whether the client will send no more data."""
         self.broken = False
-        """Whether the client reads no more data."""
+        """Whether the client will read no more data."""
 
     async def read(self, size: int) -> bytes:
-        """Return the next bytes. Empty if the client has ended, the time limit has passed, or `wake` found no data."""
+        """Return the next bytes. Empty if the client has ended, the time limit has passed, or `wake` was called."""
         while not self.ended:
             woken = False
             try:
@@ -125,7 +126,9 @@ class Wire:
         return data
 
     async def write(self, data: bytes, patience: Patience | None = None) -> None:
-        """Pass `data` to the kernel, and wait only if the kernel accepts no more. No checkpoint if all of it fits.
+        """Pass `data` to the kernel.
+
+        Wait only if the kernel does not accept all of it; otherwise there is no checkpoint.
 
         `patience` is the client's patience for the response that `data` belongs to.
 
@@ -139,15 +142,15 @@ class Wire:
             await self.write_rest((data,), sent, patience)
 
     def patience_of_answer(self) -> Patience:
-        """Return a new patience with a client that reads a response."""
+        """Return a new patience for a client that reads a response."""
         return Patience(self._bounds.answer_bytes_per_s)
 
     async def write_rest(
         self, buffers: Sequence[bytes], sent: int, patience: Patience, *, also_held: bytes = b""
     ) -> None:
-        """Write the data that the kernel did not accept immediately: `buffers` after their first `sent` bytes.
+        """Write the data that the kernel did not accept immediately, which is `buffers` after their first `sent` bytes.
 
-        The buffers are not copied. They are counted while they wait, together with `also_held`.
+        The buffers are not copied. While they wait, they are counted as unsent, together with `also_held`.
 
         Raises:
             ClientGone: the data cannot be delivered.
@@ -174,10 +177,10 @@ class Wire:
             self.write_by = math.inf
 
     async def _wait_reader(self, patience: Patience) -> None:
-        """Wait until the kernel accepts more.
+        """Wait until the kernel accepts more data.
 
         Raises:
-            ClosedResourceError: the client was given up before or during the wait, or the patience has run out.
+            ClosedResourceError: the patience has run out, or `give_up` was called before or during the wait.
         """
         if self._given_up:
             raise trio.ClosedResourceError
@@ -215,7 +218,7 @@ class Wire:
     async def wait_hangup(self, *, unread_bytes: int) -> None:
         """Wait until the client has disconnected. Store further data from it, up to about `unread_bytes`.
 
-        If the client sends more, its data stays unread, and a regular check looks for the disconnect.
+        If the client sends more data, the rest is not read, and the socket is checked at intervals for a disconnect.
         """
         while not (self.ended or self.expired) and len(self.unread) < unread_bytes:
             self.unread += await self.read(HEAD_READ_BYTES)
@@ -223,7 +226,7 @@ class Wire:
             await trio.sleep(HANGUP_POLL_S)
 
     def hurry(self, bounds: Bounds) -> None:
-        """Continue with shorter limits, including the current wait if there is one."""
+        """Apply shorter limits, also to the current wait if there is one."""
         self._bounds = bounds
         now = trio.current_time()
         if self.read_by < math.inf:
@@ -238,12 +241,12 @@ class Wire:
         self.wake()
 
     def give_up(self) -> None:
-        """End the current write, because too much data waits and this client has made no progress for longest."""
+        """End the current write. Too much data is unsent, and this client has made no progress for the longest time."""
         self._given_up = True
         self.wake()
 
     def wake(self) -> None:
-        """Make a waiting `read` check for data once more and return."""
+        """Make a waiting `read` check for data once more and then return."""
         if self.wake_parked is not None:
             self.wake_parked()
         else:
@@ -252,7 +255,7 @@ class Wire:
     async def linger(self, *, discard_bytes: int) -> None:
         """Shut down sending, then read and drop further data from the client for a moment.
 
-        Closing immediately would reset the connection, and the client could lose a response that it has not read yet.
+        Closing immediately could reset the connection, and the client would lose a response that it has not read yet.
         """
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -264,7 +267,7 @@ class Wire:
                 discard_bytes -= len(data)
 
     def abort(self) -> None:
-        """Make the next `close` a reset, so that a truncated response cannot be mistaken for a complete one."""
+        """Make `close` reset the connection, so that a truncated response cannot be mistaken for a complete one."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _ABORT)
 
     def close(self) -> None:

@@ -4,9 +4,11 @@ A node starts each request as soon as it arrives, so the requests in progress ar
 but only while the node falls behind: its pressure has been above 1 for a while (CoDel's rule, so that a burst is not
 enough), and more than `FEW` requests are in progress. The limit starts at `FEW`, which keeps the event loop busy. It
 grows while the pressure is low and requests are refused because of the limit, and shrinks down to `FEW` while the
-pressure is high. It follows the pressure instead of the requests' latency, because latency includes upstreams and
-disks, and the latency without a queue is unknown (limits that estimate it from the lowest latency seen drift with their
-estimate). This module reads no clock and never waits.
+pressure is high.
+
+The limit follows the pressure instead of the requests' latency. Latency includes upstreams and disks, and the
+latency without a queue is unknown: a limit that estimates it from the lowest latency drifts with its estimate. This
+module reads no clock and never waits.
 """
 
 from __future__ import annotations
@@ -23,16 +25,16 @@ With fewer, the event loop, the writer and the upstreams would wait for each oth
 keep the node late would starve all clients.
 """
 ONSET_S: Final = 0.05
-"""How long the node must be behind before the first request is refused."""
+"""How many seconds the node must be behind before it refuses the first request."""
 MANY: Final = 4 * FEW
 """Above this number of requests and above a pressure of `STEEP`, shedding does not wait for `ONSET_S`.
 
-The queue would grow in proportion to the pressure in the meantime.
+Otherwise the queue would grow in proportion to the pressure in the meantime.
 """
 FADING: Final = 0.5
 """The weight of the previous observations, so that a single low one does not hide that the node is late."""
 QUIET_S: Final = 0.5
-"""Shedding ends after this time without a refusal."""
+"""Shedding ends after this many seconds without a refusal."""
 GROWTH: Final = 1.1
 EASE: Final = 0.9
 BRAKE: Final = 0.7
@@ -74,7 +76,7 @@ class LoadShedder:
 
     @property
     def is_wary(self) -> bool:
-        """Whether the next observation should come soon."""
+        """Whether `observe` should be called again soon."""
         return self.active or self._behind_since is not None
 
     def observe(self, at: float, pressure: float, busy: int) -> None:
@@ -94,7 +96,7 @@ class LoadShedder:
     def admits(self, key: bytes | None) -> bool:
         """Return whether to accept a request with this key, and count it if so.
 
-        Once the limit is reached, the same number again is admitted from keys that have received less than their equal
+        Above the limit, the same number again is admitted, but only from keys that have received less than their equal
         part.
         """
         share = self._shares.of(key)

@@ -1,1 +1,1 @@
-"""Account webhooks: batches of feed events, sent by the same deliveries as Monitor webhooks (decisions 22)."""
+"""Account webhooks: batches of feed events, sent by the same service as Monitors' deliveries (decisions 22)."""

@@ -28,11 +28,11 @@ BATCH_PREFIX: Final = "whb_"
 TEST_TYPE: Final = "webhook.test"
 
 SealCursor = Callable[[str, Position], str]
-"""Returns the feed cursor of an account for the position right after an event."""
+"""Returns an account's feed cursor for the position right after an event."""
 
 
 class Fed(NamedTuple):
-    """The result of one step for a webhook."""
+    """The result of one call of `EventBatches.feed`."""
 
     events: int = 0
     """How many events were queued."""
@@ -42,7 +42,7 @@ class Fed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EventBatches:
-    """Makes batches. Every method runs in the caller's transaction."""
+    """Builds batches of events. Every method runs in the caller's transaction."""
 
     outbox: Outbox
     seal: SealCursor
@@ -72,7 +72,7 @@ class EventBatches:
     def test(self, tx: Tx, webhook: rows.AccountWebhook, host: str) -> str:
         """Queue a batch with one test event, and return the delivery's id.
 
-        The event is in no feed. The batch has the cursor of the feed's end.
+        The event is not added to the feed. The batch's cursor points to the end of the feed.
         """
         event = {
             "id": self.make_id("evt_"),
@@ -87,7 +87,7 @@ class EventBatches:
         return self._queue(tx, webhook, host, [orjson.dumps(event)], is_test=True)
 
     def _event(self, account_id: str, item: Item) -> bytes:
-        """Return an event as the feed shows it, with the cursor after it (spec 2.8)."""
+        """Return an event as JSON, as the feed shows it: with the cursor of the position after it (spec 2.8)."""
         cursor = self.seal(account_id, Position(item.pos, item.at))
         return b'%b,"cursor":"%b"}' % (item.body[:-1], cursor.encode())
 
@@ -105,7 +105,7 @@ class EventBatches:
 
 
 def batch_id(delivery_id: str) -> str:
-    """Return the id of a delivery's batch, which has the delivery's digits after the prefix of batches."""
+    """Return the id of a delivery's batch: the delivery's id with the batch prefix instead of its own."""
     return BATCH_PREFIX + delivery_id.removeprefix(ID_PREFIX)
 
 

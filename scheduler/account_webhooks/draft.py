@@ -68,7 +68,7 @@ class WebhookPatch(msgspec.Struct, frozen=True):
 
 
 class WebhookDraft(NamedTuple):
-    """A valid new webhook. `types` contains the names separated by commas. If `secret` is None, one is generated."""
+    """A validated new webhook. `types` is a comma-separated list. If `secret` is None, a secret is generated."""
 
     url: str
     types: str
@@ -77,7 +77,7 @@ class WebhookDraft(NamedTuple):
 
 
 class WebhookChange(NamedTuple):
-    """The values of a change. A field that is UNSET keeps its value."""
+    """The fields of a webhook to change. A field that is UNSET keeps its current value."""
 
     url: str | UnsetType
     types: str | UnsetType
@@ -100,7 +100,7 @@ def read_draft(sent: WebhookBody, *, allow_insecure: bool) -> WebhookDraft:
 
 
 def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
-    """Validate a change of a webhook.
+    """Validate a change to a webhook.
 
     Raises:
         WebhookInvalid: names the first invalid field, or says that no field was sent.
@@ -117,7 +117,11 @@ def read_change(sent: WebhookPatch, *, allow_insecure: bool) -> WebhookChange:
 
 
 def read_url(sent: object, *, allow_insecure: bool) -> str:
-    """Return the URL if it may lead to a public host, judging by its text alone. Raises WebhookInvalid."""
+    """Return the URL if it may lead to a public host. This checks the text only; no name is resolved.
+
+    Raises:
+        WebhookInvalid: the URL is not allowed.
+    """
     url = _text("url", sent, _URL_HOW)
     try:
         check_url(url, allow_insecure=allow_insecure)
@@ -132,7 +136,7 @@ def uncallable(refused: TargetRefused) -> MonitorInvalid:
 
 
 def read_types(sent: object) -> str:
-    """Return the names of types and families, without duplicates, separated by commas. Raises WebhookInvalid."""
+    """Return the types and families as a comma-separated list without duplicates. Raises WebhookInvalid."""
     if sent is None:
         raise WebhookInvalid("types", "is required", _TYPES_HOW)
     if not isinstance(sent, list):

@@ -18,11 +18,14 @@ from storage.store import Store, Tx
 from storage.supervision import Keep, unsupervised
 
 GATHER_S: Final = 0.25
-"""How many seconds to gather events, so that events of the same moment share a batch."""
+"""How many seconds to wait for more events after the first, so that simultaneous events share a batch."""
 CHECK_S: Final = 5.0
-"""The longest delay in seconds if another node's message was lost, or if another node created the webhook."""
+"""The maximum number of seconds between checks.
+
+This bounds the delay if a message from another node was lost, or if another node created the webhook.
+"""
 BLOCKED_LOOK_S: Final = 1.0
-"""The pause in seconds while a webhook has its maximum number of queued batches."""
+"""How many seconds to wait while a webhook has its maximum number of queued batches."""
 DUE_AT_ONCE: Final = 500
 
 _Work = tuple[frozenset[str], Sequence[tuple[str, int]]]

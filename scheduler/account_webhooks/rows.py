@@ -52,9 +52,9 @@ DELETE FROM deliveries WHERE id IN (SELECT id FROM deliveries WHERE monitor_id =
 
 @dataclass(frozen=True, slots=True)
 class AccountWebhook:
-    """A webhook's row. `types` contains the names as they were sent, separated by commas.
+    """A webhook's row. `types` is the comma-separated list that the owner sent.
 
-    All events of the account up to the position `pos` are in deliveries or were not selected.
+    Every event of the account up to position `pos` either was queued in a delivery or was not selected.
     """
 
     id: str
@@ -129,7 +129,7 @@ def save(tx: Tx, webhook: AccountWebhook) -> None:
 
 
 def move(tx: Tx, webhook_id: str, pos: int) -> None:
-    """Record that the events up to this position are processed."""
+    """Record that all events up to position `pos` have been processed."""
     tx.run(MOVE, (pos, webhook_id))
 
 
@@ -151,18 +151,21 @@ def count_queued(tx: Tx, webhook_id: str) -> int:
 
 
 def remove(tx: Tx, webhook_id: str) -> None:
-    """Delete a webhook. Its deliveries end at their next attempt; `drop_deliveries` deletes them."""
+    """Delete a webhook. Its queued deliveries end at their next attempt; `drop_deliveries` deletes all of them."""
     tx.run(REMOVE, (webhook_id,))
     hook_rows.forget_webhook(tx, webhook_id)
 
 
 def drop_deliveries(tx: Tx, webhook_id: str) -> int:
-    """Delete some deliveries of a deleted webhook, and return their number."""
+    """Delete a batch of deliveries that belong to a deleted webhook, and return their number."""
     return tx.run(DROP_DELIVERIES, (webhook_id, DROPPED_AT_ONCE))
 
 
 def forget_webhooks_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of the account's webhooks, and finally the webhooks. Return 0 once none are left."""
+    """Delete a batch of rows that belong to the account's webhooks; the webhooks themselves come last.
+
+    Return 0 once none are left.
+    """
     for webhook in page(tx, account_id, before=None, limit=1):
         if not (dropped := drop_deliveries(tx, webhook.id)):
             remove(tx, webhook.id)

@@ -56,7 +56,7 @@ class AccountWebhookSetting:
 
 
 class AccountWebhookState(NamedTuple):
-    """A webhook and its target in their current state."""
+    """The current state of a webhook and of its target."""
 
     webhook: AccountWebhook
     target: Webhook
@@ -70,7 +70,7 @@ class SavedWebhook(NamedTuple):
 
 
 class AccountWebhooks:
-    """Account webhooks. Every method takes the account; webhooks of other accounts do not exist for it."""
+    """Account webhooks. Every method takes an account id, and treats webhooks of other accounts as unknown."""
 
     def __init__(self, setting: AccountWebhookSetting) -> None:
         self._setting = setting
@@ -145,7 +145,7 @@ class AccountWebhooks:
         return await self._store.write(save)
 
     async def delete(self, account_id: str, webhook_id: str) -> None:
-        """Stop all deliveries, then delete them, a few per transaction.
+        """Delete a webhook: stop its deliveries, then delete them, a few per transaction.
 
         Raises:
             AccountWebhookUnknown: the account has no such webhook.

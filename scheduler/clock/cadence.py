@@ -40,8 +40,8 @@ _EXAMPLE = 'Send five fields such as {"cron": "30 6 * * 1-5", "timezone": "Europ
 class Cadence:
     """A monitor's cadence.
 
-    `cron` and `timezone` are kept as they were sent; `timezone` is None if it was omitted (UTC). `minutes` is the time
-    between the slots of a web watch, which start at its creation.
+    `cron` and `timezone` are stored as they were sent; `timezone` is None if it was omitted (UTC). `minutes` is the
+    time between the slots of a web watch, which start when the watch is created.
     """
 
     every: Literal["hourly", "daily", "weekly", "cron", "minutes"]
@@ -51,7 +51,7 @@ class Cadence:
 
     @property
     def text(self) -> str:
-        """The cadence as a word or a line."""
+        """The cadence as text: a word such as `hourly`, or a phrase such as `every 15 minutes`."""
         if self.every == "minutes":
             return f"every {self.minutes} minutes"
         if self.every != "cron":
@@ -68,12 +68,12 @@ class Cadence:
 
 
 def read_cadence(sent: object, at: float) -> Cadence:
-    """Return the cadence in a client's JSON, validated at the time `at`: a cron must fire within 366 days of it.
+    """Read a cadence from a client's JSON. A cron must fire within 366 days of the time `at`.
 
     Raises:
         CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
     """
-    if isinstance(sent, Cadence):  # already read by the web watch
+    if isinstance(sent, Cadence):  # the web watch has already read it
         return sent
     cadence = _sent_cadence(sent)
     if cadence.every == "cron":
@@ -123,7 +123,7 @@ def next_slot(cadence: Cadence, after: float, created_at: float) -> float:
     """Return the first slot after both `after` and the monitor's creation.
 
     Raises:
-        CadenceInvalid: a cron has no slot left, which cannot happen for an accepted one.
+        CadenceInvalid: the cron has no slots left, which cannot happen for a cadence that passed validation.
     """
     after = max(after, created_at)
     if cadence.every != "cron":
@@ -183,7 +183,7 @@ def _zone_name(sent: object) -> str | None:
     if sent is None or (isinstance(sent, str) and sent in _zones()):
         return sent
     meant = _zone_names().nearest(sent) if isinstance(sent, str) else None
-    problem = f"must be a zone of the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
+    problem = f"must be a timezone in the IANA database, not {quoted(sent) if isinstance(sent, str) else kind_of(sent)}"
     raise CadenceInvalid("cadence.timezone", problem, "Send a name such as Europe/Berlin.", did_you_mean=meant)
 
 
@@ -214,9 +214,11 @@ def _read(expression: str, zone: str) -> Cron:
 def _check_pace(cron: Cron, at: float) -> None:
     first = cron.first_after(at, within_days=_WITHIN_DAYS + 2)
     if first is None or first > at + _WITHIN_DAYS * _DAY_S:
-        raise CadenceInvalid(_CRON_PARAM, f"does not fire within {_WITHIN_DAYS} days", "Send one that fires each year.")
+        raise CadenceInvalid(
+            _CRON_PARAM, f"does not fire within {_WITHIN_DAYS} days", "Send one that fires every year."
+        )
     crowded_at = cron.crowded_at(at, apart_s=_APART_S, days=_WITHIN_DAYS)
     if crowded_at is not None:
         crowded = datetime.fromtimestamp(crowded_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         problem = f"fires twice within {_APART_S // 60} minutes, for example at {crowded}"
-        raise CadenceInvalid(_CRON_PARAM, problem, "Send one such as */5 * * * * or slower.")
+        raise CadenceInvalid(_CRON_PARAM, problem, "Send one that runs less often, such as */5 * * * *.")

@@ -10,7 +10,7 @@ from zlib import crc32
 from scheduler.clock.cadence import Cadence, next_slot, slots_between
 
 RECORDED_MAX: Final = 100
-"""The maximum number of missed slots with their own record. One more record represents all older ones."""
+"""The maximum number of missed slots that are recorded one by one. One more record covers all older ones."""
 CROWD_LEAST: Final = 200
 """If fewer monitors than this share a slot, all start immediately."""
 STARTS_A_SECOND: Final = 50
@@ -19,17 +19,14 @@ MISSED: Final = "missed"
 
 
 class Missed(NamedTuple):
-    """A slot that passed without a run, and the reason for its record."""
+    """A slot that passed without a run, and the reason why."""
 
     slot: float
     reason: str
 
 
 class DueSlots(NamedTuple):
-    """A monitor's slots up to now: the newest, which is run, and the older ones, which were missed.
-
-    Also the next slot.
-    """
+    """A monitor's slots up to now, and its next slot. The newest slot is run; the older ones were missed."""
 
     newest: float | None
     missed: list[Missed]

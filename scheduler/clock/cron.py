@@ -22,7 +22,7 @@ from cronsim import CronSim
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_S = 86_400
 _FAR_DAYS = 41 * 366
-"""Longer than any pause between two times: 29 February falls on a given weekday at least every 40 years."""
+"""Longer than the longest gap between two times: 29 February falls on a given weekday at least every 40 years."""
 
 
 class _Clock(NamedTuple):
@@ -74,7 +74,7 @@ class Cron:
         return at_ends + sum(self._size_of(ordinal) for ordinal in range(first + 1, last))
 
     def crowded_at(self, after: float, *, apart_s: int, days: int) -> int | None:
-        """Return a time that follows another by less than `apart_s` within `days`, or None."""
+        """Return a time that comes less than `apart_s` after another one within `days`, or None."""
         return next((later for before, later in self._neighbours(after, days) if later - before < apart_s), None)
 
     def _neighbours(self, after: float, days: int) -> Iterator[tuple[int, int]]:

@@ -12,20 +12,20 @@ Instant: TypeAlias = Callable[[Tx], float]
 
 
 class SlotSource(Protocol):
-    """Slots that the clock opens in addition to monitor slots. Each function runs in its own transaction."""
+    """Slots that the clock opens in addition to those of monitors. Each method runs in its own transaction."""
 
     def due_at(self, tx: Tx) -> float | None:
         """Return the time of the source's next slot, or None."""
         ...
 
     def open_due(self, tx: Tx) -> None:
-        """Open some of the slots that are overdue. Opened slots are not returned again."""
+        """Open a batch of the overdue slots. `due_at` does not return an opened slot again."""
         ...
 
     def reset_late(self, tx: Tx, instant: Instant) -> int:
-        """Reset slots that a fast clock has put too far in the future, and return their number.
+        """Reset slots that a fast clock has moved too far into the future, and return their number.
 
-        Each is reset to the next slot of its cadence.
+        Each slot is reset to the next one of its cadence.
         """
         ...
 

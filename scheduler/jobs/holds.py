@@ -1,4 +1,4 @@
-"""Waits for sources that ask for a pause, because in the background late work is better than missing work."""
+"""Waits when a source asks for a pause, because background work is better late than incomplete."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from upstreams.model.errors import UpstreamError, UpstreamThrottled
 T = TypeVar("T")
 Refusals = tuple[type[LimitError] | type[UpstreamError], ...]
 HELD_BACK: Final[Refusals] = (Throttled, UpstreamThrottled)
-"""The source or its rate limit asks for a later retry."""
+"""The errors by which a source, or its rate limit, asks for a later retry."""
 TRIES: Final = 3
 WAIT_S: Final = 5.0
-"""How many seconds to wait if the source does not specify it."""
+"""How many seconds to wait if the source does not say how long."""
 WAIT_MAX_S: Final = 60.0
 """The longest wait in seconds. If a source asks for more, the read is not retried."""
 

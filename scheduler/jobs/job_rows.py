@@ -20,7 +20,7 @@ LEASE_S: Final = 8.0
 """How many seconds a lease lasts. The job of a dead node continues after this time plus one polling interval."""
 
 DROPPED_AT_ONCE: Final = 50
-"""How many steps to delete per transaction. Freeing their pages takes most of the time."""
+"""How many steps to delete per transaction. Most of the time is spent freeing their database pages."""
 
 NAMES_AT_ONCE: Final = 100
 FINDINGS_AT_ONCE: Final = 50
@@ -218,7 +218,7 @@ def lease_jobs(tx: Tx, ready: Sequence[Ready], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, job_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Extend the leases of `node`, and return how many jobs it still has."""
+    """Extend the leases of `node`, and return how many jobs it still holds."""
     return tx.run_in(RENEW, job_ids, (leases_at + LEASE_S, node))
 
 
@@ -243,12 +243,12 @@ def move(tx: Tx, job_id: str, status: JobStatus, because: str | None, *, finishe
 
 
 def close_reservation(tx: Tx, job_id: str) -> None:
-    """Mark a job's used credits as paid, and the rest of its reservation as returned."""
+    """Record a job's used credits as charged, and the rest of its reservation as refunded."""
     tx.run(CLOSE, (job_id,))
 
 
 def reserve_more(tx: Tx, job_id: str, *, request_id: str, key_id: str | None, held_credits: int) -> None:
-    """Give a locked job another reservation. The previous one is closed."""
+    """Store a new reservation for a locked job whose previous reservation is closed."""
     tx.run(RESERVE_MORE, (request_id, key_id, held_credits, job_id))
 
 
@@ -268,7 +268,10 @@ def planned_steps(tx: Tx, job: JobRecord, limit: int, *, after: int = 0) -> list
 
 
 class PlanPart(NamedTuple):
-    """A part of the input for planning a job's next wave. Each entry has its step's number; entries are in order."""
+    """A part of the input for planning a job's next wave.
+
+    Each entry contains the number of its step, and the entries are in order.
+    """
 
     names: list[tuple[int, str]]
     """The names of steps in fully planned waves."""
@@ -312,7 +315,7 @@ def end_step(tx: Tx, job: JobRecord, step: JobStep, outcome: Outcome, *, at: flo
 
 
 def free_step(tx: Tx, job: JobRecord, step: JobStep, credits_used: int) -> None:
-    """Remove the price of a step that `end_step` counted in this transaction."""
+    """Remove the price of a step that `end_step` has counted in the same transaction."""
     tx.run(FREE_STEP, (job.id, step.number))
     tx.run(UNCOUNT_CREDITS, (credits_used, job.id))
 
@@ -335,9 +338,9 @@ def ended_steps(
 
 
 def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
-    """Delete some steps of the oldest job of these kinds that ended before this time, and finally the job.
+    """Delete a batch of steps of the oldest job of these kinds that ended before the time `before`.
 
-    Return 0 if there is no such job.
+    The job is deleted together with its last steps. Return 0 if there is no such job.
     """
     row = tx.one(_of_kinds(OLD, kinds), (before, *kinds))
     if row is None:
@@ -347,12 +350,18 @@ def drop_old(tx: Tx, before: float, limit: int, kinds: Sequence[str]) -> int:
 
 
 def expire_paused(tx: Tx, kind: str, before: float, now: float) -> int:
-    """End paused jobs of a kind that started before this time and have no reservation. Return how many ended."""
+    """End paused jobs of a kind that started before the time `before` and have no reservation.
+
+    Return how many ended.
+    """
     return tx.run(EXPIRE, (now, kind, before))
 
 
 def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
-    """Delete some steps or rows of a job, and the job itself with the last of them. Return True once it is deleted."""
+    """Delete a batch of a job's steps or rows, and the job together with the last batch.
+
+    Return True once it is deleted.
+    """
     if any(tx.run(sql, (job_id, job_id, limit)) == limit for sql in (DROP_STEPS, DROP_ROWS)):
         return False
     hook_rows.forget_delivery(tx, job_id)
@@ -361,7 +370,7 @@ def drop_some(tx: Tx, job_id: str, limit: int) -> bool:
 
 
 def forget_jobs_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of a deleted account's ended jobs. Return 0 once none are left."""
+    """Delete a batch of rows of a deleted account's ended jobs. Return 0 once none are left."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     if row is None:
         return 0

@@ -42,7 +42,7 @@ DELETED: Final = "account_deleted"
 
 @dataclass(slots=True)
 class _Round:
-    """The steps that an attempt runs after it has read the job. Only the attempt's workers change it."""
+    """The steps that an attempt runs after it has read the job. Only the workers of that attempt change it."""
 
     job_credits: int
     """The credits that the job had left when it was read."""
@@ -54,10 +54,10 @@ class _Round:
     def next(self) -> JobStep | None:
         """Start the next step that the job can pay for.
 
-        Until the next read, started steps count with their maximum price.
+        A started step counts with its maximum price until the job is read again.
 
-        Steps that the job can never pay for are skipped. A step that only has to wait for steps in progress is not
-        skipped, because later steps would spend the credits that it needs.
+        Steps that the job can never pay for are skipped. A step is not skipped if it only has to wait for steps in
+        progress, because later steps would spend the credits that it needs.
         """
         while self.steps:
             price = self.price_of(self.steps[0])
@@ -85,7 +85,7 @@ class JobRuns:
         self._thread = FairThread()
 
     async def run(self, job: JobRecord) -> None:
-        """Run one attempt until the job ends or this node has to stop. If cancelled, return the job to the queue.
+        """Run one attempt until the job ends or this node has to stop. On cancellation, return the job to the queue.
 
         Raises:
             StorageError: the job is retried after its lease expires.
@@ -99,7 +99,7 @@ class JobRuns:
             raise
 
     def is_private(self, job: JobRecord) -> bool:
-        """Return whether a job's errors are logged without their text. This is also the case for unknown kinds."""
+        """Return whether a job's errors are logged without their text, which is also true for unknown kinds."""
         kind = self._kinds.get(job.kind)
         return kind is None or kind.is_private
 
@@ -109,7 +109,7 @@ class JobRuns:
         return tuple(self._kinds)
 
     async def fail(self, job: JobRecord) -> None:
-        """End an attempt that met an unexpected error. Results of finished steps are kept and charged.
+        """End an attempt that raised an unexpected error. Results of finished steps are kept and charged.
 
         Raises:
             StorageError: the job was not ended.
@@ -189,7 +189,7 @@ class JobRuns:
         return is_ours
 
     async def _plan(self, kind: JobKind, job: JobRecord) -> JobRecord | None:
-        """Plan the next wave, some steps per transaction.
+        """Plan the next wave, at most `PLANNED_AT_ONCE` steps per transaction.
 
         Return the unchanged job after the last wave, or None if this attempt has lost the job.
         """
@@ -215,7 +215,7 @@ class JobRuns:
         return replace(found, waves=found.waves + 1, planned=planned)
 
     async def _names_of(self, wave: Wave, job: JobRecord, part: job_rows.PlanPart) -> list[str]:
-        """Return the names of the steps in a job's next wave, planned from its earlier steps part by part."""
+        """Return the names of the steps in a job's next wave. The job's earlier steps are read part by part."""
         named = found = 0
         while True:
             for _, name in part.names:
@@ -230,7 +230,11 @@ class JobRuns:
             part = await self._store.read(partial(job_rows.plan_part, job=job, named=named, found=found))
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
-        """Add steps. With the last of them, `planned` is the total number, and the wave starts."""
+        """Add steps to the next wave.
+
+        `planned` is None until the last call for a wave. In that call it is the job's new number of steps, and the wave
+        starts.
+        """
         if not job_rows.holds(tx, job):
             return False
         job_rows.add_steps(tx, job.id, first=first, wave=job.waves + 1, names=names)
@@ -241,7 +245,10 @@ class JobRuns:
     async def _end(
         self, job: JobRecord, stop: Stop | None = None, *, has_credits: bool = True, unless_reserved: bool = False
     ) -> bool:
-        """End the job. If `stop` is None, its kind decides how. Return False if it was reserved in the meantime."""
+        """End the job. If `stop` is None, the job's kind decides how.
+
+        Return False if `unless_reserved` is set and the job's credits have been reserved in the meantime.
+        """
 
         def end(tx: Tx) -> bool:
             tx.all_in(READ_ACCOUNTS, [job.account_id])  # lock the account before its rows
@@ -274,7 +281,7 @@ def _read_state(tx: Tx, job: JobRecord, after: int) -> _JobState | None:
 
 
 def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:
-    """End or pause a locked job: charge its steps, and return the rest of its reservation."""
+    """End or pause a locked job: charge its steps, and refund the rest of its reservation."""
     job = job_rows.read_job(tx, job_id, locked=True)
     assert job is not None, "its row is locked"
     if job_rows.is_reserved(tx, job):

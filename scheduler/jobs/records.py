@@ -26,11 +26,11 @@ class JobRecord:
     request_id: str
     """The request id under which its credits are reserved."""
     spec: str
-    """Its request as JSON, which its kind parses."""
+    """The request as JSON, which the job's kind parses."""
     status: JobStatus
     stopped_because: str | None
     held_credits: int
-    """The credits of all its reservations. A job has several if it was resumed after its reservation was returned."""
+    """The credits of all its reservations. A job has several if it was resumed after a reservation was refunded."""
     used_credits: int
     """The sum of the prices of the finished steps."""
     waves: int
@@ -49,7 +49,7 @@ class JobRecord:
     closed_credits: int = 0
     """The credits charged by its closed reservations."""
     returned_credits: int = 0
-    """The credits returned by its closed reservations."""
+    """The credits refunded from its closed reservations."""
 
     @property
     def left_credits(self) -> int:
@@ -90,7 +90,10 @@ class EndedStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a step ended. Only a `done` step has a result. Other steps are free, unless a page exceeded its price."""
+    """How a step ended. Only a `done` step has a result.
+
+    Other steps are free, unless their page was too costly to process.
+    """
 
     status: StepStatus
     result: bytes | None = None
@@ -99,7 +102,7 @@ class Outcome:
     found: tuple[str, ...] = ()
     """The names that the step found for the next wave, in order."""
     kept_value: Any = None
-    """A value passed to `JobKind.keep`."""
+    """A value that the step passes to `JobKind.keep`."""
 
 
 class Stop(NamedTuple):
@@ -171,7 +174,7 @@ class JobKind(ABC):
         return Stop(verdict_of(job), None) if has_credits else Stop("paused", "max_credits")
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: B027 - as above
-        """Store data about the end or the pause of a settled job."""
+        """Store data about the end or the pause of a job whose credits have been settled."""
 
 
 def verdict_of(job: JobRecord) -> JobStatus:
@@ -182,7 +185,7 @@ def verdict_of(job: JobRecord) -> JobStatus:
 
 
 def progress_of(job: JobRecord) -> dict[str, Any]:
-    """Return the counts of its steps. The other counts add up to `planned`."""
+    """Return the number of a job's planned steps, and the counts by outcome that add up to it."""
     return {
         "planned": job.planned,
         "done": job.done,

@@ -38,12 +38,12 @@ class JobDraft:
     prefix: str = JOB_PREFIX
     """The prefix of the job's id."""
     also: Callable[[Tx, JobRecord], None] = lambda _tx, _job: None
-    """Stores the kind's own data of a new job, in the same transaction."""
+    """Stores further data of the new job, such as rows of its kind's own tables, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOwner:
-    """The key that starts a job, and the request that does so."""
+    """The account, the key and the request that start a job."""
 
     account_id: str
     key_id: str | None
@@ -54,7 +54,7 @@ class JobOwner:
 
 
 class JobService:
-    """Jobs. Every method takes the account; jobs of other accounts do not exist for it."""
+    """Jobs. Every method takes an account id, and treats jobs of other accounts as unknown."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class JobService:
         return job
 
     async def cancel(self, account_id: str, job_id: str) -> JobRecord:
-        """Cancel a job. Results of finished steps are kept and charged, and the rest of the reservation is returned.
+        """Cancel a job. Results of finished steps are kept and charged, and the rest of the reservation is refunded.
 
         Cancelling a cancelled job changes nothing.
 

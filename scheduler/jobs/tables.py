@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# The credits of a job are one charge, under `request_id`, until the job ends; its steps use parts of it. Waves above
+# Until a job ends, its credits are one charge, under `request_id`, and its steps use parts of that charge. Waves above
 # `waves` are not fully planned yet.
 JOBS = """
 CREATE TABLE jobs (

@@ -1,6 +1,7 @@
-"""Turns of steps on one node: few at a time per account, some for all accounts, and none while requests have to wait.
+"""Limits how many job steps run at the same time on one node, per account and in total.
 
-While requests arrive, steps start at intervals, so that they use only a small part of the node.
+No step starts while requests have to wait. While requests arrive, steps start at intervals, so that they use only a
+small part of the node.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ YIELD_S: Final = 0.25
 PACE_S: Final = 0.2
 """How many seconds to wait between the starts of two steps while requests arrive.
 
-A step takes about 3 ms of the event loop and the writer, so fewer than 2 of 100 requests coincide with a step, and each
-of these waits for only a part of it.
+A step takes about 3 ms of the event loop and the writer. At this interval, fewer than 2 of 100 requests coincide with a
+step, and each of these requests waits for only a part of it.
 """
 BUSY_PER_S: Final = 100.0
 """The request rate, per second, at and above which steps start at intervals."""
@@ -41,7 +42,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, account_id: str) -> AsyncIterator[None]:
-        """Hold a turn of one account while the block runs."""
+        """Wait for a turn of the account, and occupy it while the block runs."""
         own = self._each.setdefault(account_id, trio.CapacityLimiter(EACH_MAX))
         try:
             async with own, self._all:

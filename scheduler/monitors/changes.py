@@ -38,7 +38,8 @@ PREVIOUS_S: Final = 24 * 3600.0
 class MonitorSetting:
     """The dependencies of monitors.
 
-    `resolve` looks up a webhook's host at registration. `wake` makes the clock check for earlier slots.
+    `resolve` looks up a webhook's host at registration. `wake` makes the clock look for slots that are earlier than the
+    one it waits for.
     """
 
     store: Store
@@ -74,7 +75,7 @@ def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | No
     """
     _check_plan(tx, read_account(tx, monitor.account_id))
     if lists.all_monitors(tx, monitor.account_id) >= ALL_MAX:
-        raise MonitorLimitReached("of every account", ALL_MAX, "monitors, paused ones too")
+        raise MonitorLimitReached("of every account", ALL_MAX, "monitors, including paused ones")
     store.add_monitor(tx, monitor)
     if webhook is not None:
         hook_rows.add_webhook(tx, webhook)
@@ -108,7 +109,7 @@ def change(
 
 
 def _rotate(tx: Tx, cipher: Cipher, monitor_id: str, secret: str, *, previous_until: float) -> None:
-    """Set another signing secret. Until `previous_until`, deliveries are also signed with the previous one.
+    """Replace the signing secret. Until `previous_until`, deliveries are also signed with the previous one.
 
     Raises:
         MonitorInvalid: the monitor has no webhook.

@@ -33,7 +33,7 @@ from upstreams.model.errors import TargetRefused
 
 
 class MonitorService:
-    """Monitors. Every method takes the account; monitors of other accounts do not exist for it."""
+    """Monitors. Every method takes an account id, and treats monitors of other accounts as unknown."""
 
     def __init__(self, setting: MonitorSetting) -> None:
         self._setting = setting
@@ -73,8 +73,9 @@ class MonitorService:
     async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
         """Create a monitor within the limits of the account's plan, and start its first run if requested.
 
-        Its events belong to the key. If the owner creates it without a key, every key of the account sees its events.
-        `write` replaces the store's own write, so that the caller can record the result in the same transaction.
+        The monitor's events belong to the key. If the owner creates it without a key, every key of the account sees its
+        events. `write` replaces the store's own write, so that the caller can record the result in the same
+        transaction.
 
         Raises:
             MonitorLimitReached: nothing was created.
@@ -168,10 +169,10 @@ class MonitorService:
         return run
 
     async def run(self, account_id: str, monitor_id: str, run_id: str, *, parts: Sequence[DataPart] = ()) -> RunEntry:
-        """Return one run of a monitor, with these parts of its data in stored form.
+        """Return one run of a monitor, with the requested `parts` of its data in stored form.
 
         Raises:
-            MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor no such run.
+            MonitorUnknown, RunUnknown: the account has no such monitor, or the monitor has no such run.
         """
 
         def read(tx: Tx) -> RunEntry:
@@ -193,7 +194,7 @@ class MonitorService:
         limit: int,
         parts: Sequence[DataPart] = (),
     ) -> RunsPage:
-        """Return a page of a monitor's runs, newest first, with these parts of their data in stored form.
+        """Return a page of a monitor's runs, newest first, with the requested `parts` of their data in stored form.
 
         Raises:
             MonitorUnknown: the account has no such monitor.

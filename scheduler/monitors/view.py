@@ -19,7 +19,7 @@ from scheduler.webhooks.records import Webhook
 from scheduler.webhooks.targets.urls import OpenedWebhook
 
 _HINT: Final = 4
-"""The maximum number of characters of a secret that are shown, and at most a quarter of the secret."""
+"""How many of a secret's last characters are shown, but never more than a quarter of the secret."""
 
 
 def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recipes, now: float) -> dict[str, Any]:
@@ -39,12 +39,12 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
         cost_max = recipe.credits_most + SCHEDULING_CREDITS
         warnings += _of_rules(monitor) if track is None else _of_track(track, recipe)
     except MonitorInvalid as exc:
-        warnings.append(f"its runs fail at the moment: {exc}")
+        warnings.append(f"this monitor's runs currently fail: {exc}")
     runs = None
     try:
         runs = runs_a_month(cadence_of(monitor.cadence), now)
-    except CadenceInvalid as exc:  # for example because of a removed timezone, which must not hide other warnings
-        warnings.append(f"it no longer runs: {exc}")
+    except CadenceInvalid as exc:  # for example because a timezone was removed; the other warnings must still be shown
+        warnings.append(f"this monitor no longer runs: {exc}")
     warnings += _of_webhook(monitor, webhook)
     return {
         "id": monitor.id,
@@ -75,7 +75,8 @@ def monitor_json(monitor: Monitor, hook: OpenedWebhook | None, *, recipes: Recip
 def with_cost_warning(monitor: dict[str, Any]) -> dict[str, Any]:
     """Add a warning to the result of `monitor_json` if a run may cost more than it usually does.
 
-    Only the answer to a create or a dry run has this warning, because it helps with a decision and reports no fault.
+    Only the response to a create request or a dry run has this warning. It helps the owner decide, and does not report
+    a problem.
     """
     cost, most = monitor["estimated_cost_per_run"], monitor["max_cost_per_run"]
     if cost is None or most is None or cost >= most:

@@ -23,7 +23,7 @@ from storage.store import Store, Tx, Write
 PAGE_CHARACTERS: Final = 1_000_000
 """A page of deliveries ends early when the stored responses of receivers reach this size, in characters."""
 ATTEMPTS_MAX: Final = 60
-"""The maximum number of attempts of a delivery that can be sent again. This limits its log."""
+"""A delivery with this many attempts cannot be sent again, which limits the size of its log."""
 
 
 class Logged(NamedTuple):
@@ -80,7 +80,7 @@ OF_MONITORS: Final = WebhookOwner(check_monitor, "run", "POST /v1/monitors/{}/we
 
 
 class Webhooks:
-    """Webhooks. Every method takes the account; webhooks of other accounts do not exist for it.
+    """Webhooks. Every method takes an account id, and treats webhooks of other accounts as unknown.
 
     If the owner is a job or the account, `monitor_id` is the id of the job or of the webhook.
     """
@@ -95,7 +95,7 @@ class Webhooks:
         wake: Callable[[], None],
         owner: WebhookOwner = OF_MONITORS,
     ) -> None:
-        """`instant` is the clock of deliveries. `wake` reports a new delivery. `Deliveries` has both."""
+        """`instant` is the clock for deliveries, and `wake` announces a new delivery. `Deliveries` provides both."""
         self._store = store
         self._cipher = cipher
         self._now = now
@@ -108,7 +108,7 @@ class Webhooks:
     ) -> Rotated:
         """Set a new signing secret.
 
-        For one day, deliveries are also signed with the previous one, as the last signature.
+        For one day, deliveries are also signed with the previous secret, whose signature comes last.
 
         `secret` is the one that the owner sent, if any. `write` replaces the store's own write, so that the caller can
         record the result in the same transaction.
@@ -128,7 +128,7 @@ class Webhooks:
         return await (write or self._store.write)(rotate)
 
     async def resume(self, account_id: str, monitor_id: str, *, write: Write | None = None) -> OpenedWebhook:
-        """Resume a webhook: deliver from now on, with the failure count reset. If it is active, only reset the count.
+        """Resume a paused webhook and reset its failure count. If the webhook is active, only reset the count.
 
         Raises:
             MonitorUnknown, WebhookUnknown: nothing was changed.
@@ -146,7 +146,7 @@ class Webhooks:
         """Return a monitor's webhook.
 
         Raises:
-            MonitorUnknown, WebhookUnknown: the account has no such monitor, or the monitor no webhook.
+            MonitorUnknown, WebhookUnknown: the account has no such monitor, or the monitor has no webhook.
         """
 
         def read(tx: Tx) -> OpenedWebhook:
@@ -161,7 +161,7 @@ class Webhooks:
     async def redeliver(
         self, account_id: str, monitor_id: str, delivery_id: str, *, write: Write | None = None
     ) -> Logged:
-        """Send the same bytes of a delivery again, to the webhook's current URL, in a new series of attempts.
+        """Send a delivery's bytes again, unchanged, to the webhook's current URL, in a new series of attempts.
 
         The failure count never changes. If an attempt is in progress, the delivery is returned unchanged.
 
@@ -175,7 +175,7 @@ class Webhooks:
         """Return one of a monitor's deliveries.
 
         Raises:
-            MonitorUnknown, DeliveryUnknown: the account has no such monitor, or the monitor no such delivery.
+            MonitorUnknown, DeliveryUnknown: the account has no such monitor, or the monitor has no such delivery.
         """
 
         def read(tx: Tx) -> Logged:
@@ -231,7 +231,7 @@ def _check_redelivery(delivery: Delivery, webhook: Webhook, owner: WebhookOwner)
 
 
 def _page(tx: Tx, found: Sequence[Delivery], limit: int) -> LoggedPage:
-    """Return the first of these deliveries, as many as fit on a page."""
+    """Return a page with the first of the given deliveries, as many as fit."""
     sizes = rows.answer_sizes(tx, [one.id for one in found[:limit]])
     shown: list[Delivery] = []
     size = 0

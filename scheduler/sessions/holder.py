@@ -1,8 +1,8 @@
 """The sessions that a node holds open: their pages, their leases, and their guaranteed end (decisions 21).
 
-A session's credits and its state are in one row, so the first transaction that closes the row closes the session, on
-any node: for its owner, because its time is up, or because its node is gone. The node with the page sees this at its
-next poll and closes the page. The pages of a dead node are closed by the browser itself.
+A session's credits and its state are in one row. The first transaction that closes this row closes the session, on any
+node: because its owner asks for it, its time is up, or its node is gone. The node with the page sees this at its next
+poll and closes the page. The pages of a dead node are closed by the browser itself.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class SessionHolder:
                 held.opened.set()
 
     async def _fail(self, held: _Held) -> None:
-        """Do nothing. `_hold` has closed the session, or another node will close it once its lease has expired."""
+        """Do nothing: `_hold` has closed the session, or another node will close it once its lease has expired."""
 
     async def _wait_until_over(self, held: _Held) -> str:
         """Wait until the session ends, and return why.
@@ -181,7 +181,7 @@ class SessionHolder:
         return known, session_rows.revoked_keys(tx, sorted({one.key_id for one in known}))
 
     async def _close_lost(self) -> None:
-        """Close the sessions of dead nodes. They count as open until their last renewal.
+        """Close the sessions of dead nodes. Each is charged until the last renewal of its lease.
 
         A session held by this node is never lost, even if this poll is late, because its lease is renewed next.
         """

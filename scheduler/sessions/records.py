@@ -36,7 +36,7 @@ class SessionRecord:
     status: SessionStatus
     closed_because: str | None
     charges: str
-    """The requests that reserved its credits, each with the credits and its key, as JSON."""
+    """The requests that reserved its credits, as JSON. Each has its credits and its key."""
     held_credits: int
     used_credits: int
     ttl_s: int
@@ -82,12 +82,12 @@ class SessionPages(Protocol):
 
 
 def price_of(seconds: float) -> int:
-    """Return the price of a session of this length, in credits."""
+    """Return the price, in credits, of a session that was open for `seconds`."""
     return max(LEAST_CREDITS, math.ceil(HOUR_CREDITS * seconds / 3_600))
 
 
 def used_by(session: SessionRecord, ended_at: float, because: str) -> int:
-    """Return the credits used by a session that ends for this reason, at most the reserved ones."""
+    """Return the credits used by a session that ends for the reason `because`, at most the reserved ones."""
     if session.opened_at is None:
         return used_by_failure(session.held_credits, LEAST_CREDITS, is_costly=because == TOO_COSTLY)
     seconds = max(0.0, min(ended_at, session.created_at + session.ttl_s) - session.opened_at)

@@ -23,7 +23,7 @@ from upstreams.model.errors import InvalidArgument, UpstreamThrottled
 from upstreams.web.browser.actions import Action
 
 EACH_MAX: Final = 5
-"""The maximum number of open sessions of an account. On small nodes, it is half of the node's sessions."""
+"""The maximum number of open sessions of an account, but on small nodes at most half of the node's sessions."""
 PLATFORM: Final = "web"
 PATH: Final = "/v1/web/sessions"
 _FULL_S: Final = 30.0
@@ -41,7 +41,7 @@ class SessionDraft:
 
 @dataclass(frozen=True, slots=True)
 class SessionOwner:
-    """The key that opens a session or changes its time, and the request that does so."""
+    """The account, the key and the request that open a session or change its time."""
 
     account_id: str
     key_id: str
@@ -49,7 +49,7 @@ class SessionOwner:
 
 
 class SessionService:
-    """Sessions. Every method takes the account; sessions of other accounts do not exist for it."""
+    """Sessions. Every method takes an account id, and treats sessions of other accounts as unknown."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class SessionService:
         return replace(session, ttl_s=ttl_s, charges=told, held_credits=held)
 
     async def close(self, account_id: str, session_id: str) -> SessionRecord:
-        """Close a session: charge its time and return the rest of its reservation. Return the closed session.
+        """Close a session, charge its time, refund the rest of its reservation, and return the closed session.
 
         Raises:
             SessionUnknown: the account has no such session.

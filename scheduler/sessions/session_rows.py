@@ -136,7 +136,7 @@ def touch(tx: Tx, session_id: str, now: float) -> bool:
 
 
 def change_time(tx: Tx, session: SessionRecord, *, ttl_s: int, charges: str, held_credits: int) -> None:
-    """Save another time limit and its reservations."""
+    """Save a session's new time limit and its reservations."""
     tx.run(CHANGE, (ttl_s, charges, held_credits, session.id))
 
 
@@ -162,7 +162,7 @@ def lost_sessions(tx: Tx, leases_at: float, limit: int) -> list[str]:
 
 
 def settle(tx: Tx, charges: Charges, session_id: str, *, ended_at: float, because: str) -> SessionRecord | None:
-    """Close a session in the caller's transaction: charge its time, and return the rest of its reservations.
+    """Close a session in the caller's transaction: charge its time, and refund the rest of its reservations.
 
     Return None if the session was closed before.
     """
@@ -198,5 +198,5 @@ def forget_sessions_of(tx: Tx, account_id: str) -> int:
 
 
 def drop_old_sessions(tx: Tx, before: float, limit: int) -> int:
-    """Delete some sessions that were closed before this time, and return their number."""
+    """Delete a batch of sessions that were closed before the time `before`, and return their number."""
     return tx.run(DROP_OLD, (before, limit))

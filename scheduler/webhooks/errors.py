@@ -6,7 +6,7 @@ from scheduler.errors import MonitorInvalid, SchedulerError
 
 
 class SignatureRefused(Exception):
-    """A signature header does not prove that the body is authentic and recent. The message has the reason."""
+    """A signature header does not prove that the body is authentic and recent. The message states the reason."""
 
 
 class WebhookUnknown(SchedulerError):

@@ -17,7 +17,9 @@ JOB_PREFIX: Final = "job_"
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A webhook's row. Its URL and its secrets are sealed. Until `previous_until`, the previous secret also signs.
+    """A webhook's row. Its URL and its secrets are sealed.
+
+    Until `previous_until`, deliveries are also signed with the previous secret.
 
     `monitor_id` is the id of its monitor or job; an account webhook has its own id there, `wh_...`. `failures` counts
     consecutive failed deliveries. If `host` is None, the URL is not sealed yet.

@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL in libpq's pipeline mode: several statements are sent in one round trip.
+"""A connection to PostgreSQL in libpq's pipeline mode, which sends several statements in one round trip.
 
-It uses psycopg's libpq layer, which is faster than its cursors. Each wait has its own deadline, because a server that
-hangs keeps its sockets open.
+This module uses psycopg's libpq layer, which is faster than psycopg's cursors. Each wait has a deadline, because the
+sockets of a hung server stay open.
 """
 
 import os
@@ -20,11 +20,11 @@ from storage.store import Value
 
 CONNECT_S = 2
 STATEMENT_MS = 3000
-# Less than a second, after which the server would look for a deadlock: a transaction that waits too long gives up and
-# retries.
+# The limit is below one second, after which the server would look for deadlocks. Until then, a transaction that waits
+# too long gives up and is retried.
 LOCK_MS = 900
 IDLE_IN_TRANSACTION_MS = 10_000
-PATIENCE_S = 4.0  # longer than the server's own limits; after that, the server or the network hangs
+PATIENCE_S = 4.0  # longer than the server's own limits, so after this time the server or the network hangs
 STATEMENTS_KEPT = 500
 
 _SUCCESS = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
@@ -35,7 +35,7 @@ class LinkLost(Exception):
 
 
 class PostgresLink:
-    """A connection used by one thread. Only `cut` may be called from another thread."""
+    """A connection for use by one thread. Only `cut` may be called from other threads."""
 
     def __init__(self, connection: "psycopg.Connection[object]", *, query_only: bool, patience_s: float) -> None:
         """Take ownership of `connection`."""
@@ -52,10 +52,10 @@ class PostgresLink:
         self._lock = threading.Lock()
         self._why: str | None = None
         self.is_pending = False
-        """Whether statements were queued but not fetched."""
+        """Whether there are queued statements that were not fetched."""
 
     def queue(self, sql: str, params: Sequence[Value] = ()) -> None:
-        """Queue a statement. Its errors and result are returned by `fetch`."""
+        """Queue a statement. `fetch` returns its result or raises its error."""
         self._send(sql, (), [encode(value) for value in params])
 
     def queue_rows(self, sql: str, rows: Sequence[Sequence[Value]], params: Sequence[Value] = ()) -> None:
@@ -74,8 +74,8 @@ class PostgresLink:
         """Run all queued statements and return the result of the last one.
 
         Raises:
-            psycopg.Error: one of them failed, and those after it did not run.
-            LinkLost: it is unknown how many of them ran.
+            psycopg.Error: one of the statements failed, and the ones after it did not run.
+            LinkLost: it is unknown how many of the statements ran.
         """
         if self._why is not None:
             raise LinkLost(self._why)
@@ -90,7 +90,7 @@ class PostgresLink:
             self._fresh.clear()
 
     def cut(self) -> None:
-        """End the connection from any thread. A waiting caller is notified immediately."""
+        """End the connection, from any thread. A waiting call fails immediately."""
         with self._lock:
             if self._wire.status == pq.ConnStatus.OK:
                 with socket.socket(fileno=os.dup(self._wire.socket)) as other_end:
@@ -144,7 +144,7 @@ class PostgresLink:
             elif failed is None:
                 failed = result
         if failed is not None:
-            for key in self._fresh:  # the failure decides whether they are prepared
+            for key in self._fresh:  # prepare these again, because they may not be prepared on the server
                 self._names.pop(key, None)
             raise psycopg.errors.error_from_result(failed)
         assert last is not None, "nothing was queued"
@@ -170,13 +170,13 @@ def _shut_down(end: socket.socket) -> None:
     try:
         end.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # the server closed it first
+        return  # the server has already closed the connection
 
 
 def open_link(
     url: str, *, name: str, query_only: bool = False, statement_ms: int = STATEMENT_MS, lock_ms: int = LOCK_MS
 ) -> PostgresLink:
-    """Open a new connection, which the server lists as `name`.
+    """Open a new connection, with `name` as the application name on the server.
 
     Raises:
         psycopg.Error: the server cannot be reached, or refuses.

@@ -1,7 +1,7 @@
-"""Tracks whether the server is available: the writer's connection, its loss, and reconnecting.
+"""Manages the writer's connection: its loss, reconnecting, and whether the server is available.
 
-After a loss, a thread tries to reconnect until it succeeds. Before it reports that the server is back, it ends what
-remains of the lost connection on the server, and checks whether the interrupted commit took effect.
+After a loss, a thread tries to reconnect until it succeeds. It then ends what remains of the lost connection on the
+server, checks whether the interrupted commit took effect, and reports that the server is back.
 """
 
 import secrets
@@ -15,14 +15,14 @@ from storage.link_log import LinkLog
 from storage.postgres.link import LinkLost, PostgresLink, open_link
 from storage.postgres.text import rows_of
 
-# A loss shorter than this affects only calls in progress.
+# If the connection is back within this time, the loss affects only calls in progress.
 REJOIN_S = 0.03
 RESOLVE_S = 1.0
 PAUSE_S_MAX = 0.8
 END_MS = 2000
 
-# Every transaction stores its number here. The server's transaction ids are not usable: after a crash that loses a
-# transaction's records, the server assigns its id again.
+# Every transaction stores its number here. The server's own transaction ids are not suitable, because the server may
+# assign an id again after a crash in which the transaction's records were lost.
 MARK = """
 INSERT INTO store_writers (id, batch, at) VALUES (?, ?, {now})
 ON CONFLICT (id) DO UPDATE SET batch = excluded.batch, at = excluded.at
@@ -36,12 +36,12 @@ SELECT pg_terminate_backend(pid, ?) FROM pg_stat_activity WHERE application_name
 
 
 class WriterConnection:
-    """The writer's connection while there is one. Only the writer's thread calls methods other than `close`."""
+    """The writer's current connection, if any. Only the writer's thread may call methods other than `close`."""
 
     def __init__(self, url: str, link: PostgresLink, *, id_: str, publish: Callable[[str | None], None]) -> None:
         """`link` is the first connection.
 
-        `publish` gets the reason when the server is lost, and None when it is back.
+        `publish` is called with the reason when the server becomes unavailable, and with None when it is back.
         """
         self._url = url
         self._link: PostgresLink | None = link
@@ -64,9 +64,9 @@ class WriterConnection:
         return self._link
 
     def lose(self, link: PostgresLink, why: str, *, unresolved: int | None = None) -> None:
-        """Replace a lost `link`, and wait a moment for the new connection.
+        """Start to replace a lost `link`, and wait a moment for the new connection.
 
-        `unresolved` is the number of the batch whose commit was interrupted by the loss, if any.
+        If the loss interrupted the commit of a batch, `unresolved` is the number of that batch.
         """
         if link is not self._link:
             return
@@ -84,7 +84,7 @@ class WriterConnection:
                 self._publish(why)
 
     def check_happened(self) -> None:
-        """Check that the batch of the interrupted commit took effect.
+        """Check that the interrupted commit took effect.
 
         Raises:
             StoreContended: it did not.
@@ -96,7 +96,7 @@ class WriterConnection:
             raise StoreContended(f"the connection was lost during a commit, which did not happen: {self._why}")
 
     def close(self) -> None:
-        """End the connection, or the attempts to get one."""
+        """End the connection, or stop trying to reconnect."""
         self._closing.set()
         if self._thread is not None:
             self._thread.join()
@@ -141,10 +141,11 @@ def new_id() -> str:
 
 
 def prepare_writer(link: PostgresLink) -> None:
-    """Set up a writer's connection: commits are durable, and plans do not change.
+    """Set up a writer's connection, so that commits are durable and plans do not change.
 
-    Hot statements look up each row in an index, even if the tables were small when the statement was planned. With this
-    setting the planner considers statements without an index very expensive, so JIT compilation must be off.
+    Hot statements must use an index for each row, even if the tables were small when the statement was planned. With
+    the setting for this, the planner considers statements without an index very expensive and would compile them, so
+    JIT compilation must be off.
     """
     link.queue(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
@@ -156,7 +157,7 @@ def prepare_writer(link: PostgresLink) -> None:
 
 
 def end_others(link: PostgresLink, id_: str) -> None:
-    """End what remains of the writer's earlier connections, so that nothing from them takes effect later.
+    """End what remains of the writer's earlier connections, so that no statement of theirs takes effect later.
 
     Raises:
         LinkLost: one of them has not ended.
@@ -171,7 +172,7 @@ def _forget(link: PostgresLink, id_: str) -> None:
         link.queue(FORGET, (id_,))
         link.fetch()
     except (psycopg.Error, LinkLost):
-        return  # the row will be deleted because of its age
+        return  # the row will be deleted later because of its age
 
 
 def _pauses() -> Iterator[float]:

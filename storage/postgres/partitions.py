@@ -1,8 +1,8 @@
-"""Tables in partitions by ranges of their ids: how a table is converted, and how partitions are added and removed.
+"""Converts tables into tables that are partitioned by ranges of ids, and adds and removes partitions.
 
-A converted table stays in place as the partition `{table}_before`, which has all ids below the first range, so that
-nothing is copied. Rows without a partition are kept in `{table}_others`, and all partitions are created like it: each
-has its own columns, checks and indexes. Only the ids have an index over the whole table.
+No rows are copied: the original table becomes the partition `{table}_before`, for all ids below the first range. Rows
+that belong to no partition are stored in `{table}_others`. The other partitions are created like it, with their own
+checks and indexes. Only the index of the ids covers the whole table.
 """
 
 from collections.abc import Callable
@@ -18,16 +18,19 @@ from storage.postgres.transaction import PostgresTx, translate
 from storage.store import Partition, PartitionTx, T
 
 LOCK_MS: Final = 10
-"""How many milliseconds a change waits for users of the table, because all later users wait for the change."""
+"""How many milliseconds a change waits for the table's lock.
+
+This is short, because all later users of the table wait for the change.
+"""
 TRIES: Final = 20
 """How many times a change is tried."""
 PAUSE_S: Final = 0.25
-"""The pause in seconds between two tries, so that users that waited for the change go first."""
+"""The pause in seconds between two tries, in which the users that waited for the change can continue."""
 CHANGE_MS: Final = 600_000
 MOVED_MAX: Final = 10_000
 
-# All rows of `{table}_before` must be in its range. This is validated in advance, during normal traffic, so that
-# attaching it scans no rows.
+# All rows of `{table}_before` must be in the range of that partition. This is validated in advance, in parallel to
+# normal traffic, so that attaching the partition scans no rows.
 PREPARE: Final = (
     "DROP TABLE IF EXISTS {table}_others",
     "CREATE TABLE {table}_others (LIKE {table} INCLUDING ALL)",
@@ -88,7 +91,7 @@ class PostgresPartitionTx(PostgresTx):
     __slots__ = ()
 
     def add_partition(self, part: Partition) -> None:
-        """Create the partition like the table of rows without a partition, and move its rows from there."""
+        """Create the partition with the structure of `{table}_others`, and move the partition's rows from there."""
         count = COUNT_APART.format(table=part.table, limit=MOVED_MAX + 1)
         ((apart,),) = self.all(count, (part.begin, part.end))
         if apart > MOVED_MAX:
@@ -98,7 +101,7 @@ class PostgresPartitionTx(PostgresTx):
             self._define(statement, part)
 
     def note_inserts(self, part: Partition) -> None:
-        """Add a trigger, after waiting for transactions that are writing to the partition."""
+        """Wait for transactions that write to the partition, then add the trigger that records inserted ids."""
         self._define(NOTE_INSERTS, part)
 
     def close_table(self, table: str) -> None:
@@ -106,7 +109,7 @@ class PostgresPartitionTx(PostgresTx):
         self.run(CLOSE.format(table=table))
 
     def detach_partition(self, part: Partition) -> None:
-        """Detach the partition, which scans no rows."""
+        """Detach the partition. This scans no rows."""
         self._define(DETACH, part)
 
     def drop_partition(self, part: Partition) -> None:
@@ -126,7 +129,7 @@ class PostgresPartitions:
         self._url = url
 
     async def change(self, fn: Callable[[PartitionTx], T]) -> T:
-        """Run `fn` in a transaction on a new connection, which is closed afterwards. Retry if the table is in use."""
+        """Run `fn` in a transaction on a new connection, and close the connection. Retry if the table is in use."""
         for _ in range(TRIES - 1):
             with suppress(StoreContended):
                 return await trio.to_thread.run_sync(self._change, fn)
@@ -150,9 +153,9 @@ class PostgresPartitions:
 
 
 def convert(link: PostgresLink, table: str, *, below: bytes, late: str) -> PartitionTx:
-    """Convert a table into a partitioned one, in a migration that is running on `link`.
+    """Convert a table into a partitioned one, in a migration that runs on `link`.
 
-    If the process dies before the last step, the table is unchanged, and the next run starts from the beginning.
+    If the process dies before the last step, the table is unchanged, and the migration starts again from the beginning.
     """
     tx = PostgresPartitionTx(link)
     words = {"table": table, "below": literal(below), "late": late}

@@ -1,4 +1,4 @@
-"""Prepares the database: checks its version, and migrates its schema, one node at a time."""
+"""Checks the version of the database server, and migrates the schema on one node at a time."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from storage.postgres.transaction import PostgresTx
 from storage.store import PartitionTx
 
 VERSION_LEAST = 15
-MIGRATION_LOCK = 0x51_01_CE  # any number that all nodes share
+MIGRATION_LOCK = 0x51_01_CE  # an arbitrary number that all nodes use
 
 TABLES = (
     """
@@ -39,7 +39,7 @@ CREATE TRIGGER {table}_refuses_changes BEFORE UPDATE OR DELETE OR TRUNCATE ON {t
 FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuses_changes()
 """
 
-# Each deleted row is checked. Updates and TRUNCATE are still refused in general.
+# Each deleted row is checked against the condition. Updates and TRUNCATE are still refused.
 REFUSE_DELETES = """
 CREATE FUNCTION {table}_refuses_deletes() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN
@@ -66,7 +66,7 @@ class PostgresSchema:
     """Runs migrations on PostgreSQL (see `storage.migrations.Schema`)."""
 
     def __init__(self, link: PostgresLink) -> None:
-        """Migrations run on `link`."""
+        """Create the schema. The migrations run on `link`."""
         self._link = link
 
     def execute(self, sql: str) -> None:
@@ -96,7 +96,7 @@ class PostgresSchema:
         return convert(self._link, table, below=below, late=late)
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Do nothing, because PostgreSQL stores parsed conditions, not their text."""
+        """Do nothing, because PostgreSQL stores conditions in parsed form, not as text."""
 
     @property
     def tx(self) -> PostgresTx:

@@ -1,4 +1,4 @@
-"""The store on a PostgreSQL server that several nodes share: group commit, and readers on worker threads."""
+"""The store on a PostgreSQL server, which several nodes can share. It commits in groups and reads on worker threads."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,8 +26,8 @@ MIGRATE_LOCK_MS = 60_000
 CLOSE_S = 5.0
 SCRUB_LOCK_MS = 500
 
-# A partitioned table is the sum of its partitions. The server counts rows when it vacuums or analyzes; before that, the
-# count is -1.
+# The size of a partitioned table is the sum of its partitions. The server counts rows only when it vacuums or analyzes
+# the table; before that, the count is -1.
 TABLES = """
 SELECT COALESCE(whole.relname, part.relname)::text,
     CASE WHEN MIN(part.reltuples) >= 0 THEN SUM(part.reltuples::float8)::bigint END,
@@ -39,7 +39,7 @@ GROUP BY 1 ORDER BY SUM(pg_total_relation_size(part.oid)) DESC, 1
 
 
 class PostgresReaders:
-    """Query-only connections, created when needed, each used by one thread at a time."""
+    """Query-only connections. They are created when needed, and only one thread at a time uses each of them."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -48,7 +48,7 @@ class PostgresReaders:
         self._why: str | None = None
 
     def run(self, fn: Callable[[Tx], T]) -> T:
-        """Run `fn` on one snapshot. If the connection turns out to be lost, run `fn` again on a new one."""
+        """Run `fn` on one snapshot. If the connection is lost, run `fn` again on a new connection."""
         if self._why is not None:
             raise StoreUnavailable(self._why)
         link = self._idle.pop() if self._idle else None
@@ -63,7 +63,7 @@ class PostgresReaders:
             raise StoreUnavailable(f"the database cannot be reached: {_first_line(exc)}") from exc
 
     def refuse(self, why: str | None) -> None:
-        """Refuse all calls from now on and interrupt running ones. None accepts calls again."""
+        """Refuse all calls with this reason, and interrupt running ones. None accepts calls again."""
         self._why = why
         if why is not None:
             for link in list(self._busy):
@@ -104,7 +104,7 @@ class PostgresStore:
     """An open connection to the server (see `storage.store.Store`)."""
 
     def __init__(self, writer: Writer, readers: PostgresReaders, url: str) -> None:
-        """`open_postgres` owns all arguments."""
+        """Use `open_postgres`, which creates and closes the arguments."""
         self.partitions = PostgresPartitions(url)
         self._url = url
         self._writer = writer
@@ -120,7 +120,7 @@ class PostgresStore:
         return await trio.to_thread.run_sync(self._readers.run, fn, limiter=self._limiter)
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Pass `request` to `handler` together with all other requests that wait for it."""
+        """Pass `request` to `handler`, together with all other requests that wait for the same handler."""
         return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
@@ -132,12 +132,12 @@ class PostgresStore:
     async def ping(self) -> None:
         """Prove that the store can be written.
 
-        An empty transaction is enough, because every commit writes the writer's mark.
+        An empty transaction is sufficient, because every commit writes the writer's mark.
         """
         await self._writer.submit(Job(fn=_nothing, abandonable=True))
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Do nothing: other processes use the database directly, and need no note."""
+        """Do nothing, because other processes use the database directly and need no note."""
 
     def statistics(self) -> StoreStatistics:
         """Return counters for the operator."""
@@ -152,7 +152,7 @@ class PostgresStore:
         return await trio.to_thread.run_sync(_rewrite, self._url, table)
 
     async def flush_log(self) -> None:
-        """Do nothing: the server does this."""
+        """Do nothing, because the server does this automatically."""
         await trio.lowlevel.checkpoint()
 
     async def disk(self) -> None:
@@ -162,7 +162,7 @@ class PostgresStore:
 
 @asynccontextmanager
 async def open_postgres(url: str, migrations: Sequence[MigrationSet]) -> AsyncIterator[PostgresStore]:
-    """Migrate the database at `url` and serve it, together with other nodes.
+    """Migrate the database at `url`, and yield a store on it. Other nodes may use the database at the same time.
 
     Raises:
         StoreTooNew, StoreUnusable: with a message for the operator.
@@ -227,7 +227,7 @@ def _measure(tx: Tx) -> StoreSize:
 
 
 def _rewrite(url: str, table: str) -> bool:
-    """Rewrite the table. Return False if the table is in use for long, or another node is rewriting it."""
+    """Rewrite the table. Return False if the table is in use for too long, or another node is rewriting it."""
     try:
         link = open_link(url, name="sluice-scrub", statement_ms=READ_MS, lock_ms=SCRUB_LOCK_MS)
     except psycopg.OperationalError as exc:

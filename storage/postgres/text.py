@@ -1,6 +1,7 @@
-"""The shared SQL in PostgreSQL's syntax, and values as text for the wire.
+"""Converts the shared SQL into PostgreSQL's syntax, and values into text for the wire.
 
-Lists and rows are sent as one array per column, so the SQL does not depend on their length and is prepared once.
+Lists and rows are sent as one array per column. The SQL therefore does not depend on their length, and is prepared only
+once.
 """
 
 import re
@@ -14,7 +15,7 @@ from storage.errors import ConstraintViolated
 from storage.store import Row, Value
 
 NOW: Final = "extract(epoch FROM clock_timestamp())::double precision"
-# Writers lock accounts against each other, but not against inserts of rows that only refer to an account.
+# Writers lock accounts against each other, but rows that only refer to an account can still be inserted.
 LOCK: Final = "FOR NO KEY UPDATE"
 
 _ARRAYS = {int: "bigint[]", float: "double precision[]", str: "text[]", bytes: "bytea[]"}
@@ -47,7 +48,10 @@ def translate(sql: str, types: Sequence[type], *, query_only: bool = False) -> s
 
 
 def _rows(types: Sequence[type], first: int) -> str:
-    """Return SQL for rows from arrays. A column without values is a bare NULL, because an array type could be wrong."""
+    """Return SQL for rows from arrays.
+
+    A column that has only NULLs is a bare NULL, because its array type is unknown.
+    """
     names = [f"column{number}" for number in range(len(types))]
     arrays = ", ".join(f"${first + number}::{_ARRAYS.get(one, 'text[]')}" for number, one in enumerate(types))
     columns = ", ".join("NULL" if one is _NONE else name for name, one in zip(names, types, strict=True))
@@ -86,7 +90,7 @@ def encode_array(values: Sequence[Value], kind: type) -> bytes:
     """Encode a parameter that is an array of `kind`."""
     if kind is not bytes:
         text = orjson.dumps(values, option=orjson.OPT_PASSTHROUGH_SUBCLASS)
-        # JSON's array equals PostgreSQL's except for the brackets and for the escapes in some texts.
+        # JSON's arrays look like PostgreSQL's, except for the brackets and for the escapes in some texts.
         if b"\\" not in text:
             return b"{" + text[1:-1] + b"}"
     return b"{" + b",".join([b"null" if value is None else _element(value) for value in values]) + b"}"

@@ -1,8 +1,7 @@
-"""Transactions on PostgreSQL, and the translation of its errors.
+"""Runs transactions on PostgreSQL, and translates its errors.
 
-Statements whose result is not needed are sent together with the next statement whose result is needed, and the last
-ones with the commit. Each batch of calls locks its rows in a fixed order, so that nodes wait for each other without
-deadlocks.
+Statements without a needed result are queued. They are sent with the next statement whose result is needed, or with the
+commit. Each batch of calls locks its rows in a fixed order, so that nodes can wait for each other without deadlocks.
 """
 
 import time
@@ -19,13 +18,13 @@ from storage.postgres.text import rows_of
 from storage.store import Row, T, Value
 from storage.transactions import Callback, Job, groups_of, run_batch
 
-# A group of calls that is blocked by another node's locks is retried in its own transaction, which holds no locks at
-# first. It can therefore wait longer without blocking others.
+# If another node's locks block a group of calls, the group is retried in a transaction of its own. This transaction
+# holds no locks at first, so it can wait longer without blocking others.
 TRIES = 4
 AGAIN_S = 3.0
 # A transaction that already holds the locks of one group of calls waits only briefly for the locks of the next group,
-# because two nodes could wait for each other. Three nodes that append to eight feeds write two to five times as much
-# with 10 ms as with 100 ms.
+# because two nodes could wait for each other. In a test, three nodes that appended to eight feeds wrote two to five
+# times as much with 10 ms as with 100 ms.
 LOCK_MS_IN_PASSING = 10
 
 LOCK_NAMES = "SELECT pg_advisory_xact_lock(hashtextextended(asked.value, 0)) FROM {in} AS asked"
@@ -38,7 +37,10 @@ _ROWS: Final = {"22", "23"}
 
 
 def translate(error: Exception) -> Exception:
-    """Translate an error of the driver or server. A bug is returned unchanged."""
+    """Translate an error of the driver or server into a StorageError.
+
+    Other errors, which are bugs, are returned unchanged.
+    """
     if isinstance(error, LinkLost):
         return _with_cause(StoreContended(f"the connection to the database was lost: {error}"), error)
     code = error.sqlstate if isinstance(error, psycopg.Error) else None
@@ -67,7 +69,7 @@ class PostgresTx:
     def __init__(
         self, link: PostgresLink, callbacks: list[Callback] | None = None, doubts: list[Callback] | None = None
     ) -> None:
-        """The lists receive the callbacks of `on_commit` and `on_doubt`. They are None on a query-only connection."""
+        """`on_commit` and `on_doubt` append callbacks to the two lists, which are None on a query-only connection."""
         self._link = link
         self._callbacks = callbacks
         self._doubts = doubts
@@ -119,15 +121,16 @@ class PostgresTx:
             self._link.queue_list(LOCK_NAMES, sorted(names))
 
     def pin(self, table: str) -> None:
-        """Lock the table before the transaction's snapshot is taken; locking itself does not take the snapshot.
+        """Lock the table before the transaction's snapshot is taken.
 
-        Planning over many partitions takes longer than running, so plans are kept regardless of the parameters.
+        The lock itself does not take the snapshot. Planning a query over many partitions takes longer than running it,
+        so one plan is used for all parameters.
         """
         self._link.queue(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         self._link.queue("SET LOCAL plan_cache_mode = force_generic_plan")
 
     def recall(self, kind: type[T]) -> T | None:  # noqa: ARG002 - several nodes write
-        """Return None: nothing is kept, because several nodes write."""
+        """Return None. No value is kept, because other nodes write too."""
         return None
 
     def remember(self, what: object) -> None:
@@ -148,7 +151,7 @@ class PostgresEngine:
     """The writer's side of a transaction (see `storage.transactions.Engine`)."""
 
     def __init__(self, membership: WriterConnection, publish_doubts: Callable[[Sequence[Callback]], None]) -> None:
-        """`publish_doubts` calls the callbacks on the Trio side."""
+        """`publish_doubts` runs the `on_doubt` callbacks on the Trio side."""
         self._membership = membership
         self._publish_doubts = publish_doubts
         self._doubts: list[Callback] = []
@@ -158,18 +161,22 @@ class PostgresEngine:
 
     def begin(self) -> None:
         """Open a transaction. Raises StoreUnavailable while the server is unavailable."""
-        self.rollback()  # in case an earlier error left a transaction open
+        self.rollback()  # in case a transaction is still open after an earlier error
         link = self._membership.link()
         self._doubts = []
         self._groups = 0
-        # The server keeps plans, so renew them whenever the number of batches doubles.
+        # The server does not adapt its plans as tables grow, so discard them whenever the number of batches has
+        # doubled.
         if self._batch & (self._batch - 1) == 0:
             link.queue("DISCARD PLANS")
         link.queue("BEGIN")
         self._link = link
 
     def commit(self) -> None:
-        """Make the transaction durable. If the connection is lost meanwhile, find out whether it took effect."""
+        """Make the transaction durable.
+
+        If the connection is lost meanwhile, find out whether the commit took effect.
+        """
         link = self._open_link()
         self._batch += 1
         try:
@@ -245,16 +252,16 @@ class PostgresEngine:
 
 
 def _drain(link: PostgresLink) -> None:
-    """Wait for statements in progress. Their errors were already reported, or do not matter any more."""
+    """Wait for statements in progress. Ignore their errors, which were already reported or no longer matter."""
     if link.is_pending:
         with suppress(psycopg.Error):
             link.fetch()
 
 
 def run_patiently(engine: PostgresEngine, jobs: Sequence[Job]) -> list[Callback] | None:
-    """Like `run_batch`, but groups of calls that hit other nodes' locks are run again, each in its own transaction.
+    """Like `run_batch`, but retry each group of calls that is blocked by other nodes' locks, in its own transaction.
 
-    A group is run at most `TRIES` times, and not again after `AGAIN_S`, because all later calls wait for it.
+    A group runs at most `TRIES` times, and is not retried after `AGAIN_S`, because all later calls wait for it.
     """
     callbacks = run_batch(engine, jobs)
     give_up_at = time.monotonic() + AGAIN_S

@@ -1,4 +1,4 @@
-"""One command on its way through a link, and its outcome."""
+"""A command that is sent over a link, and its outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def slot_of(key: bytes) -> int:
 
 
 class RedisCall:
-    """One command. Only the Trio thread uses it, between checkpoints."""
+    """A command and its outcome. Used only on the Trio thread, between checkpoints."""
 
     __slots__ = (
         "_task",
@@ -55,9 +55,9 @@ class RedisCall:
         self.is_done = False
         self.is_silent = is_silent
         self.is_left = False
-        """Whether the task that made the call was cancelled."""
+        """Whether the waiting task was cancelled."""
         self.on_loss: Callable[[], None] | None = None
-        """Called if the call fails and no task waits for it."""
+        """Called if the call fails. Only calls without a waiting task set it."""
         self.moves = 0
         self._task: trio.lowlevel.Task | None = None
 
@@ -92,7 +92,7 @@ class RedisCall:
             self.on_loss()
 
     def with_text(self) -> None:
-        """Send the text of the script next time instead of its name."""
+        """Use the text of the script instead of its hash when the call is sent."""
         assert self.script is not None
         self.parts = [b"EVAL", self.script.text, *self.parts[2:]]
 
@@ -104,12 +104,12 @@ class RedisCall:
 
 
 def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> RedisCall:
-    """Return a call that runs a script by its name."""
+    """Return a call that runs a script by its hash."""
     return RedisCall([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script)
 
 
 class Calls(Protocol):
-    """The part of a link that callers use: it accepts calls."""
+    """The part of a link that accepts calls."""
 
     def submit(self, call: RedisCall) -> None:
         """Queue the call, or raise StateUnavailable."""
@@ -117,7 +117,7 @@ class Calls(Protocol):
 
 
 class Owner(Protocol):
-    """The owner of a link. The link reports its state to it."""
+    """The owner of a link, to which the link reports its state."""
 
     def connected(self, link: Calls) -> None:
         """Called when the link is up."""
@@ -132,5 +132,8 @@ class Owner(Protocol):
         ...
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Called with a refused call. Return True if the owner retries the call, so that it has no outcome yet."""
+        """Called with a call that the server refused.
+
+        Return True if the owner retries the call or no outcome is needed.
+        """
         ...

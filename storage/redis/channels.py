@@ -1,7 +1,7 @@
-"""Pushed messages: the listeners of each channel, and the link on which it is subscribed.
+"""Subscribes to channels, and passes their messages to the listeners.
 
-In a cluster every message reaches every server, so any link will do. A channel stays on one link until that link is
-lost.
+In a cluster, every message reaches every server, so a channel can be subscribed on any link. It stays on that link
+until the link is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BUFFER_MESSAGES = 256
 
 
 class _Channel:
-    """One channel with its listeners. `is_subscribed` is set once the server has confirmed the subscription."""
+    """A channel with its listeners. `is_subscribed` is set when the server confirms the subscription."""
 
     __slots__ = ("home", "is_subscribed", "listeners")
 
@@ -54,13 +54,13 @@ class Channels:
                 self._leave(name, channel)
 
     def connected(self, link: Calls) -> None:
-        """Use a new link for the channels that have no link."""
+        """Subscribe the channels that have no link on this new link."""
         self._links[link] = None
         for name, channel in self._channels.items():
             self._settle(name, channel)
 
     def lost(self, link: Calls) -> None:
-        """Move the channels of a lost link to another one."""
+        """Move the channels of a lost link to another link."""
         self._links.pop(link, None)
         for name, channel in self._channels.items():
             if channel.home is link:

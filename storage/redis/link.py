@@ -1,11 +1,17 @@
-"""A link to one server: calls made during a round trip are sent in the next one, as one pipeline.
+"""A link to one server. Calls that are made during a round trip are sent together in the next one, as a pipeline.
 
-away --(greeted)--> up --(connection lost)--> away --(retries)--> ... up --(a round trip exceeds its deadline)-->
-stalled --(late answers arrive)--> up stalled --(no answers arrive)--> away
+| state | what happens | next state |
+|---|---|---|
+| away | a connection is open and logged in | up |
+| away | the attempt fails and is repeated | away |
+| up | the connection is lost | away |
+| up | a round trip exceeds its deadline | stalled |
+| stalled | the late replies arrive | up |
+| stalled | no replies arrive | away |
 
-While the link is away or stalled, every call is refused immediately; a stalled link keeps its connection. Two tasks do
-the work: one sends queued calls once nothing is in flight, one receives and delivers the replies in the order of the
-calls.
+While the link is away or stalled, it refuses every call immediately. A stalled link does not close its connection. One
+task sends the queued calls when no call is in flight. Another task receives the replies and delivers them in the order
+of the calls.
 """
 
 from __future__ import annotations
@@ -34,14 +40,14 @@ PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
 STEADY_S = 1.0  # a connection that lasted less than this is not retried immediately
 GRACE_S = 0.02
 LOGGED_MAX = 100
-LOG_AGAIN_S = 30.0  # a repeated message is logged at most once in this time
-QUIET_S = 1.0  # a server that froze while no calls were made is detected after this time
+LOG_AGAIN_S = 30.0  # a message is repeated in the log at most once in this time
+QUIET_S = 1.0  # without calls, a frozen server is detected after this time
 
 _log = logging.getLogger(__name__)
 
 
 class RedisLink:
-    """A link. Its owner runs `run` in a task. `connect` returns a greeted connection."""
+    """A link. Its owner must run `run` in a task. `connect` opens a connection and logs in."""
 
     def __init__(
         self,
@@ -69,7 +75,7 @@ class RedisLink:
 
     @property
     def waiting(self) -> int:
-        """Return the number of calls without an outcome."""
+        """Return the number of calls that have no outcome yet."""
         return len(self._queue) + len(self._in_flight) + len(self._resend)
 
     def submit(self, call: RedisCall) -> None:
@@ -96,7 +102,7 @@ class RedisLink:
             await trio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
 
     async def _use_connection(self) -> None:
-        """Use one connection, from connecting until it is lost. The reason for the loss is in `fault`."""
+        """Open a connection and use it until it is lost. After that, `fault` is the reason for the loss."""
         why = ""
         try:
             with trio.move_on_after(CONNECT_S) as greeting:
@@ -129,7 +135,7 @@ class RedisLink:
         self._owner.connected(self)
 
     def _lose(self, why: str) -> None:
-        """Refuse calls from now on, and fail those without an outcome. Calls in flight may still be answered."""
+        """Refuse new calls, and fail all calls without an outcome. The server may still execute the calls in flight."""
         self.fault = why
         flying, queued = [call for call in self._in_flight if not call.is_done], [*self._resend, *self._queue]
         self._resend.clear()
@@ -160,7 +166,7 @@ class RedisLink:
                 await connection.send(b"".join([pack(call.parts) for call in batch]))
 
     def _take_batch(self) -> list[RedisCall]:
-        """Return the next calls, without those whose task was cancelled."""
+        """Return the next calls to send. Calls of cancelled tasks are dropped."""
         queue = self._queue
         batch: list[RedisCall] = []
         while queue and len(batch) < BATCH_MAX:
@@ -184,7 +190,7 @@ class RedisLink:
             with trio.move_on_after(patience_s) as self._patience:
                 while True:
                     self._take(await connection.receive())
-            # The reply may already have arrived while this process was slow, so read once more.
+            # If this process was slow, the reply may already have arrived, so read once more.
             with trio.move_on_after(GRACE_S) as grace:
                 while self._in_flight:
                     self._take(await connection.receive())
@@ -192,7 +198,7 @@ class RedisLink:
                 await self._stall(connection)
 
     async def _stall(self, connection: RedisConnection) -> None:
-        """Fail all waiting calls, and check whether answers still arrive."""
+        """Fail all waiting calls, and wait a moment for late replies."""
         why = f"no response within {self._round_trip_s:g} s"
         self._log_rarely(logging.WARNING, f"the link to Redis stalled: {why}")
         self._lose(why)
@@ -221,7 +227,7 @@ class RedisLink:
 
     def _return(self, call: RedisCall, answer: Answer) -> None:
         if call.is_done:
-            return  # the call already failed when the link stalled
+            return  # the call has already failed because the link stalled
         if not isinstance(answer, RedisError):
             call.answer(answer)
         elif isinstance(answer, NoScriptError) and call.script is not None:
@@ -230,7 +236,7 @@ class RedisLink:
             self._refuse(call, answer)
 
     def _send_text(self, call: RedisCall) -> None:
-        """Resend a call whose script the server has lost, before all queued calls. The call has had no effect yet."""
+        """Resend a call whose script the server has lost, before all queued calls. The first attempt had no effect."""
         if not call.is_left:
             call.with_text()
             self._resend.append(call)
@@ -240,7 +246,7 @@ class RedisLink:
         call.fail(words)
         self._log_rarely(logging.ERROR, f"Redis refused {call.parts[0]!r}: {words}")
         if isinstance(error, ReadOnlyError):
-            raise error  # the server is no longer a primary; another connection may find the new one
+            raise error  # the server is no longer the primary; a new connection may reach the new primary
 
     def _log_rarely(self, level: int, what: str) -> None:
         """Log a message, unless it was logged recently. Messages that differ only in the script count as the same."""

@@ -1,4 +1,4 @@
-"""Chooses the link for a key's calls: the only link, or in a cluster the link to the server of the key's slot."""
+"""Chooses the link for calls on a key. In a cluster, it is the link to the server that has the key's slot."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from storage.state import Reply
 from storage.supervision import Keep
 
 MOVES_MAX = 3
-SCOUT_S = 0.2  # how often the map is read again while it is outdated
+SCOUT_S = 0.2  # the interval for reading the map again while it is outdated
 QUIET_SCOUT_S = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class RedisRoutes(Protocol):
-    """The links of a state."""
+    """The links that a shared state uses."""
 
     @property
     def fault(self) -> str | None:
@@ -53,7 +53,7 @@ class RedisRoutes(Protocol):
 
 
 class SingleServer:
-    """One server, or the primary according to Sentinel."""
+    """A single server, or the primary that Sentinel reports."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
@@ -76,11 +76,11 @@ class SingleServer:
         return False
 
     def lost(self, link: Calls) -> None:
-        """Do nothing; the link reconnects without help."""
+        """Do nothing, because the link reconnects automatically."""
 
 
 class Cluster:
-    """A link to each server with slots. The map is read again when a server reports a move or a link is lost."""
+    """A link to each server that has slots. The map of slots is read again when a slot has moved or a link is lost."""
 
     def __init__(
         self, seeds: Sequence[Address], access: Access, *, round_trip_s: float, nursery: trio.Nursery, keep: Keep
@@ -115,7 +115,7 @@ class Cluster:
         return self._links[address][0]
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Follow a slot that has moved or is moving. A refused call has had no effect, so it can be retried."""
+        """Retry the call if its slot has moved or is moving. This is safe, because a refused call has had no effect."""
         if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
             return False
         if call.is_left:
@@ -134,11 +134,11 @@ class Cluster:
         return True
 
     def lost(self, link: Calls) -> None:  # noqa: ARG002 - which one does not matter
-        """Read the map again, because another server may have the slots now."""
+        """Read the map of slots again, because other servers may have the slots of the lost one now."""
         self._outdated.set()
 
     async def run(self, owner: Owner) -> None:
-        """Keep the map up to date until cancelled."""
+        """Until cancelled, keep the map of slots up to date."""
         self._owner = owner
         while True:
             self._outdated = trio.Event()
@@ -150,7 +150,7 @@ class Cluster:
                 await self._outdated.wait()
 
     async def _scout(self) -> bool:
-        """Read the map from the first server that responds."""
+        """Read the map of slots from the first server that responds."""
         up = [address for address, (link, _) in self._links.items() if link.fault is None]
         self._rng.shuffle(up)
         others = [address for address in (*self._links, *self._seeds) if address not in up]
@@ -194,9 +194,9 @@ class Cluster:
 
 
 def _range(entry: Reply, sender: Address) -> tuple[int, int, Address]:
-    """Return first slot, last slot and primary from a line of CLUSTER SLOTS.
+    """Return the first slot, the last slot and the primary in a line of CLUSTER SLOTS.
 
-    An empty name means the server that sent the map.
+    An empty host name means the server that sent the line.
     """
     assert isinstance(entry, list)
     first, last, primary = entry[:3]

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class RedisState:
-    """Implements `State`. It owns the links, which report to it."""
+    """The shared state on Redis (see `State`). Owns the links, which report to it."""
 
     def __init__(self) -> None:
         self.routes: RedisRoutes
@@ -140,16 +140,13 @@ class RedisState:
         return self.routes.refused(call, error)
 
     async def wait_connected(self) -> None:
-        """Wait until the links have no fault."""
+        """Wait until no link has a fault."""
         while self.fault is not None:
             self._changed = trio.Event()
             await self._changed.wait()
 
     async def drain(self) -> None:
-        """Wait until calls without a waiting task, such as the last releases, are sent.
-
-        The caller sets the deadline.
-        """
+        """Wait until all queued calls, such as the last releases, have an outcome. The caller sets the deadline."""
         while self.statistics().waiting:  # noqa: ASYNC110 - only at the end; an event would slow every call
             await trio.sleep(DRAIN_TICK_S)
 
@@ -158,9 +155,7 @@ class RedisState:
 async def open_redis(
     url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S, keep: Keep = unsupervised
 ) -> AsyncIterator[RedisState]:
-    """Open the state at `url`.
-
-    It is usable after `start_s` even if the server is unavailable, and connects automatically.
+    """Open the state at `url`. If the server is unavailable, yield it after `start_s`; it connects in the background.
 
     Raises:
         StoreUnusable: the address is invalid.
@@ -195,7 +190,7 @@ def _start(where: RedisUrl, state: RedisState, nursery: trio.Nursery, round_trip
 
 @asynccontextmanager
 async def open_primary(sentinels: Sequence[Address], service: str, access: Access) -> AsyncIterator[RedisConnection]:
-    """Connect to the primary of a service. The password is for the servers, not for the sentinels.
+    """Connect to the primary of a service. The password is used only for the servers, not for the sentinels.
 
     Raises:
         One of FAULTS: the sentinels know no primary, or it does not respond as one.

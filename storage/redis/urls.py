@@ -27,7 +27,7 @@ _PORTS: dict[Form, int] = {"single": 6379, "cluster": 6379, "sentinel": 26379}
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The credentials, database and TLS settings for greeting a server."""
+    """The credentials, database and TLS settings for a connection to a server."""
 
     username: str = ""
     password: str = ""
@@ -37,7 +37,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class RedisUrl:
-    """A parsed address. `addresses` belong to the server, to some cluster members, or to the sentinels."""
+    """A parsed address. `addresses` contains the server, some cluster members, or the sentinels."""
 
     form: Form
     addresses: tuple[Address, ...]

@@ -1,4 +1,4 @@
-"""The writer's side of transactions on an SQLite file."""
+"""The writer's transactions on an SQLite file."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ class SqliteEngine:
         watch: FileWatch | None = None,
         publish_doubts: Callable[[Sequence[Callback]], None] = lambda _doubts: None,
     ) -> None:
-        """Only the writer's thread uses the connection. A database in memory has no `watch`.
+        """Only the writer's thread uses the connection. `watch` is None for a database in memory.
 
-        `publish_doubts` calls the callbacks on the Trio side.
+        `publish_doubts` runs the `on_doubt` callbacks on the Trio side.
         """
         self._cursor = connection.cursor()
         self._connection = connection
@@ -33,7 +33,7 @@ class SqliteEngine:
 
     def begin(self) -> None:
         """Open a transaction, with the write lock from the start."""
-        if self._connection.in_transaction:  # an earlier error left it open, and the rollback failed
+        if self._connection.in_transaction:  # still open, because the rollback after an earlier error failed
             self.rollback()
         if self._watch is not None:
             self._watch.check()
@@ -42,9 +42,9 @@ class SqliteEngine:
         self._memo.begin()
 
     def commit(self) -> None:
-        """Make the transaction durable, and check that the file is still in place.
+        """Make the transaction durable, and check that the file was not removed or replaced.
 
-        Raises CommitUnknown if it is not.
+        Raises CommitUnknown if it was.
         """
         if self._watch is None:
             self._cursor.execute("COMMIT")
@@ -70,7 +70,7 @@ class SqliteEngine:
         self._cursor.execute("SAVEPOINT call")
 
     def settle(self) -> None:
-        """Do nothing, because every statement completes when it is called."""
+        """Do nothing, because every statement has completed when its call returns."""
 
     def keep(self) -> None:
         """Release the savepoint."""

@@ -1,4 +1,4 @@
-"""Prepares the database file: its folder, its integrity and its schema."""
+"""Prepares the database file: creates its folder, checks its integrity and migrates its schema."""
 
 import secrets
 import sqlite3
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _APPLIED = "_sqlite_migrations"
 """The table in which sqlite-utils records applied migrations."""
-CHECKED_BYTES_MAX = 268435456  # a full check of a larger file would delay the start by seconds
+CHECKED_BYTES_MAX = 268435456  # for a larger file, a full check would delay the start by seconds
 
 RESTORE = (
     "stop the node, then restore the file from a backup, "
@@ -28,7 +28,7 @@ class SqliteSchema:
     """Runs migrations on SQLite (see `storage.migrations.Schema`)."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Migrations run on `connection`."""
+        """Create the schema. The migrations run on `connection`."""
         self._connection = connection
 
     def execute(self, sql: str) -> None:
@@ -59,7 +59,7 @@ class SqliteSchema:
         """Do nothing, because SQLite has no partitions and rows are deleted one by one."""
 
     def reword(self, table: str, words: str, others: str) -> None:
-        """Change the text of the definition, as described on SQLite's page about ALTER TABLE."""
+        """Change the text of the definition, with the method from SQLite's page about ALTER TABLE."""
         ((version,),) = self._connection.execute("PRAGMA schema_version").fetchall()
         self._connection.execute("PRAGMA writable_schema = ON")
         self._connection.execute(
@@ -89,7 +89,7 @@ def make_data_folder(folder: Path) -> None:
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Check for damage. Raises StoreCorrupt, which says how to restore the file."""
+    """Check the file for damage. Raises StoreCorrupt, whose message says how to restore the file."""
     try:
         small = path.stat().st_size <= CHECKED_BYTES_MAX
         found = connection.execute("PRAGMA quick_check(1)" if small else "SELECT 'ok' FROM sqlite_master").fetchone()

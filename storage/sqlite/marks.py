@@ -1,7 +1,9 @@
-"""Marks next to a database that outlive it.
+"""Marks next to a database that remain when the database is removed.
 
-They record that the database existed, and that its contents were replaced under a running node. The first mark is a
-hidden file, which `rm data/*` leaves in place, plus an attribute of the folder if the file system supports it.
+One mark records that the database existed, the other that its contents were replaced while a node was running.
+
+The first mark is a hidden file, which `rm data/*` does not delete, and also an attribute of the folder if the file
+system supports it.
 """
 
 import os
@@ -32,7 +34,10 @@ def refuse_missing(database: Path, *, new_store: bool) -> None:
 
 
 def mark_made(database: Path) -> None:
-    """Leave the marks of a new store. If one of them cannot be written, the other is sufficient."""
+    """Write the marks of a new store.
+
+    If either the file or the attribute cannot be written, the other is sufficient.
+    """
     with suppress(OSError):
         os.close(open_private(_made_mark(database)))
     with suppress(OSError, AttributeError):  # only Linux has attributes of files
@@ -40,13 +45,16 @@ def mark_made(database: Path) -> None:
 
 
 def mark_replaced(database: Path) -> None:
-    """Leave a mark that the log no longer belongs to the file."""
+    """Write a mark that says that the log no longer belongs to the file."""
     with suppress(OSError):
         os.close(open_private(_replaced_mark(database)))
 
 
 def refuse_mixed(database: Path) -> None:
-    """Raise StoreUnusable while the old log is next to a file with replaced contents. Otherwise remove the mark."""
+    """Raise StoreUnusable while the old log still exists next to a file with replaced contents.
+
+    Otherwise remove the mark.
+    """
     mark = _replaced_mark(database)
     if not mark.exists():
         return

@@ -1,4 +1,4 @@
-"""A value that one transaction keeps for the next, valid until something else is written to the file."""
+"""Keeps a value from one transaction for the next. The value is valid until anything else is written to the file."""
 
 import sqlite3
 from typing import TypeVar
@@ -19,7 +19,7 @@ class Memo:
         self._others: int | None = None
 
     def begin(self) -> None:
-        """Record that a transaction begins. From now on, no other connection can commit."""
+        """Record that a transaction begins. Until it ends, no other connection can commit."""
         self._others = None
 
     def forget(self) -> None:

@@ -2,8 +2,10 @@
 
 The lock is flock(2)'s, which identifies the file by its inode instead of its name, and is independent of SQLite's
 record locks. If a process closes any descriptor of a file, it loses all its record locks on that file. The locked
-descriptor is therefore closed only after SQLite, and no other code here opens the database. A note next to the file
-informs processes that find it in use. The note is locked too, because nodes of earlier versions used only that lock.
+descriptor is therefore closed only after SQLite has closed the file, and no other code here opens the database.
+
+A note next to the file gives information to processes that find the file in use. The note is locked too, because nodes
+of earlier versions used only the note's lock.
 """
 
 import errno
@@ -22,9 +24,9 @@ from storage.private_files import FILE_MODE, open_private, refuse_other_kinds
 NOTE_BYTES_MAX = 4096
 SHARED_LOCK_AT = 0x40000002
 SHARED_LOCK_BYTES = 510
-"""The length of the lock that SQLite's connections share.
+"""The length of the lock that all of SQLite's connections share.
 
-The last connection to close holds it alone, and removes the log.
+When a connection closes and can lock this range exclusively, it is the last one, and removes the log.
 """
 
 
@@ -32,7 +34,7 @@ class Ownership:
     """The locks of a database and of its note."""
 
     def __init__(self, database: Path, file: int, note: int) -> None:
-        """`file` and `note` are the locked descriptors, which `close` closes."""
+        """`file` and `note` are the locked descriptors. `close` closes them."""
         self.file = file
         self._database = database
         self._note = note
@@ -44,12 +46,12 @@ class Ownership:
         text = json.dumps(dict(note)).encode()
         assert len(text) <= NOTE_BYTES_MAX
         with self._lock:
-            # One write, padded to cover the old note, so that readers never see a mix of both.
+            # A single write, padded to the length of the old note, so that readers never see parts of both notes.
             self._text = text.ljust(NOTE_BYTES_MAX)
             os.pwrite(self._note, self._text, 0)
 
     def keep_note(self) -> None:
-        """Create the note again if it was removed. If that fails, the next call retries it."""
+        """Create the note again if it was removed. If that fails, the next call tries again."""
         with self._lock, suppress(OSError):
             if _is_at(_note_path(self._database), self._note):
                 return
@@ -64,16 +66,16 @@ class Ownership:
             self._note = made
 
     def keep_log_apart(self) -> None:
-        """Make SQLite keep the log when it closes, instead of writing it into the file.
+        """Make SQLite leave the log in place when it closes, instead of writing it into the file.
 
-        A shared lock that does not belong to the process prevents SQLite from being the file's last user.
+        A shared lock that does not belong to the process makes SQLite believe that another user has the file open.
         """
         lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, SHARED_LOCK_AT, SHARED_LOCK_BYTES, 0)
-        with suppress(OSError, AttributeError):  # only Linux has such locks; elsewhere the mark must suffice
+        with suppress(OSError, AttributeError):  # only Linux has such locks; elsewhere only the mark protects the file
             fcntl.fcntl(self.file, fcntl.F_OFD_SETLK, lock)
 
     def close(self) -> None:
-        """Release the file. SQLite must already have closed it."""
+        """Unlock the file. SQLite must already have closed it."""
         os.close(self._note)
         os.close(self.file)
 
@@ -82,7 +84,7 @@ class Ownership:
 def own(database: Path) -> Iterator[Ownership]:
     """Hold the lock of `database`, a path without links, while the block runs. The file is created if missing.
 
-    A process can own a database only once: the note's lock refuses a second attempt before the file is opened.
+    A process can own a database only once. If it tries again, the note's lock refuses this before the file is opened.
 
     Raises:
         StoreInUse: another process holds the lock, or this process holds it already.
@@ -100,7 +102,7 @@ def read_note(database: Path) -> dict[str, str] | None:
     """Return the owner's note, or None if `database` has no owner or the note was just removed.
 
     Raises:
-        StoreUnusable: this user may not see the lock.
+        StoreUnusable: this user has no permission to check the lock.
     """
     path = _note_path(database)
     try:
@@ -166,13 +168,13 @@ def _locked(path: Path, database: Path) -> int:
             words = f"{database} is in use by another process; stop it, or use its admin address"
             raise StoreInUse(words) from exc
         raise StoreUnusable(f"cannot lock {path}: {exc.strerror}; a database needs a local disk") from exc
-    with suppress(OSError):  # a copied backup may be accessible to all, and the log gets the mode of the file
+    with suppress(OSError):  # a restored backup may be accessible to all users, and the log gets its mode
         os.fchmod(descriptor, FILE_MODE)
     return descriptor
 
 
 def _refuse_other_names(file: int, database: Path) -> None:
-    """Refuse a file with a second name. It would get a second log, and two logs destroy a database."""
+    """Refuse a file with a second name, under which it could get a second log. Two logs destroy a database."""
     if not _is_at(database, file):
         raise StoreInUse(f"{database} was replaced while it was being opened")
     names = os.fstat(file).st_nlink
@@ -215,7 +217,7 @@ def _is_free(descriptor: int) -> bool:
 
 
 def _parse(text: bytes) -> dict[str, str]:
-    """Parse a note. The result is empty if an owner that has just started has not written its note yet."""
+    """Parse a note. The result is empty if the owner has just started and has not written the note yet."""
     try:
         note = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""The sizes of a file's tables, estimated from a bounded number of pages, however large the file is.
+"""Estimates the sizes of a file's tables from a limited number of pages, however large the file is.
 
 SQLite's own count (`dbstat`) reads every page, which is too slow on a node with traffic. All leaves of a B-tree have
-the same depth, so each level is counted from a sample of the level above: exactly for small levels, within some percent
-for large ones. Pages are read from the file as of the last checkpoint. Another checkpoint may overwrite pages
-meanwhile; pages that no longer belong to the tree are skipped.
+the same depth, so the size of each level is estimated from a sample of the level above. The result is exact for small
+levels, and off by a few percent for large ones. Pages are read from the file as of the last checkpoint. Another
+checkpoint may overwrite pages meanwhile, so pages that no longer belong to the tree are skipped.
 """
 
 import os
@@ -25,12 +25,12 @@ UNION ALL SELECT name, type, tbl_name, rootpage FROM sqlite_schema WHERE rootpag
 """
 
 ReadPage = Callable[[int], bytes]
-"""Returns a page by its number. At the end of the file the page may be partial."""
+"""Returns a page by its number. The last page of the file may be incomplete."""
 
 
 @dataclass(slots=True)
 class TreePage:
-    """One page of a B-tree: its children, its number of rows, and the number of overflow pages of its long rows."""
+    """A page of a B-tree: its children, the number of its rows, and the number of overflow pages for long rows."""
 
     children: list[int] = field(default_factory=list)
     rows: int = 0
@@ -39,18 +39,18 @@ class TreePage:
 
 @dataclass(slots=True)
 class TreeSize:
-    """An estimate of a whole B-tree, accumulated while it is counted."""
+    """The estimate of a whole B-tree, accumulated level by level."""
 
     pages: float = 0.0
     rows: float = 0.0
 
 
 def measure(file: int, tx: Tx) -> StoreSize:
-    """Return the sizes of the open database `file`. `tx` reads the same database."""
+    """Return the sizes of the open database `file`. `tx` is a transaction on the same database."""
     ((page_bytes,),) = tx.all("PRAGMA page_size")
     ((pages,),) = tx.all("PRAGMA page_count")
     ((free_pages,),) = tx.all("PRAGMA freelist_count")
-    rng = Random(pages)  # seeded, so that the same file always has the same sizes
+    rng = Random(pages)  # seeded, so that the estimates for an unchanged file are always the same
     tables: dict[str, TableSize] = {}
     for _, kind, table, root in sorted(tx.all(TREES), key=lambda tree: tree[1] != "table"):
         tree = count_tree(lambda number: os.pread(file, page_bytes, (number - 1) * page_bytes), root, rng)
@@ -80,7 +80,7 @@ def count_tree(read: ReadPage, root: int, rng: Random) -> TreeSize:
 
 
 def parse_page(page: bytes, *, is_first: bool = False) -> TreePage | None:
-    """Parse as much of a page as its size needs, or return None if it is not a B-tree page.
+    """Parse what the estimate needs from a page. Return None if it is not a B-tree page.
 
     The format is described in SQLite's file format, section 1.6.
     """

@@ -1,4 +1,4 @@
-"""The store on one SQLite file: a writer that groups commits, readers on worker threads, one owner."""
+"""The store on an SQLite file, which one process owns. It commits in groups and reads on worker threads."""
 
 import os
 import sqlite3
@@ -26,10 +26,10 @@ from storage.store import BatchHandler, DiskSpace, Req, Res, StoreSize, StoreSta
 from storage.transactions import Callback, Job, run_batch
 
 READERS = 4
-OPEN_TRIES = 10  # a process that checks whether the store is in use holds the lock briefly
+OPEN_TRIES = 10  # another process that checks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
-SCRUB_BUSY_MS = 50  # how long a scrub may make the writer wait
-WATCH_CLOSE_S = 10.0  # like the writer's: a disk that does not respond must not keep the process alive for longer
+SCRUB_BUSY_MS = 50  # the longest time that a scrub makes the writer wait
+WATCH_CLOSE_S = 10.0  # as for the writer: a disk that does not respond must not keep the process alive for longer
 
 
 class SqliteStore:
@@ -40,7 +40,7 @@ class SqliteStore:
     def __init__(
         self, writer: Writer, readers: Sequence[sqlite3.Connection], ownership: Ownership, watch: FileWatch
     ) -> None:
-        """`open_sqlite` owns all arguments."""
+        """Use `open_sqlite`, which creates and closes the arguments."""
         self._writer = writer
         self._watch = watch
         self._idle = list(readers)
@@ -56,7 +56,7 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._read, fn, limiter=self._limiter)
 
     def submit(self, handler: BatchHandler[Req, Res], request: Req) -> Awaitable[Res]:
-        """Pass `request` to `handler` together with all other requests that wait for it."""
+        """Pass `request` to `handler`, together with all other requests that wait for the same handler."""
         return self._writer.submit(Job(handler, request))  # type: ignore[arg-type, return-value]  # the queue mixes them
 
     def submit_nowait(
@@ -82,11 +82,11 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._measure, limiter=self._limiter)
 
     async def scrub(self, table: str) -> bool:  # noqa: ARG002 - one log for all tables
-        """Write the log into the file and truncate it, because overwritten rows remain only in the log."""
+        """Write the log into the file and truncate the log, because only the log still contains overwritten rows."""
         return await trio.to_thread.run_sync(self._empty_log, limiter=self._limiter)
 
     async def flush_log(self) -> None:
-        """Write the log into the file as far as readers allow, while the writer continues."""
+        """Write as much of the log into the file as the readers allow. Meanwhile the writer continues."""
         await trio.to_thread.run_sync(self._flush_log, limiter=self._limiter)
 
     async def disk(self) -> DiskSpace:
@@ -94,12 +94,12 @@ class SqliteStore:
         return await trio.to_thread.run_sync(self._disk, abandon_on_cancel=True)
 
     def _measure(self) -> StoreSize:
-        """Measure the file. Tables are read from the file itself, so the log is written into it first."""
+        """Measure the file. First write the log into it, because the tables are read from the file itself."""
         self._flush_log()
         return self._read(partial(measure, self._ownership.file))
 
     def _flush_log(self) -> None:
-        """Write the log into the file, unless the file no longer belongs to the store."""
+        """Write the log into the file. Do nothing if the file was removed or replaced."""
         self._watch.check()
         connection = self._idle.pop()
         try:
@@ -110,7 +110,7 @@ class SqliteStore:
             self._idle.append(connection)
 
     def _empty_log(self) -> bool:
-        """Truncate the log. Return False if a reader still uses it."""
+        """Truncate the log. Return False if a reader still uses the log."""
         self._watch.check()
         connection = self._idle.pop()
         try:
@@ -148,7 +148,9 @@ class SqliteStore:
 async def open_sqlite(
     path: Path, migrations: Sequence[MigrationSet], *, new_store: bool = False
 ) -> AsyncIterator[SqliteStore]:
-    """Take ownership of the file at `path`, check, migrate and serve it. `path` contains no links.
+    """Take ownership of the file at `path`, check it, migrate it, and yield a store on it.
+
+    `path` must contain no links.
 
     The file is created if no store existed there. If the file of an earlier store is missing, a new one is created only
     with `new_store`.
@@ -171,7 +173,7 @@ async def open_sqlite(
             writer.refuse(fault)
 
         async with open_writer(partial(run_batch, engine)) as writer:
-            # the watch runs until everything is committed, and then checks the file once more
+            # the watch must run until everything is committed, because it then checks the file once more
             stack.enter_context(_running(watch))
             yield SqliteStore(writer, connections.readers, ownership, watch)
 
@@ -219,7 +221,7 @@ async def _own_with_retries(path: Path, stack: ExitStack) -> Ownership:
 
 @dataclass(frozen=True, slots=True)
 class _Connections:
-    """All connections to the file, each used by one thread at a time."""
+    """All connections to the file. Only one thread at a time uses each of them."""
 
     writing: sqlite3.Connection
     watching: sqlite3.Connection
@@ -227,9 +229,9 @@ class _Connections:
 
 
 def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: ExitStack) -> _Connections:
-    """Open the connections of the checked and migrated file.
+    """Open the connections to the checked and migrated file.
 
-    The writing connection is closed last, and then cleans up the log.
+    The writing connection is closed last, and removes the log when it closes.
     """
     try:
         writing = stack.enter_context(closing(connect(path)))
@@ -244,9 +246,9 @@ def _open_connections(path: Path, migrations: Sequence[MigrationSet], stack: Exi
             raise damaged(path, str(exc)) from exc
         if isinstance(refusal := translate(exc), StoreUnavailable):
             raise StoreUnusable(f"cannot open {path}: {refusal}") from exc
-        raise  # the error is a bug in a migration
+        raise  # the error is a bug in a migration, not a problem of the file
 
 
 def _touch(tx: Tx) -> None:
-    """Write without changing any data that is read."""
+    """Write a value that nothing reads."""
     tx.run(f"PRAGMA user_version = {(tx.one('PRAGMA user_version') or (0,))[0]}")

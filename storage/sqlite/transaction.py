@@ -1,4 +1,4 @@
-"""SQLite connections: their setup, their transactions, and the translation of their errors."""
+"""Sets up SQLite connections, runs transactions on them, and translates their errors."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -15,16 +15,16 @@ from storage.store import Row, T, Value
 from storage.transactions import Callback
 
 # Rows are sent in pieces whose size is this or a multiple of `STEP`, plus one piece for the rest. This keeps the number
-# of prepared statements small. Starting a statement costs 10,000 to 20,000 instructions. With one statement for each
-# length, preparing a new one would cost 60,000.
+# of different statements small. Starting a statement costs 10,000 to 20,000 instructions. If every length had its own
+# statement, preparing a new one would cost 60,000.
 ROWS_MAX = 64
 STEP = 4
 STATEMENTS_KEPT = 512
 NOW = "((julianday('now') - 2440587.5) * 86400.0)"
-# The text does not depend on the list's length, so it is prepared once. It needs one parameter for the whole list; with
-# one parameter per value, each would cost 600 instructions.
+# The SQL does not depend on the list's length, so it is prepared only once. The whole list is one parameter, because
+# one parameter per value would cost 600 instructions each.
 LIST = "(SELECT value FROM json_each(?))"
-BUSY_MS = 5000  # only an external tool that uses the file can make the writer wait
+BUSY_MS = 5000  # the writer waits only for other programs that use the file
 CACHE_KIB = 8192
 # Pages between checkpoints. A checkpoint costs two more fsyncs, so it should cover many commits (16 MB of log).
 CHECKPOINT_PAGES = 4000
@@ -58,12 +58,12 @@ def connect(path: Path, *, query_only: bool = False) -> sqlite3.Connection:
     return connection
 
 
-# The file is not mapped into memory. If it were, truncating the file, as `cp` does when it overwrites the file, would
-# end the process by SIGBUS at the next page read.
+# The file is not mapped into memory. If it were and another program truncated the file, as `cp` does when it overwrites
+# a file, SIGBUS would end the process at the next page read.
 def _pragmas(*, query_only: bool) -> Iterator[str]:
     yield "journal_mode = WAL"
-    # Some builds wipe deleted data by default, which is costly because every closed charge is deleted. It is not
-    # needed, because the store contains no plain secrets.
+    # Some builds of SQLite overwrite deleted data by default. This is costly, because every closed charge is deleted,
+    # and unnecessary, because the store contains no plain secrets.
     yield "secure_delete = OFF"
     yield "synchronous = FULL"
     yield "foreign_keys = ON"
@@ -77,7 +77,10 @@ def _pragmas(*, query_only: bool) -> Iterator[str]:
 
 
 def translate(error: Exception) -> Exception:
-    """Translate an error of the driver or file system. A bug is returned unchanged."""
+    """Translate an error of the driver or file system into a StorageError.
+
+    Other errors, which are bugs, are unchanged.
+    """
     if isinstance(error, sqlite3.IntegrityError):
         return _with_cause(ConstraintViolated(str(error)), error)
     code = getattr(error, "sqlite_errorcode", None)
@@ -103,11 +106,10 @@ class SqliteTx:
         doubts: list[Callback] | None = None,
         memo: Memo | None = None,
     ) -> None:
-        """The lists receive the callbacks of `on_commit` and `on_doubt`.
+        """`on_commit` and `on_doubt` append callbacks to the two lists.
 
-        None means that a commit cannot happen or be lost.
-
-        Without a `memo`, no values are kept.
+        A list is None if the transaction cannot commit, or its commit cannot be lost. Without a `memo`, no values are
+        kept.
         """
         self._cursor = cursor
         self._callbacks = callbacks
@@ -132,10 +134,10 @@ class SqliteTx:
     def run_many(self, sql: str, rows: Sequence[Sequence[Value]], *, one: str | None = None) -> None:
         """Run one statement for all rows.
 
-        It does not use `executemany`, because with that the driver releases the interpreter lock at every step, and
-        under load has to wait for it again.
+        `executemany` is not used, because it releases the interpreter lock at every step, and under load has to wait
+        for the lock each time.
         """
-        if one is not None and len(rows) == 1:  # faster than `UPDATE ... FROM` with a list of one
+        if one is not None and len(rows) == 1:  # faster than `UPDATE ... FROM` with a list of one row
             self._cursor.execute(one, rows[0])
         elif rows:
             self.count_many(sql, rows)
@@ -182,10 +184,10 @@ class SqliteTx:
         return self._cursor.execute(_over_list(sql), (*params, _listed(values))).rowcount
 
     def lock(self, names: Sequence[str]) -> None:
-        """Do nothing: there is only one writer, so everything is locked."""
+        """Do nothing, because there is only one writer, so everything is locked."""
 
     def pin(self, table: str) -> None:
-        """Do nothing: tables have no partitions here."""
+        """Do nothing, because tables on SQLite have no partitions."""
 
     def recall(self, kind: type[T]) -> T | None:
         """Return the kept value of this kind, if it is still valid."""
@@ -202,18 +204,24 @@ class SqliteTx:
         self._callbacks.append(callback)
 
     def on_doubt(self, callback: Callable[[], None]) -> None:
-        """Call `callback` if the commit may be in a file that is missing."""
+        """Call `callback` if the commit may have been written to a file that was removed or replaced."""
         if self._doubts is not None:
             self._doubts.append(callback)
 
 
 def _plain_bytes(values: Sequence[Any]) -> list[Any]:
-    """Return bytes in the type that the driver binds directly. For `bytes` it spends 4,000 instructions on adapters."""
+    """Return bytes in a type that the driver binds directly.
+
+    For `bytes`, it would spend 4,000 instructions on adapters.
+    """
     return [*map(bytearray, values)]
 
 
 def _filled(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield pieces for lists after `IN`, padded with repeated values, because each length needs its own statement."""
+    """Yield pieces of a list for `IN`.
+
+    Pieces are padded with repeated values, because each length needs its own statement.
+    """
     for start in range(0, len(values), ROWS_MAX):
         piece = values[start : start + ROWS_MAX]
         yield [*piece, *[piece[-1]] * (-len(piece) % STEP)]
@@ -230,7 +238,7 @@ def _pieces(values: Sequence[T]) -> Sequence[Sequence[T]]:
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_list(sql: str) -> str:
-    """Return `sql` over a list in SQLite's syntax.
+    """Return `sql` over a list, in SQLite's syntax.
 
     Cached, because building it took a thirtieth of a lone charge's commit.
     """
@@ -245,7 +253,7 @@ def _over_marks(sql: str, count: int) -> str:
 
 @lru_cache(maxsize=STATEMENTS_KEPT)
 def _over_one(sql: str) -> str | None:
-    """Return `sql` over a list of one, with the value as the parameter; None if the SQL has another form.
+    """Return `sql` for a list of one, with the value as the parameter, or None if the SQL has another form.
 
     For a list, SQLite builds and sorts a table, even if the list has only one value.
     """

@@ -1,12 +1,12 @@
-"""Watches the files of an open database, because SQLite keeps using files that were removed or replaced.
+"""Watches the files of an open database, because SQLite does not notice when they are removed or replaced.
 
-Each commit is followed by a check of the files' names, and a thread makes further checks twice a second. A file that
-was moved away may be moved back; a file whose contents were replaced stays unusable.
+After each commit, the files' names are checked. A thread makes more checks twice a second. If a file was moved away, it
+can be moved back. If the contents of a file were replaced, the database stays unusable until the node restarts.
 
-Contents are identified by two fields of the database header: the application id is random for each opening, and the
-user version counts the half seconds with commits. Checkpoints write both into the file. A backup from another opening
-therefore has another id, and a backup from before the last checkpoint has a lower count. A later backup differs from
-the file only in pages that are also in the log.
+Contents are identified by two fields of the database header. The application id is a random number for each opening,
+and the user version counts the half seconds in which there were commits. Checkpoints write both into the file. A backup
+from another opening therefore has a different id, and a backup from before the last checkpoint has a lower count. A
+later backup differs from the file only in pages that are also in the log, so it does no harm.
 """
 
 import logging
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class DatabaseFiles:
-    """The database, its log and its index, by the names under which they were opened."""
+    """The database, its log and its index, under the names with which they were opened."""
 
     def __init__(self, path: Path) -> None:
         """Record the identities of the three files, which must exist."""
@@ -43,7 +43,7 @@ class DatabaseFiles:
         self._seen: tuple[int, int, int] | None = None
 
     def fault(self) -> str | None:
-        """Return which file was removed or replaced, or cannot be checked; None if there is no such file."""
+        """Return a message if a file was removed, was replaced or cannot be checked; None if all files are in place."""
         for name, opened in zip(self._names, self._opened, strict=True):
             try:
                 found = _identity(os.stat(name))
@@ -71,12 +71,12 @@ class DatabaseFiles:
 
 
 class FileWatch:
-    """Keeps the reason why the database cannot be used as `fault`, which is None while it can be used."""
+    """Checks the files. If the database cannot be used, `fault` is the reason; otherwise it is None."""
 
     def __init__(
         self, path: Path, ownership: Ownership, connection: sqlite3.Connection, publish: Callable[[str | None], None]
     ) -> None:
-        """The watching thread uses `connection`. `publish` is called with each change of `fault`, from any thread."""
+        """The watching thread uses `connection`. `publish` is called with each new `fault`, from any thread."""
         self.fault: str | None = None
         self._path = path
         self._ownership = ownership
@@ -90,7 +90,7 @@ class FileWatch:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
-        # If another program was reading, no checkpoint has written this opening's id into the file yet.
+        # If another program is reading, no checkpoint may have written this opening's id into the file yet.
         self._ids = {self._id, _number(self._header(), ID_AT)}
 
     def check(self) -> None:
@@ -114,14 +114,17 @@ class FileWatch:
             raise CommitUnknown(f"{fault} during a commit")
 
     def run(self) -> None:
-        """Run the thread: check until `stop`."""
+        """Run the thread: check the files until `stop` is called."""
         while not self._stopping:
             self._wake.wait(WATCH_S)
             self._wake.clear()
             self._check_files()
 
     def stop(self) -> None:
-        """End the thread after a last check. Check before closing, because closing writes the log into the file."""
+        """End the thread after a last check.
+
+        Call this before closing SQLite, because closing writes the log into the file.
+        """
         self._stopping = True
         self._wake.set()
 
@@ -149,7 +152,7 @@ class FileWatch:
         self._change(None if fault is None else f"{fault}: {self._advice(fault)}")
 
     def _save_log(self) -> bool:
-        """Write committed data into the open file, because its log may be removed or separated from it at any time."""
+        """Write committed data into the open file, because its log may be removed or replaced at any time."""
         with suppress(sqlite3.Error):
             ((is_busy, _, _),) = self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
             return not is_busy
@@ -167,7 +170,7 @@ class FileWatch:
         )
 
     def _is_overwritten(self) -> bool:
-        """Return whether the file has another header. A second check confirms it, because the first may hit a write."""
+        """Return whether the file has another header. It is read twice, because the first read may overlap a write."""
         if self._has_header():
             return False
         time.sleep(AGAIN_S)

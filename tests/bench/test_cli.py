@@ -91,7 +91,7 @@ def test_suite_is_imported_lazily_with_an_install_hint() -> None:
     assert ended.stderr == "sluice: the bench needs more packages: pip install -c constraints.txt -e '.[bench]'\n"
 
 
-def test_wrong_use_is_one_line_and_exit_2(place: Place) -> None:
+def test_unknown_scenario_prints_one_line_and_exits_with_2(place: Place) -> None:
     said = place.run("bench", "run", "frobnicate").refused(2)
     assert said.startswith("unknown scenario 'frobnicate'; known: miss, ")
 

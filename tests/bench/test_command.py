@@ -56,10 +56,10 @@ def test_results_with_nothing_in_common_cannot_be_compared(tmp_path: Path) -> No
     ("names", "options", "said"),
     [
         (("mised",), {}, "unknown scenario 'mised'; did you mean \"mixed\"? known: miss, "),
-        (("hit",), {"polls": [1_000]}, "--polls has no effect in hit: it is for parked only"),
-        (("hit", "parked"), {"events": 1_000}, "--events has no effect in hit, parked: it is for depth only"),
+        (("hit",), {"polls": [1_000]}, "--polls has no effect in hit: the option is for parked only"),
+        (("hit", "parked"), {"events": 1_000}, "--events has no effect in hit, parked: the option is for depth only"),
         (("hit",), {"deliveries": 100}, "--deliveries has no effect in hit"),
-        (("depth",), {"rates": [5.0]}, "--rate has no effect in depth: it is for scenarios with rates only"),
+        (("depth",), {"rates": [5.0]}, "--rate has no effect in depth: the option is for scenarios with rates only"),
         (("depth", "parked"), {"seconds": 1.0}, "--seconds has no effect in depth, parked"),
     ],
 )
@@ -69,12 +69,12 @@ def test_option_without_effect_is_rejected(names: tuple[str, ...], options: dict
         run_scenarios(names, like=None, repeats=1, files=Files(), **given)
 
 
-def test_like_needs_the_scenario_in_the_result(tmp_path: Path) -> None:
+def test_like_requires_a_file_with_rates_of_the_scenario(tmp_path: Path) -> None:
     save(noisy_results(1), tmp_path / "a.json")
     save(noisy_results(1, points=0), tmp_path / "empty.json")
     for names, file, said in (
-        (("hit", "miss"), "a.json", "has no rates of miss"),
-        ((), "empty.json", "has no rates of any scenario"),
+        (("hit", "miss"), "a.json", "has no rates for miss"),
+        ((), "empty.json", "has no rates for any scenario"),
     ):
         with pytest.raises(WrongUse, match=said):
             run_scenarios(names, rates=(), like=tmp_path / file, seconds=1, repeats=1, files=Files())

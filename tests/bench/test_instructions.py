@@ -39,7 +39,7 @@ def test_every_scenario_with_a_mark_is_counted() -> None:
     assert all(set(figures) == {*COUNTED, *rows, *batches} for figures in read_figures().values())
 
 
-def test_start_above_its_mark_fails_on_every_build() -> None:
+def test_start_above_its_absolute_mark_fails() -> None:
     """Goal: a short command takes under 0.3 s of CPU, and the start of a node under 0.6 s."""
     assert above_marks(MARKS) == []
     assert above_marks({**MARKS, "sluice check": 1_400_000_001}) == [
@@ -47,7 +47,7 @@ def test_start_above_its_mark_fails_on_every_build() -> None:
     ]
 
 
-def test_more_than_five_percent_above_the_figure_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_count_over_five_percent_above_its_figure_fails(capsys: pytest.CaptureFixture[str]) -> None:
     assert check({"miss": 629_999, "hit": 210_000}, FIGURES) == []
     over = check({"miss": 630_001, "hit": 150_000}, FIGURES)
     assert over == ["miss takes 630,001 instructions, 1.050 of 600,000"]
@@ -70,7 +70,7 @@ def test_count_is_repeated_only_while_it_exceeds_its_bound(counted: list[int], i
     assert Counting(requests=1).is_settled("miss", counted) is (len(counted) == 3)
 
 
-def test_figures_of_another_build_are_not_compared_with_a_note(
+def test_figures_of_another_build_cause_a_note_instead_of_a_comparison(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert check(FIGURES, None) == []
@@ -101,7 +101,7 @@ class Uncounted(Callgrind):
         return 1
 
 
-async def test_unexpected_responses_have_no_figure(tmp_path) -> None:
+async def test_unexpected_response_fails_the_count(tmp_path) -> None:
     """Goal: a path that was not taken has no figure. Method: hits are requested, but each request is a miss."""
     wrong = replace(SCENARIOS["miss"], head="x-cache: hit")
     async with open_stage(wrong.stage) as target:

@@ -49,7 +49,7 @@ def test_documented_scenarios_exist() -> None:
     assert set(promised.split()) <= set(NAMES)
 
 
-async def test_scenario_runs_its_repeats_and_a_dead_node_fails_it_by_name() -> None:
+async def test_scenario_runs_its_repeats_and_fails_if_its_node_dies() -> None:
     """Method: the node is killed when the last step starts; every finished step is kept."""
     rates = {"hit": {"100/s": 100.0}}
     options = SuiteOptions(scenarios=("hit",), rates=rates, seconds=0.3, repeats=3)
@@ -99,11 +99,11 @@ async def test_sweep_runs_the_scenario_with_each_value_and_allows_refusals() -> 
 @pytest.mark.parametrize(
     ("seconds", "name", "expected"), [(None, "hit", 3.0), (0.5, "hit", 0.5), (None, "soak", 500.0), (2.0, "soak", 2.0)]
 )
-def test_step_counts_seconds_and_soak_counts_requests(seconds: float | None, name: str, expected: float) -> None:
+def test_step_is_measured_in_seconds_and_soak_in_requests(seconds: float | None, name: str, expected: float) -> None:
     assert seconds_of(SCENARIOS[name], SuiteOptions(seconds=seconds), 2_000.0) == expected
 
 
-def test_growth_is_own_memory_per_million_requests() -> None:
+def test_growth_is_measured_in_own_memory_per_million_requests() -> None:
     own = [100e6] * 10 + [150e6] * 80 + [104e6] * 10
     memory = tuple(MemorySample(float(at), 200_000_000 + at, round(held)) for at, held in enumerate(own))
     step = replace(STEP, requests=500_000, memory=memory)
@@ -112,7 +112,7 @@ def test_growth_is_own_memory_per_million_requests() -> None:
     assert (mark.value, mark.met) == (pytest.approx(8), False)
 
 
-def test_growth_has_no_mark_in_other_scenarios_and_short_runs() -> None:
+def test_growth_has_a_mark_only_in_long_soak_runs() -> None:
     long, short = (Point("soak", "50%", "", [replace(STEP, requests=count)]) for count in (200_000, 50_000))
     assert soak_marks(SCENARIOS["hit"], [long]) == []
     assert soak_marks(SCENARIOS["soak"], [short]) == []
@@ -124,13 +124,13 @@ def test_added_latency_is_the_difference_of_the_medians() -> None:
     assert added_latency([direct, replace(miss, unexpected={"500": 1})]).value is None
 
 
-def test_lost_throughput_uses_both_turns() -> None:
+def test_lost_throughput_is_computed_from_both_turns() -> None:
     costs = [replace(COST, per_second=rate) for rate in (1_000.0, 900.0, 1_200.0, 860.0)]
     assert lost_throughput(costs).value == pytest.approx(20)
     assert lost_throughput([replace(cost, per_second=0.0) for cost in costs]).value is None
 
 
-def test_sweep_is_read() -> None:
+def test_sweep_is_parsed_into_a_setting_and_its_values() -> None:
     assert read_sweep("cache.max_bytes=0,1000000") == Sweep("cache.max_bytes", (0, 1_000_000))
     assert read_sweep("server.engine=native,hypercorn").values == ("native", "hypercorn")
     assert read_sweep("limits.long_polls = 5, 5, 10").values == (5, 10)

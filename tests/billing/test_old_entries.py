@@ -51,7 +51,7 @@ async def write(url: str, ledger: OldLedger) -> None:
 
 
 async def assert_as_before(desk: Desk, ledger: OldLedger) -> None:
-    """Return balances, whole statements, each line's page and each request's lines."""
+    """Check balances, whole statements, each line's page and each request's lines."""
     for account in ledger.accounts:
         now = await desk.accounts.get(account.id)
         assert (now.balance, now.held) == (account.balance, account.held)

@@ -37,7 +37,7 @@ class Appearance:
 
 DESKTOP, DARK, PHONE = Appearance(1280, 800, "light"), Appearance(1280, 800, "dark"), Appearance(390, 844, "light")
 PLAIN = Appearance(1280, 800, "light", scripted=False)
-"""The page without JavaScript."""
+"""The page with JavaScript disabled."""
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Visit:
         self.page.set_viewport_size(ViewportSize(width=appearance.width, height=appearance.height))
 
     def violations(self, rules: Sequence[str] | None = None) -> list[str]:
-        """Return the serious or critical findings of axe, with all of its rules or only these."""
+        """Return axe's serious or critical findings, by all of its rules or only by these."""
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text())
         options: dict[str, Any] = {"resultTypes": ["violations"]}
@@ -70,7 +70,7 @@ class Visit:
 
 
 def needed(is_there: object, name: str) -> None:
-    """Skip the test if a program is missing; fail it if all programs are required."""
+    """Skip the test if a program is missing, or fail it if all programs are required."""
     if not is_there:
         assert not os.environ.get("SLUICE_REQUIRE_SERVERS"), f"{name} is not installed"
         pytest.skip(f"{name} is not installed")
@@ -78,7 +78,7 @@ def needed(is_there: object, name: str) -> None:
 
 @contextmanager
 def open_chromium() -> Iterator[Browser]:
-    """Run a browser; each visit has its own profile."""
+    """Run a browser. Each visit has its own profile."""
     program = shutil.which("chromium")
     needed(program, "chromium")
     with sync_playwright() as playwright:

@@ -173,8 +173,8 @@ def set_limit(page: Page, house: House, name: str, limit: str, hands: Hands = MO
 def test_owner_life_cycle_from_invitation_to_revoked_key(browser: Browser, house: House, way: str) -> None:
     """The steps from an invitation to the revocation of a key.
 
-    A key, a call, usage, a limit and its 402, a raised limit, a Monitor and its alert, delivered twice. The steps are
-    done with a mouse, by keyboard alone, on a phone, and without JavaScript.
+    In between: a key, a call, its usage, a limit and its 402, a raised limit, and a Monitor whose alert is delivered
+    twice. The steps are done with a mouse, by keyboard alone, on a phone, and without JavaScript.
     """
     seen = {"phone": PHONE, "plain": PLAIN}.get(way, DESKTOP)
     with visiting(browser, seen) as visit, open_receiver() as receiver:
@@ -348,7 +348,7 @@ def test_purchase_and_payment_pages_are_readable(owner: Visit, house: House) -> 
 
 
 def test_pages_of_long_work_are_readable(owner: Visit, house: House) -> None:
-    """A run with its rows, a schedule of runs, a cohort, and a query with its coverage."""
+    """Check the pages of a run with its rows, a schedule of runs, a cohort, and a query with its coverage."""
     needed(AXE.is_file(), "axe-core")
     owner.turn(DESKTOP)
     key = make_key(owner.page, house, Name="long work")

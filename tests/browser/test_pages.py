@@ -42,7 +42,8 @@ APPEARANCES: tuple[tuple[Appearance, list[str] | None], ...] = (
     (DARK, ["color-contrast"]),
     (PHONE, ["scrollable-region-focusable", "target-size", "meta-viewport"]),
 )
-"""How each page is displayed, and which of axe's rules are checked: all once, then the ones that may differ."""
+"""How each page is displayed, and which of axe's rules are checked. All rules are checked once, and then only rules
+whose result depends on the display."""
 SHADE = 2
 """The largest difference between colors that is invisible."""
 PAGE_BYTES_MAX = 150_000
@@ -71,8 +72,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_page_is_readable_small_and_self_contained(path: str, browser: Browser, node: Served) -> None:
     """Goal: no serious axe findings, nothing cut off, and nothing from other hosts.
 
-    Also nothing that the policy blocks, and no render-blocking script. Method: axe in each look, and the browser's list
-    of what it loaded.
+    There is also nothing that the policy blocks, and no render-blocking script. Method: axe in each look, and the
+    browser's list of what it loaded.
     """
     needed(AXE.is_file(), "axe-core")
     with visiting(browser, DESKTOP) as visit:
@@ -99,7 +100,7 @@ def test_axe_finds_text_that_is_hard_to_read(browser: Browser) -> None:
     assert found.startswith("color-contrast (serious): ")
 
 
-def test_dark_page_is_dark(browser: Browser, node: Served) -> None:
+def test_page_is_dark_in_the_dark_theme(browser: Browser, node: Served) -> None:
     colours = []
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url)
@@ -135,7 +136,7 @@ def test_code_is_copied_as_displayed(browser: Browser, node: Served) -> None:
 
 
 def copied(page: Page, block: str) -> str:
-    """Press the button of the first such block, and return the text on the clipboard."""
+    """Press the copy button of the first matching block, and return the text on the clipboard."""
     page.locator(block).first.get_by_role("button", name="Copy").click()
     page.locator(block).first.get_by_role("button", name="Copied").wait_for()
     return str(page.evaluate("navigator.clipboard.readText()"))
@@ -223,7 +224,7 @@ def test_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url + PAGES["guide"])
         visit.page.keyboard.press("Tab")
-        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+        assert visit.page.evaluate("document.activeElement.textContent") == "Skip to content"
         visit.page.keyboard.press("Enter")
         assert visit.page.evaluate("document.activeElement.id") == "main"
 

@@ -80,13 +80,16 @@ def scene(name: str) -> Case:
 
 
 def http(name: str) -> Case:
-    """Return a case of HTTP itself."""
+    """Return a case of an error of HTTP itself."""
     sent = SENT[name]
     return Case(lambda node, _patch: raw_request(node.url, (*sent.lines, f"x-api-key: {node.key}"), sent.body))
 
 
 def scraped(*answers: ScriptedAnswer, query: str = "", **tables: Any) -> Case:
-    """Return a case of a page. Its host sends these answers in order, repeats the last one, and has no robots file."""
+    """Return a case that scrapes a page.
+
+    The page's host sends these answers in order, repeats the last one, and has no robots.txt.
+    """
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         left = list(answers)
@@ -107,7 +110,7 @@ def html(text: str, status: int = 200, **headers: str) -> ScriptedAnswer:
 
 
 def parsed(content: bytes, name: str, kind: str) -> Case:
-    """Return a case of a file that is sent."""
+    """Return a case that sends a file to be parsed."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         files = {"file": (name, content, kind)}
@@ -118,7 +121,7 @@ def parsed(content: bytes, name: str, kind: str) -> Case:
 
 
 def of_bluesky(error: str) -> Case:
-    """Return a case of an account that Bluesky does not show."""
+    """Return a case for an account that Bluesky does not show."""
 
     async def bring(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
         node.upstream.always(json_answer({"error": error, "message": "as Bluesky says it"}, 400))
@@ -323,7 +326,7 @@ async def too_costly_query(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answer
 
 
 async def cohort_of(node: OpenNode, *handles: str) -> str:
-    """Return the id of a new cohort with these members of Bluesky."""
+    """Return the id of a new cohort whose members are these Bluesky accounts."""
     node.upstream.script = Panel({"ada.test": ADA})
     cohort: str = (await call(node, "POST", "/v1/cohorts", {})).json["data"]["id"]
     for handle in handles:
@@ -386,12 +389,12 @@ async def result_too_large(node: OpenNode, patching: pytest.MonkeyPatch) -> Answ
 
 
 async def credits_held(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
-    """Hold the account's only credit with a call that is in progress."""
+    """Reserve the account's only credit with a call that is in progress."""
     return await asks.while_another_runs(node)
 
 
 def unknown(path: str, **tables: Any) -> Case:
-    """Return a case of an id that does not exist."""
+    """Return a case for an id that does not exist."""
     return sends("GET", path, **tables)
 
 

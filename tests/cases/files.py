@@ -24,7 +24,7 @@ def case(name: str) -> bytes:
 
 
 async def read_at(node: OpenNode, address: str, answer: ScriptedAnswer, target: str, **values: Any) -> Answered:
-    """Read an endpoint that takes a `url`. Only this URL is answered, with `answer`."""
+    """Call an endpoint that takes a `url`. Only this URL gets a response, which is `answer`."""
     node.upstream.script = lambda asked: answer if asked == address else ABSENT
     more = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in values.items())
     return await node.get(f"/v1/{target}?url={quote(f'https://{address}', safe='')}{more}")

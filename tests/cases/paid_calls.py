@@ -72,7 +72,7 @@ async def send_paid(
     *,
     script: Callable[[str], ScriptedAnswer | None] | None = None,
 ) -> Answered:
-    """Make the request of one of `BODIES`. For a query, a cohort is created with a member who has posts.
+    """Send the request of an entry in `BODIES`. For a query, a cohort is created with a member who has posts.
 
     `script` replaces the upstreams' answers.
     """

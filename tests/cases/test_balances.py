@@ -1,4 +1,4 @@
-"""Charges and balances as owners see them: the cost of a request, and the credits still held."""
+"""Charges and balances as owners see them: the cost of a request, and the credits that are still reserved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered
     return Answered(answer.status_code, dict(answer.headers), answer.content)
 
 
-async def test_answered_call_holds_no_credits_at_any_endpoint(tmp_path: Path) -> None:
+async def test_answered_call_leaves_no_credits_reserved_at_any_endpoint(tmp_path: Path) -> None:
     """Goal: `balance` and `held` are correct after an answer. Method: call each endpoint, then read the balance."""
     limits = {"requests_per_minute": 5_000}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as node:
@@ -42,7 +42,7 @@ async def test_answered_call_holds_no_credits_at_any_endpoint(tmp_path: Path) ->
         await node.assert_sound()
 
 
-async def test_call_in_flight_is_held_until_answered(tmp_path: Path) -> None:
+async def test_credits_stay_reserved_until_the_call_is_answered(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
 
         async def ask() -> None:

@@ -63,7 +63,7 @@ FREE: Final = {
 
 @pytest.fixture
 async def node(tmp_path: Path) -> AsyncIterator[OpenNode]:
-    """A node that can call everything."""
+    """Open a node that can call every endpoint."""
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as opened:
         yield opened
@@ -84,7 +84,7 @@ async def spent(node: OpenNode) -> int:
 
 
 async def cap(node: OpenNode, key_id: str) -> int:
-    """Lower the key's limit to what it has used; return that."""
+    """Lower the key's limit to the credits that it has used, and return their number."""
     count = await used(node, key_id)
     await node.operate("key.update", key=key_id, credit_limit=max(1, count))
     return count
@@ -171,7 +171,7 @@ async def test_monitor_counts_toward_its_creator_even_if_another_key_runs_it(kin
 
 
 async def occurrence(node: OpenNode, schedule_id: str, *, count: int) -> dict[str, Any]:
-    """Return the newest occurrence of a schedule that has this many. Its slots are moved into the past."""
+    """Return the newest occurrence of a schedule once it has `count` of them. Its slots are moved into the past."""
 
     def come(tx: Any) -> None:
         tx.run("UPDATE discover_occurrences SET scheduled_for = scheduled_for - 3600")
@@ -236,7 +236,7 @@ async def test_session_extension_counts_toward_the_requesting_key(node: OpenNode
 
 
 async def test_monitor_of_every_recipe_counts_toward_its_key(node: OpenNode) -> None:
-    """Check the charge of each recipe by its declaration, and with runs of a few recipes of each kind."""
+    """Check what each recipe's declaration says about its charge, and run a few recipes of each kind."""
     for row in ROWS:
         recipe = Recipe(f"/v1/{row.id}", {}, row.endpoint.archetype, row.platform.slug, 1, 2)
         request = charge_request(RunLease(_run(), _monitor(node.key_id)), recipe)

@@ -1,4 +1,4 @@
-"""Captions as programs and people write them, through a whole node: they are read, or a 404 is free."""
+"""Captions as programs and people write them, through a whole node: they are read, or a free 404 is returned."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_every_caption_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.critical
-async def test_captions_without_words_are_not_found_and_free(tmp_path: Path) -> None:
+async def test_captions_without_words_return_a_free_404(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number, raw in enumerate(WORDLESS):
             answer = await transcript(node, raw, number)
@@ -56,7 +56,7 @@ async def test_captions_without_words_are_not_found_and_free(tmp_path: Path) -> 
         assert (await node.money())[0] == 100_000
 
 
-async def test_instance_with_underscore_is_called_but_not_a_private_one(tmp_path: Path) -> None:
+async def test_instance_with_underscore_is_called_unless_it_is_private(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         raw = b"WEBVTT\n\n00:01.000 --> 00:02.000\nYes."
         assert (await transcript(node, raw, 1, "my_tube.example.org")).json["data"]["transcript"] == "Yes."

@@ -31,7 +31,7 @@ DECLARED = CODES.keys() | REASONS.keys()
 TABLE = sorted(DECLARED - UNSENT - IN_BROWSER)
 PACKAGES = ("gateway", "scheduler", "events", "billing", "limits", "upstreams")
 NO_ERRORS = ("gateway/docs/", "gateway/server/", "gateway/http/websocket.py", "gateway/feed/sinks.py")
-"""Code whose `reason` is for closing a WebSocket, or describes the reasons of other code."""
+"""Code whose `reason` closes a WebSocket, or describes the reasons of other code."""
 
 
 def test_every_code_and_reason_has_a_case() -> None:
@@ -88,7 +88,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("key", TABLE)
-async def test_code_or_reason_occurs_on_a_node(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_node_returns_code_or_reason(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case, (code, _, reason) = CASES[key], key.partition("/")
     platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
     async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:
@@ -107,7 +107,7 @@ async def test_code_or_reason_occurs_on_a_node(key: str, tmp_path: Path, monkeyp
         await node.assert_sound()
 
 
-async def test_browser_reasons_occur_on_a_node(
+async def test_running_node_returns_browser_reasons(
     tmp_path: Path, chromium: Chromium, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pictures, "PNG_LETTERS_MAX", 100)

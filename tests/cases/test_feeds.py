@@ -63,7 +63,7 @@ def members(post: Any) -> dict[str, Any]:
 
 
 def assert_has(found: Any, expected: dict[str, Any]) -> None:
-    """Return a feed in which every item has these ids and these members."""
+    """Check that a feed has exactly these items, and that each item has the expected members."""
     assert found.keys() == expected.keys()
     for name, wanted in expected.items():
         assert {key: found[name][key] for key in wanted} == wanted, name
@@ -331,7 +331,7 @@ async def test_lone_surrogates_and_bare_line_ends_do_not_break_a_json_feed(tmp_p
         await node.assert_sound()
 
 
-async def test_markup_like_text_hides_nothing(tmp_path: Path) -> None:
+async def test_text_that_looks_like_markup_hides_no_content(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         declared = (
             f"{HEAD}<item><guid>1</guid><title><![CDATA[What <?xml version='1.0'?> is]]></title></item>{ITEM}{TAIL}"

@@ -190,7 +190,7 @@ async def test_ambiguous_responses_are_rejected_for_free(name: str, tmp_path: Pa
 
 @pytest.mark.critical
 @pytest.mark.parametrize("name", [name for name in READ if not name.startswith(CERTAIN)])
-async def test_lenient_reading_ends_the_connection(name: str, tmp_path: Path) -> None:
+async def test_leniently_read_response_closes_its_connection(name: str, tmp_path: Path) -> None:
     """Goal: bytes that another client would take for a second response never answer another call.
 
     Method: the connection stays open after each response. A second page must use another connection.

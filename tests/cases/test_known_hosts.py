@@ -58,7 +58,7 @@ async def assert_unsupported(node: OpenNode, target: str) -> None:
 
 
 @pytest.mark.parametrize("url", ADDRESSES)
-async def test_known_platform_is_unsupported_everywhere(url: str, tmp_path: Path) -> None:
+async def test_url_of_a_known_platform_is_unsupported_everywhere(url: str, tmp_path: Path) -> None:
     """A lookup, a dry run, a walk and each batch return a 400 or an `unsupported` row, for free and without a call."""
     async with open_test_node(tmp_path) as node:
         sent = quote(url, safe="")

@@ -29,13 +29,16 @@ OFFER: Final = (
     b"<body><p>Some words of it.</p></body></html>"
 )
 OF_FILES: Final = {"podcasts", "peertube"}
-"""Platforms that read feeds and captions at any host. These are made for programs, and robots files are about pages."""
+"""Platforms that read feeds and captions at any host.
+
+Feeds and captions are made for programs, while robots.txt is about pages.
+"""
 
 pytestmark = pytest.mark.critical
 
 
 def forbidding(*hosts: str, offer: bytes = b"/api/oembed?url=x") -> Callable[[str], ScriptedAnswer | None]:
-    """Hosts whose pages have an oEmbed and whose robots files forbid all pages."""
+    """Return a script for hosts whose pages offer an oEmbed and whose robots.txt forbids all pages."""
 
     def script(asked: str) -> ScriptedAnswer | None:
         host, _, path = asked.partition("/")

@@ -1,4 +1,7 @@
-"""Small budgets and balances under concurrent calls: held credits cause a temporary refusal, spent ones a final one."""
+"""Small budgets and balances under concurrent calls.
+
+Reserved credits cause a temporary refusal, spent credits a final one.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,7 @@ async def test_concurrent_searches_under_a_small_limit_get_only_temporary_refusa
         await node.assert_sound()
 
 
-async def test_small_balance_gets_only_temporary_refusals_while_held(tmp_path: Path) -> None:
+async def test_small_balance_gets_only_temporary_refusals_while_credits_are_reserved(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=5) as node:
         node.upstream.script = hits
         done = assert_only_held(await together(node, [f"{SEARCH}q{n}" for n in range(6)], key=node.key))
@@ -100,8 +103,8 @@ KINDS: Mapping[str, Mapping[str, int]] = {"balance": {}, "limit": {"credit_limit
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_held_credits_refuse_every_endpoint_only_temporarily(kind: str, tmp_path: Path) -> None:
-    """Every endpoint, by declaration: 429 while a call holds the credit, 402 once it is spent or can never suffice."""
+async def test_reserved_credits_refuse_every_endpoint_only_temporarily(kind: str, tmp_path: Path) -> None:
+    """Every declared endpoint returns 429 while a call reserves the credit, and 402 once it cannot suffice any more."""
     credits_ = 1 if kind == "balance" else 100_000
     limits = {"requests_per_minute": 5_000}
     node_of = open_test_node(tmp_path, credits=credits_, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits)
@@ -132,8 +135,11 @@ def _wrong(row: Row, answer: Answered, status: int) -> list[tuple[str, int, str]
     return [] if is_right else [(row.id, answer.status, answer.code)]
 
 
-async def test_held_credits_refuse_every_paid_post_only_temporarily(tmp_path: Path) -> None:
-    """Batches, jobs, queries and files, by declaration. A request above the whole balance gets a final refusal."""
+async def test_reserved_credits_refuse_every_paid_post_only_temporarily(tmp_path: Path) -> None:
+    """All declared batches, jobs, queries and files.
+
+    A request that costs more than the balance gets a final refusal.
+    """
     tables: dict[str, Any] = {"web": DEAD_BROWSER, "limits": {"requests_per_minute": 5_000}}
     async with open_test_node(tmp_path, credits=1, environ=ENVIRON, upstreams=CREDENTIALS, **tables) as node:
         operations = node.node.description.reference.operations
@@ -155,7 +161,7 @@ async def test_held_credits_refuse_every_paid_post_only_temporarily(tmp_path: Pa
         await node.assert_sound()
 
 
-async def test_refusal_for_held_credits_frees_its_idempotency_key(tmp_path: Path) -> None:
+async def test_refusal_because_of_reserved_credits_frees_its_idempotency_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         once = {"idempotency-key": "one"}
         async with trio.open_nursery() as nursery:
@@ -176,8 +182,8 @@ async def _ask_failing(node: OpenNode) -> None:
     assert (await node.get("/v1/github/profile?handle=nobody")).status == 404
 
 
-async def test_calls_before_a_reset_do_not_hold_the_counter(tmp_path: Path) -> None:
-    """Calls from before the reset no longer count, so they hold no credits of the budget."""
+async def test_calls_started_before_a_reset_do_not_count_after_it(tmp_path: Path) -> None:
+    """Calls from before the reset no longer count, so they reserve nothing of the budget."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         async with trio.open_nursery() as nursery:

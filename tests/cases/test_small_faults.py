@@ -289,7 +289,7 @@ def examples_of(value: Any, name: str = "") -> list[tuple[str, str]]:
 
 
 def choices_of(value: Any, name: str = "") -> list[tuple[str, str]]:
-    """Return the same for schemas: the choices and examples of such fields."""
+    """Return the names of such fields in schemas, with their choices and examples."""
     found: list[tuple[str, str]] = []
     if isinstance(value, list):
         return [pair for one in value for pair in choices_of(one, name)]
@@ -316,7 +316,7 @@ async def test_every_code_field_contains_codes(node: OpenNode) -> None:
 
 
 async def test_failure_reasons_of_runs_and_rows_are_codes(node: OpenNode) -> None:
-    """Goal: programs can branch on them. Method: rows of a batch and a Monitor's run that fail."""
+    """Goal: programs can branch on the reasons. Method: rows of a batch and a Monitor's run fail."""
     node.upstream.script = lambda _asked: ScriptedAnswer(500, b"no")
     urls = {"urls": ["https://example.com/nothing", "https://bit.ly/x", "https://news.ycombinator.com/item?id=1"]}
     stats = (await ask(node, "POST", "/v1/prism/post-stats", urls))[1]["data"]["results"]

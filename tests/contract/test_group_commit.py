@@ -381,7 +381,7 @@ async def test_ping_writes_and_can_be_cancelled(store: Store) -> None:
     await store.write(add_note("fine"))
 
 
-async def test_background_call_is_committed_soon_after_any_rest(store: Store) -> None:
+async def test_background_call_is_committed_soon_after_any_pause(store: Store) -> None:
     """Method: pauses close to the time when the thread goes to sleep, with and without calls in between."""
     rng = random.Random(1)
     with trio.fail_after(60):

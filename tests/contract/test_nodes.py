@@ -122,7 +122,7 @@ async def test_node_without_shared_state_must_be_alone(store: Store) -> None:
     assert await rivals(store, "new", shares_state=True) == ["alone"]
 
 
-async def test_later_of_two_rivals_is_wrong(store: Store) -> None:
+async def test_only_the_later_of_two_conflicting_nodes_sees_a_rival(store: Store) -> None:
     await join(store, "z first", "alone", shares_state=False)
     # The two nodes may have joined within one tick of the database's clock.
     await store.write(lambda tx: tx.run("UPDATE nodes SET started_at = started_at - 1 WHERE id = 'z first'"))
@@ -154,7 +154,7 @@ async def test_timestamps_use_the_databases_clock(store: Store) -> None:
     assert max(started_s, seen_s) < 2
 
 
-async def test_each_dead_node_goes_to_one_of_many_rivals(store_url: str) -> None:
+async def test_each_dead_node_is_taken_over_by_one_of_many_nodes(store_url: str) -> None:
     """Method: on PostgreSQL every node has its own connection."""
     dead = [f"dead {number}" for number in range(8)]
     racers = 1 if store_url.startswith("sqlite") else 4

@@ -39,7 +39,7 @@ async def test_sizes_of_tables_and_indexes_grow(store: Store) -> None:
     assert next(table.name for table in after.tables) == "notes"
 
 
-async def test_only_a_file_reports_its_disk(store_url: str) -> None:
+async def test_only_a_file_store_reports_its_disk(store_url: str) -> None:
     async with open_store(store_url, [NOTES]) as store:
         assert (await store.disk() is None) == is_shared(store_url)
 

@@ -17,14 +17,14 @@ from upstreams.transport.http import Exchange, HttpCall
 from upstreams.transport.origin import Origin
 
 HOT = 5
-"""Handles requested by every client, so that the cache answers."""
+"""The number of handles that all clients request, so that some answers come from the cache."""
 RETRIED = (409, 500, 502, 503)
 KEYS_PENDING_MAX = 200
 
 
 @dataclass
 class Node:
-    """The node while it lives. Set this event before killing it."""
+    """A node while it is alive. Set `is_killed` before killing it."""
 
     exchange: Exchange
     public: Origin
@@ -58,7 +58,7 @@ class Clients:
     key: str
     admin_token: str
     treasury: str
-    """The account that is granted credits and whose keys are created and revoked."""
+    """The account that receives grants, and whose keys are created and revoked."""
     pending: deque[tuple[str, str, bool]] = field(default_factory=deque)
     """Idempotency keys without an outcome: the key, its target, and whether it requests a refresh."""
     _keys_made: int = 0
@@ -79,7 +79,7 @@ class Clients:
         if status == 200 and used in (1, 5):
             life.charged(request_id, used, sent=sent)
             return
-        # A hit, a refusal, or a composite that was closed before its answer: the final cost is certain.
+        # The final cost of a hit, of a refusal, and of a composite that was closed before its answer is certain.
         is_hit = status == 200 and envelope["cached"]
         assert used == (2 if status == 200 and not is_hit else 0)
         self.seen.counts["cached"] += is_hit
@@ -125,7 +125,7 @@ class Clients:
         return True
 
     async def replay(self, node: Node, key: str) -> None:
-        """Check that an outcome never changes once it was seen, and that another request gets no part of it."""
+        """Check that an outcome never changes once it was seen, and that no other request receives any of it."""
         first = self.seen.finished[key]
         status, envelope = await node.ask(first.target, self.key, idempotency_key=key)
         assert envelope.get("idempotent_replay") is True, f"{key} was lost: {envelope}"
@@ -136,7 +136,7 @@ class Clients:
         self.seen.counts["replayed"] += 1
 
     async def granting(self, node: Node, life: Life) -> None:
-        """Grant credits and read the balance. A confirmed grant must be kept."""
+        """Grant credits and read the balance. A confirmed grant must survive every kill."""
         while True:
             self.seen.perhaps_granted += 1
             before = self.seen.granted
@@ -146,9 +146,9 @@ class Clients:
             await trio.sleep(self.rng.random() * 0.02)
 
     async def keying(self, node: Node, life: Life) -> None:
-        """Create and revoke keys. A confirmed revocation must hold."""
+        """Create and revoke keys. A confirmed revocation must survive every kill."""
         for record in await node.operate("key.list", self.admin_token, {"account": self.treasury}):
-            if record["revoked_at"] is None:  # the previous process ended between the two
+            if record["revoked_at"] is None:  # the previous process ended between creation and revocation
                 await node.operate("key.revoke", self.admin_token, {"key": record["id"]})
         while True:
             made = await node.operate("key.create", self.admin_token, {"account": self.treasury})

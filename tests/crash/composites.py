@@ -1,8 +1,8 @@
-"""A node is killed repeatedly during composites and batches. All credits that it took are used or refunded.
+"""A node is killed repeatedly during composites and batches. All credits that were reserved are used or refunded.
 
 The legs are fast, fail, are cut off or hang. Clients disconnect at any moment, also from streams. At the end, each
 request was charged at most once, costs at most the credits that were reserved, and matches its answer if that was
-received. No credits are held.
+received. No credits stay reserved.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Report:
     kills: int = 0
     recovered: int = 0
     proved: int = 0
-    """The number of responses whose price must be in the ledger."""
+    """The number of responses that arrived completely, so that the ledger must have exactly their price."""
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -163,7 +163,10 @@ async def crash_run(folder: Path, commands: Commands, *, kills: int, seed: int) 
 
 
 def check(entries: list[EntryRow], balance: int, exact: Mapping[str, int], settling: Mapping[str, int]) -> None:
-    """Compare the ledger with the responses. A kill may have interrupted the settlement of those in `settling`."""
+    """Compare the ledger with the responses.
+
+    A kill may have interrupted the settlement of the responses in `settling`.
+    """
     taken = Counter(entry.request_id for entry in entries if entry.kind == "deduction")
     assert set(taken.values()) <= {1}, "no request is charged twice"
     reserved = {entry.request_id: entry.amount for entry in entries if entry.kind == "deduction"}
@@ -200,7 +203,7 @@ async def _killed(place: Place, fleet: Fleet, rng: Random, key: str, report: Rep
                 nursery.start_soon(partial(_until_it_dies, load))
             await trio.sleep(rng.random() * LOAD_S_MAX)
             with trio.move_on_after(RECOVERED_S):
-                while report.counts.total() < wanted:  # noqa: ASYNC110 - clients count, and set no event
+                while report.counts.total() < wanted:  # noqa: ASYNC110 - clients only count, and set no event
                     await trio.sleep(0.005)
             load.is_killed = True
             fleet.kill(started)

@@ -17,14 +17,17 @@ class NodeDied(Exception):
 
 
 class Mortal(Protocol):
-    """A running process of a node. Set this event before killing it."""
+    """A running process of a node. Set `is_killed` before killing it."""
 
     exchange: Exchange
     is_killed: bool
 
 
 async def ask(node: Mortal, call: HttpCall) -> HttpAnswer:
-    """Return the answer to a call. Raises NodeDied; if the node lives, a broken connection is raised unchanged."""
+    """Return the answer to a call.
+
+    Raises NodeDied. While the node lives, errors of the connection are raised unchanged.
+    """
     try:
         return await node.exchange(call, trio.current_time() + PATIENCE_S)
     except httpx.TransportError as exc:

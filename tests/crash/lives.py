@@ -20,7 +20,7 @@ ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 
 
 def start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
-    """Start a node whose clock is this far ahead, once the previous one is recovered."""
+    """Start a node whose clock is this far ahead. Nodes that were killed count as dead immediately."""
     place.bury()
     pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
     environ = {"PATH": "/usr/bin:/bin", "TMPDIR": str(place.folder), **ENVIRON}
@@ -28,7 +28,7 @@ def start(place: Place, fleet: Fleet, *, ahead_s: float = 0.0) -> Process:
 
 
 async def settle(place: Place, fleet: Fleet, left: str, *values: float, ahead_s: float = 0.0) -> None:
-    """Let a node finish the remaining work, which this query counts."""
+    """Let a node finish the remaining work, which the query `left` counts."""
     node = start(place, fleet, ahead_s=ahead_s)
     await node.listening()
     with open_outsider(place.store_url) as store:

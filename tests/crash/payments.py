@@ -69,7 +69,7 @@ class Load:
     rng: Random
     counts: Counter[str]
     unanswered: list[str]
-    """Idempotency keys of unanswered purchases, which are repeated with the next process."""
+    """Idempotency keys of unanswered purchases, which the next process receives again."""
     is_killed: bool = False
 
     async def send(self) -> None:
@@ -89,7 +89,7 @@ class Load:
             self.counts["hung up"] += hurry.cancelled_caught
 
     async def buy(self) -> None:
-        """A buyer, who repeats a request under one idempotency key until there is a page to pay on.
+        """Act as a buyer, who repeats a request under one idempotency key until the answer has a page to pay on.
 
         A key that a dead node leaves in use is refused for a while, so every other purchase has a new key.
         """
@@ -117,11 +117,11 @@ class Load:
                 await trio.sleep(0.005)
 
     async def spend(self) -> None:
-        """Make calls that are paid with the purchased credits, while there are any."""
+        """Make calls that are paid with the purchased credits, as long as credits are left."""
         while True:
             target = f"/v1/github/profile?handle=u{self.rng.getrandbits(40):x}"
             status, _ = await self._asked(HttpCall("GET", self.public, target, (("x-api-key", self.key),)))
-            assert status in (200, 402, 429), status  # 429 while another call holds the last credit
+            assert status in (200, 402, 429), status  # 429 while another call has reserved the last credit
             self.counts[f"call {status}"] += 1
             await trio.sleep(self.rng.random() * 0.01)
 
@@ -170,7 +170,7 @@ class CrashRun:
                 wanted = len(self.stripe.told) + self.rng.randrange(1, 12)
                 await trio.sleep(self.rng.random() * LOAD_S_MAX)
                 with trio.fail_after(PATIENCE_S):
-                    while len(self.stripe.told) < wanted:  # noqa: ASYNC110 - senders count, and set no event
+                    while len(self.stripe.told) < wanted:  # noqa: ASYNC110 - senders only count, and set no event
                         await trio.sleep(0.002)
             load.is_killed = True
             self.fleet.kill(started)
@@ -186,7 +186,10 @@ class CrashRun:
                 await trio.sleep(0.02)
 
     def _start(self) -> Process:
-        """Start a node that finds the previous one's remaining work immediately. On a server, it checks often."""
+        """Start a node that takes over the previous one's remaining work immediately.
+
+        On a server, it checks for work often.
+        """
         pace = None
         if not self.store_url.startswith("sqlite:"):
             pace = MembershipPace(beat_s=BEAT_S)

@@ -84,7 +84,10 @@ class CrashRun:
         self.report.kills += 1
 
     def _start(self) -> Process:
-        """Start a node that finds the previous one's remaining work immediately. On a server, it checks often."""
+        """Start a node that takes over the previous one's remaining work immediately.
+
+        On a server, it checks for work often.
+        """
         self.place.bury()
         pace = None if engine() == "sqlite" else MembershipPace(beat_s=BEAT_S)
         return self.fleet.start(self.place.config, self._environ, pace=pace)
@@ -104,13 +107,16 @@ class CrashRun:
         self.clients.seen.end(life)
 
     async def _until_answered(self, wanted: int) -> None:
-        """Wait until clients have counted this much, whatever the speed of the machine."""
+        """Wait until clients have counted this many answers, whatever the speed of the machine."""
         with trio.move_on_after(SLOW_S):
-            while self.clients.seen.counts.total() < wanted:  # noqa: ASYNC110 - clients count, and set no event
+            while self.clients.seen.counts.total() < wanted:  # noqa: ASYNC110 - clients only count, and set no event
                 await trio.sleep(0.005)
 
     async def finish(self) -> None:
-        """Run the last process: every key gets its outcome and repeats it. Then the node is killed once more."""
+        """Run the last process: every idempotency key gets its outcome and repeats it.
+
+        Then the node is killed once more.
+        """
         started = self._start()
         async with self._open_node(started) as node:
             for work in list(self.clients.pending):
@@ -193,7 +199,7 @@ def unreliable(rng: Random, upstream: Upstream) -> Callable[[str], ScriptedAnswe
 
 
 def at_once(_report: Report) -> bool:
-    """Return everything that has happened by then."""
+    """Accept any report, so that the run ends after its number of kills."""
     return True
 
 
@@ -206,7 +212,7 @@ async def crash_run(
     tell: Callable[[str], None] = print,
     is_enough: Callable[[Report], bool] = at_once,
 ) -> Report:
-    """Kill a node this many times, and then until `is_enough`. Verify its ledger.
+    """Kill a node this many times, and then until `is_enough` returns true. Verify its ledger.
 
     The seed decides everything except the machine's timing.
     """

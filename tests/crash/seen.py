@@ -13,8 +13,8 @@ VARYING = ("credits_used", "credits_remaining", "idempotent_replay")
 class Life:
     """The answers to plain calls of one process of the node, in order of arrival.
 
-    A plain call is settled after its answer, and the store keeps the order of its writes. When a call that was sent
-    after an answer has been charged, that answer's settlement is therefore durable. `sure` counts the answers whose
+    A plain call is settled after its answer, and the store keeps the order of its writes. If a call was sent after an
+    answer and has been charged, the settlement of that answer is therefore durable. `sure` counts the answers whose
     settlement is proved in this way.
     """
 
@@ -40,11 +40,11 @@ class Finished:
     status: int
     request_id: str
     content: dict[str, Any]
-    """Return the envelope without the fields that a replay may change."""
+    """The envelope, without the fields that a replay may change."""
 
     @property
     def is_paid(self) -> bool:
-        """Return whether it must have been charged: it is a success that is not from the cache."""
+        """Return whether the request must have been charged. A success is charged unless it comes from the cache."""
         return self.status == 200 and not self.content["cached"]
 
 
@@ -62,7 +62,7 @@ class Seen:
     counts: Counter[str] = field(default_factory=Counter)
 
     def end(self, life: Life) -> None:
-        """Take over the records of a process that has ended."""
+        """Add the records of a process that has ended."""
         self.exact |= dict(life.answers[: life.sure])
         self.settling |= dict(life.answers[life.sure :])
 
@@ -78,7 +78,10 @@ def content_of(envelope: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_costs(seen: Seen, net: dict[str, int], partial: dict[str, int]) -> None:
-    """Compare with the ledger. `net` has the cost of each request, `partial` the costs below the reserved credits."""
+    """Compare with the ledger.
+
+    `net` has the cost of each request. `partial` has the requests that cost less than was reserved.
+    """
     for request_id, used in seen.exact.items():
         assert net.get(request_id, 0) == used, f"{request_id} answered {used} and cost {net.get(request_id, 0)}"
     for request_id, used in seen.settling.items():
@@ -88,8 +91,8 @@ def check_costs(seen: Seen, net: dict[str, int], partial: dict[str, int]) -> Non
     paid = {one.request_id for one in seen.finished.values() if one.is_paid}
     assert all(net.get(owner, 0) > 0 for owner in paid), "each finished key must be paid"
     assert all(net.get(owner, 0) == 0 for owner in owners if owner not in paid)
-    # The remaining requests had no visible answer. Among them, only a composite that was partly refunded before its
-    # answer was lost may have a cost.
+    # The remaining requests have no known answer. Only composites may have a cost here, because their answer may be
+    # lost after a partial refund.
     answered = seen.exact.keys() | seen.settling.keys() | set(owners)
     lost = {request_id for request_id, cost in net.items() if cost and request_id not in answered}
     assert lost <= partial.keys(), f"paid and never answered: {sorted(lost - partial.keys())}"

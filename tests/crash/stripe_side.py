@@ -27,7 +27,8 @@ FATES: Final[Sequence[tuple[int, Callable[[str, str], Things]]]] = (
         ],
     ),
 )
-"""The credits of a paid purchase whose payment is reversed at the end, with the events after the first one."""
+"""The possible courses of a paid purchase: the credits that are taken back in the end, and the events after the first
+one."""
 ABANDONED: Final = "checkout.session.expired"
 
 
@@ -46,7 +47,7 @@ class Stripe:
     waiting: dict[str, bytes] = field(default_factory=dict)
     told: dict[str, bytes] = field(default_factory=dict)
     reversed: dict[str, int | None] = field(default_factory=dict)
-    """The credits of each purchase that must be taken back; `None` for one that was never paid."""
+    """The credits of each purchase that must be taken back. `None` for a purchase that was never paid."""
 
     def decide(self, purchase: str) -> None:
         """Decide how a purchase continues, and send its events."""
@@ -61,7 +62,7 @@ class Stripe:
             self.waiting[id_] = event(type_, thing, id_)
 
     def pick(self) -> str | None:
-        """Return an event to send. It is usually one without a 200, even if another task is sending it."""
+        """Return an event to send. Usually this is an event without a 200, even if another task is sending it."""
         known = self.told if not self.waiting or self.rng.random() < 0.2 else self.waiting
         return self.rng.choice(list(known)) if known else None
 

@@ -25,7 +25,7 @@ LEFT: Final = (
     "+ (SELECT COUNT(*) FROM account_webhooks JOIN feeds ON feeds.account_id = account_webhooks.account_id "
     "WHERE feeds.last_pos > account_webhooks.pos)"
 )
-"""Return the runs, batches and deliveries that are still expected."""
+"""Counts the runs, batches and deliveries that have not ended."""
 MONITOR: Final = {
     "recipe": "github/profile",
     "params": {"handle": "octocat"},
@@ -33,7 +33,7 @@ MONITOR: Final = {
     "run_now": True,
     "track": {"metrics": ["author.followers"]},
 }
-"""Return a Monitor whose run fails for free, because there is no upstream. The feed reports the failure."""
+"""A Monitor whose run fails for free, because there is no upstream. The feed reports the failure."""
 
 
 async def test_each_event_of_a_killed_node_is_delivered_in_one_batch(tmp_path: Path, commands: Commands) -> None:

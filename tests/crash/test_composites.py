@@ -13,7 +13,7 @@ KILLS, SEED = 8, 7
 
 
 async def test_credits_of_killed_composites_are_used_or_refunded(tmp_path: Path, commands: Commands) -> None:
-    """Goal: used + refunded = reserved, for legs that fail or hang, clients that disconnect, and SIGKILL."""
+    """Goal: used + refunded = reserved, despite legs that fail or hang, clients that disconnect, and SIGKILL."""
     with trio.fail_after(300):
         report = await crash_run(tmp_path, commands, kills=KILLS, seed=SEED)
     assert report.recovered >= KILLS, "kills must interrupt calls in progress"

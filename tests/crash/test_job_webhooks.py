@@ -24,7 +24,7 @@ LEFT: Final = (
     "SELECT (SELECT COUNT(*) FROM jobs WHERE finished_at IS NULL) "
     "+ (SELECT COUNT(*) FROM deliveries WHERE status = 'queued')"
 )
-"""Return the jobs that have not ended, and the deliveries that have not arrived."""
+"""Counts the jobs that have not ended and the deliveries that have not arrived."""
 HTML: Final = {"content-type": "text/html"}
 BODY: Final = b"<html><title>A page</title><body><main><p>It has a text that is long enough.</p></main></body></html>"
 
@@ -34,7 +34,7 @@ def page(asked: str) -> ScriptedAnswer:
     return ScriptedAnswer(404, b"", HTML) if asked.endswith("robots.txt") else ScriptedAnswer(200, BODY, HTML)
 
 
-async def test_end_of_each_job_of_a_killed_node_is_delivered_once(tmp_path: Path, commands: Commands) -> None:
+async def test_each_job_end_is_delivered_once_if_its_node_is_killed(tmp_path: Path, commands: Commands) -> None:
     """Goal: at any SIGKILL, a job that has ended has one delivery, which arrives; other jobs have none."""
     rng, begun = Random(7), list[str]()
     upstream = Upstream()

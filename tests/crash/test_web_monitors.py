@@ -74,7 +74,7 @@ async def test_each_check_of_a_killed_node_is_charged_and_reported_once(tmp_path
                 await trio.sleep(rng.random() * 1.5)
                 fleet.kill(node)
                 met += _open_charges(place)
-            for calm in (life, life + 1):  # so that each page is read twice, whatever the kills interrupt
+            for calm in (life, life + 1):  # two undisturbed processes, so that each page is read twice
                 ahead_s = calm * CADENCE_S
                 await settle(place, fleet, LEFT, time() + ahead_s, ahead_s=ahead_s)
     _check(place, account)
@@ -94,7 +94,7 @@ async def _made(place: Place, fleet: Fleet, key: str) -> None:
 
 
 def _open_charges(place: Place) -> int:
-    """Return the checks that were paid and in progress when the node was killed."""
+    """Return the number of checks that were charged and in progress when the node was killed."""
     place.bury()
     with open_outsider(place.store_url) as store:
         return int(store.run("SELECT COUNT(*) FROM charges")[0][0])

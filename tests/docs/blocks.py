@@ -1,8 +1,8 @@
 """The shell blocks of a Markdown file, and the commands in them.
 
 A fenced block with the info string `sh` contains commands for the reader. Its syntax is checked, and its curl calls are
-made. `sh test` blocks are also run: all blocks of a file form one script. In a `console` block, lines after `$ ` are
-commands, and the other lines are their output.
+made. `sh test` blocks are also run, as one script per file. In a `console` block, lines after `$ ` are commands, and
+the other lines are their output.
 """
 
 import re
@@ -32,20 +32,20 @@ class Block:
 
     @property
     def is_run(self) -> bool:
-        """Whether it is run, not only parsed."""
+        """Whether the block is run, and not only parsed."""
         return "test" in self.info[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A simple command: its words without redirections, and the comment at the end of its line."""
+    """A simple command: its words, without redirections, and the comment at the end of its line."""
 
     words: tuple[str, ...]
     comment: str = ""
 
 
 def shell_blocks(file: Path) -> Iterator[Block]:
-    """Return the shell blocks of a file, in order. Each command of a `console` block is a separate block."""
+    """Yield the shell blocks of a file, in order. Each command of a `console` block is a separate block."""
     for found in FENCE.finditer(file.read_text()):
         info = tuple(found["info"].split())
         body = re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
@@ -79,7 +79,7 @@ def _split_comment(line: str) -> tuple[str, str]:
 
 
 def _simple(code: str) -> Iterator[list[str]]:
-    """Return the words of each simple command: split at operators, without redirections."""
+    """Yield the words of each simple command: split at operators, without redirections."""
     lexer = shlex.shlex(code, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""

@@ -1,8 +1,8 @@
 """Documented curl calls, made to the test's own node, whose URL and keys replace all URLs and keys in the documents.
 
-`$CURSOR` and `$ETAG` are the last response's `next_cursor` and `ETag`; `$MONITOR`, `$COHORT` and `$QUERY` are the last
-created ones. A long-poll waits one second here, and only the first event of an endless stream is read. The next call
-waits for the end of a Monitor run or a cohort query that a call has started.
+`$CURSOR` and `$ETAG` are the `next_cursor` and the `ETag` of the last response. `$MONITOR`, `$COHORT` and `$QUERY` are
+the ids that were created last. A long-poll waits one second here, and only the first event of an endless stream is
+read. If a call starts a Monitor run or a cohort query, the next call waits until it has ended.
 """
 
 import re
@@ -43,7 +43,7 @@ class Node:
     key: str
     admin_token: str
     last: dict[str, str] = field(default_factory=dict)
-    """The values of the last response for the next calls, by their names in the documents."""
+    """The values from the last response that the next calls may use, by their names in the documents."""
 
 
 def read_call(words: Sequence[str]) -> Call:

@@ -25,7 +25,7 @@ _MADE_OF = ("style.css", "templates/base.html", "templates/home.html", "template
 
 
 def digest() -> str:
-    """A digest of the landing page. If it changes, the picture is outdated."""
+    """Return a digest of the landing page. If the digest changes, the picture is outdated."""
     folder = PROJECT / "gateway" / "docs" / "pages"
     return blake2b(b"".join((folder / name).read_bytes() for name in _MADE_OF), digest_size=8).hexdigest()
 

@@ -14,11 +14,11 @@ from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CONTACT = "contact"
-"""The placeholder for the operator's own contact, which is not a secret in the settings."""
+"""The placeholder for the operator's own contact. It is not a secret in the settings."""
 
 
 def endpoints_table() -> Iterator[str]:
-    """Return the platforms with their endpoints, and the parameters of platforms that read any host."""
+    """Yield the lines of a table of all platforms, with their endpoints and their parameters for hosts."""
     yield "| platform | endpoints | host parameter |"
     yield "|---|---|---|"
     for platform in load_platforms():
@@ -32,7 +32,7 @@ def _hosts(platform: Platform) -> list[str]:
 
 
 def credentials_table() -> Iterator[str]:
-    """Return the platforms that use credentials, and the endpoints that need them."""
+    """Yield the lines of a table of the platforms that use credentials, with the endpoints that need them."""
     yield "| platform | settings | endpoints that need them |"
     yield "|---|---|---|"
     for platform in load_platforms():

@@ -19,7 +19,7 @@ _SQL = re.compile(r"\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|FROM)\b")
 
 
 class Passage(NamedTuple):
-    """A text that belongs together, such as one docstring or one page."""
+    """One connected text, such as a docstring or a page."""
 
     kind: str
     path: str
@@ -80,7 +80,7 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
 
 
 def _without(code: re.Pattern[str], text: str) -> str:
-    """Remove code from a text, and keep its line breaks so that lines have the same numbers."""
+    """Remove code from a text. Line breaks are kept, so that line numbers stay the same."""
     return code.sub(lambda found: " " + "\n" * found[0].count("\n"), text)
 
 

@@ -18,7 +18,7 @@ _INSTALL = re.compile(r"pip install (-U |-c constraints\.txt )?(-e )?'?(\.(\[[a-
 
 
 def flaw(words: Sequence[str]) -> str | None:
-    """Return the problem of a command; None if there is none."""
+    """Return what is wrong with a command, or None if it is correct."""
     name, arguments = words[0], list(words[1:])
     if name == "sluice":
         return _sluice_problem(cli, arguments)

@@ -22,7 +22,7 @@ class Module:
 
     @property
     def is_package(self) -> bool:
-        """Whether it is a package's `__init__`."""
+        """Whether the module is the `__init__` of a package."""
         return self.path.endswith("/__init__.py")
 
 

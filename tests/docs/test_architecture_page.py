@@ -79,7 +79,7 @@ def walk_through(caller: str) -> list[Named]:
 
 
 def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[str]) -> Iterator[Named]:
-    """Walk depth first. A call comes after its arguments."""
+    """Walk the tree depth first. The arguments of a call come before the call."""
     parts = [*node.args, *node.keywords, node.func] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
     for part in parts:
         yield from _names_of(part, own, within)
@@ -107,7 +107,7 @@ def test_every_line_names_existing_code() -> None:
 
 
 def test_every_other_code_name_exists() -> None:
-    """A path is a file or folder; `Class.method` belongs to a class in one of the diagrams."""
+    """Method: each path must be a file or folder, and `Class.method` must belong to a class in one of the diagrams."""
     shown = {line.name for line in LINES}
     classes = {name.rpartition(".")[0] for name in shown}
     wrong = []

@@ -1,4 +1,4 @@
-"""Code in the documents that no other test runs: programs parse their settings, and JSON is parsed."""
+"""Tests the code in the documents that no other test runs: programs parse their settings, and JSON is parsed."""
 
 import re
 import shlex
@@ -41,7 +41,7 @@ of_each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=NAMES)
 
 
 def blocks_of(document: Path) -> Iterator[tuple[str, str]]:
-    """Return the language and the text of each block."""
+    """Yield the language and the text of each block."""
     for found in FENCE.finditer(document.read_text()):
         language = (found["info"].split() or ["none"])[0]
         yield language, re.sub(f"^{found['indent']}", "", found["body"], flags=re.M)
@@ -95,7 +95,7 @@ def test_documented_redis_settings_are_accepted(tmp_path: Path) -> None:
 
 
 def test_documented_nginx_settings_are_accepted(tmp_path: Path) -> None:
-    """Method: nginx parses them. `ssl` is removed, because the reader supplies the certificate."""
+    """Method: nginx parses the settings, without `ssl`, because the reader supplies the certificate."""
     (text,) = blocks_in("many-nodes.md", "nginx")
     file, paths = tmp_path / "nginx.conf", ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     own = "".join(f"{name}_temp_path {tmp_path}/{name};" for name in paths)

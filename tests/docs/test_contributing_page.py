@@ -15,13 +15,13 @@ WANTED = (
     "an endpoint",
     "a platform",
     "a parameter",
-    "a reason of an error",
+    "an error reason",
     "a setting",
     "a metric",
-    "a type of event",
-    "an operation of the admin address",
+    "an event type",
+    "an operation to the admin address",
     "a migration",
-    "a scenario of the bench",
+    "a scenario to the bench",
     "limit",
 )
 of_each_row = pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])

@@ -28,7 +28,7 @@ RUN_BY = {
     "platforms new": "tests/gateway/cli/test_platforms_commands.py",
     "platforms smoke my_forum": "tests/gateway/cli/test_platforms_commands.py",
 }
-"""Commands that keep running, need another setup or take long, with the tests that run them."""
+"""Commands that keep running, need another setup or take long. For each, the tests that run it."""
 MONITOR = (
     b'{"recipe": "github/profile", "params": {"handle": "octocat"}, "cadence": "daily", '
     b'"track": {"metrics": ["author.followers"]}}'
@@ -40,7 +40,7 @@ def is_run_elsewhere(words: Sequence[str]) -> bool:
 
 
 def documented() -> Iterator[tuple[str, Block]]:
-    """Return each block with a command to run here, with its name. `sh test` scripts are run elsewhere as a whole."""
+    """Yield each block with a command to run here, with its name. `sh test` scripts are run elsewhere as a whole."""
     for document in DOCUMENTS:
         for block in shell_blocks(document):
             words = [one.words for one in commands(block.text) if one.words[0] == "sluice"]
@@ -55,7 +55,7 @@ RUN = [(name, block) for name, block in BLOCKS if not block.output]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Served]]:
-    """The folder in which everything is run, and its node."""
+    """The folder in which the commands run, and its node."""
     with open_commands() as runner, open_home(Place(tmp_path_factory.mktemp("home"), runner)) as home:
         yield home
 

@@ -79,11 +79,11 @@ def test_documented_limits_match_code() -> None:
     text = " ".join(PAGE.read_text().split())
     for told in (
         f"one read searches at most {SCAN_MAX:,} positions",
-        f"`subject_id` takes up to {SUBJECTS_MAX} ids",
-        f"With `wait_s` (up to {WAIT_S_MAX})",
+        f"`subject_id` accepts up to {SUBJECTS_MAX} subject ids",
+        f"With `wait_s` (up to {WAIT_S_MAX} seconds)",
         f"a key has at most {CONSUMERS_MAX}",
-        f"After {LAPSE_S / DAY_S:.0f} days",
-        f"A comment comes every {BEAT_S:.0f} seconds",
+        f"after {LAPSE_S / DAY_S:.0f} days",
+        f"after at most {BEAT_S:.0f} seconds without an event",
     ):
         assert told in text, told
 
@@ -117,12 +117,12 @@ def test_documented_tail_prints_events(words: Sequence[str], home: Home, tmp_pat
 
 
 def unread(url: str, key: str) -> object:
-    """Return the events that the page's consumer has not acknowledged."""
+    """Return the events that the page's consumer has not acknowledged yet."""
     return get(f"{url}/v1/events/consumers/billing", key).json["data"]["consumer"]["unread"]
 
 
 def event_ids(url: str, key: str) -> list[str]:
-    """Return all events, as in the feed."""
+    """Return all events in the order of the feed."""
     return [item["id"] for item in get(f"{url}/v1/events", key).json["data"]["items"]]
 
 

@@ -22,13 +22,13 @@ from tests.processes.place import Place
 QUICKSTART, MONEY = PROJECT / "docs" / "quickstart.md", PROJECT / "docs" / "credits.md"
 PROGRAMS = {"python": (sys.executable, "-c"), "js": ("node", "--input-type=module", "-e")}
 CALL, LIST, CLIENT = range(3)
-"""Return the positions of the blocks of each language."""
+"""The positions of each language's code blocks on the page."""
 of_each_language = pytest.mark.parametrize("language", PROGRAMS)
 
 
 @contextmanager
 def new_node(folder: Path) -> Iterator[Node]:
-    """A node with one account like the demo's, without any calls."""
+    """A node with one account like the demo's, which has made no calls yet."""
     with open_commands() as runner:
         place = Place(folder, runner)
         place.configure()

@@ -64,15 +64,15 @@ def test_page_counts_match_planned_walks() -> None:
     sized, unsized = (as_collecting(Endpoint("x", "Xs.", POST_LIST, read, params)) for params in ((limit(100),), ()))
     assert (sized.collect, unsized.collect) == (Collect(100, spare_pages=4), Collect(10_000, spare_pages=19))
     told = " ".join(PAGE.split())
-    assert "four pages more than full pages would need (20 pages in total if an endpoint has no `limit`)" in told
+    assert "four extra pages if the credits are available (20 pages in total if the endpoint has no `limit`)" in told
 
 
 def test_documented_numbers_match_code() -> None:
     for told in (
-        f"up to {RULES_MAX}, see below",
+        f"up to {RULES_MAX} [rules](#alerts)",
         f"(1 to {CONSECUTIVE_MAX})",
         f"up to {NAME_MAX} characters",
-        f"at most {RECORDED_MAX} records",
+        f"at most {RECORDED_MAX} such records",
         f"{POINTS_MAX:,} numbers",
     ):
         assert told in PAGE, told

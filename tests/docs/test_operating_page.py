@@ -23,7 +23,7 @@ NAMED = set(re.findall(r"`((?:sluice|process)_[a-z_]+)", PAGE))
 
 
 def leaves(command: click.Command, path: str) -> Iterator[str]:
-    """Return the full names of all commands without subcommands."""
+    """Yield the full names of all commands without subcommands."""
     if not isinstance(command, click.Group):
         yield path
         return

@@ -37,7 +37,10 @@ def test_every_credential_has_a_setting() -> None:
 
 
 def test_no_other_document_lists_platforms() -> None:
-    """Goal: one place only. Method: find table rows that start with a platform, outside the generated tables."""
+    """Goal: each fact is written once.
+
+    Method: find table rows that start with a platform, outside the generated tables.
+    """
     places = {path for path, _ in TABLES}
     for path in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md"), *(PROJECT / "bench").glob("*.md")):
         found = re.findall(rf"^\| (?:{'|'.join(platform_slugs())}) \|", path.read_text(), re.MULTILINE)

@@ -12,7 +12,7 @@ from tests.processes.place import Place
 
 README = PROJECT / "README.md"
 CREDITS = 1_000
-"""The same setting as in the demo."""
+"""The setting that the demo uses."""
 
 
 def test_readme_transcript_matches_node(tmp_path: Path) -> None:

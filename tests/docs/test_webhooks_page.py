@@ -1,6 +1,6 @@
 """docs/webhooks.md: its walkthrough with the demo works as described.
 
-Method: the documented Monitor with a drifting sandbox; the minute between slots passes instantly.
+Method: run the documented Monitor on a sandbox whose counters grow. The minute between slots passes instantly.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ WAITS_MAX = 300
 
 
 class _CancelAtWait(trio.abc.Instrument):
-    """Cancels a scope once the task, or a child task, waits again after `waits` other waits."""
+    """Cancels a scope at the next wait of the task, or of a child task, after `waits` other waits."""
 
     def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, waits: int) -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""A self-made certificate in the form of TLS files for a node, and the trust settings for its clients."""
+"""A self-made certificate: the TLS files for a node, and the trust settings for its clients."""
 
 import ssl
 from dataclasses import dataclass, field

@@ -24,7 +24,7 @@ class Entrance:
     admission: Admission
 
     async def admit(self, key: str) -> Request:
-        """Admit a request as the API does. It holds its lease until `release`."""
+        """Admit a request as the API does. The request has a lease until `release`."""
         request = Request("req_1", "GET", "/v1/utility/endpoints", b"", {b"x-api-key": key.encode()}, 0.0)
         await self.run_admission(request)
         return request

@@ -22,7 +22,10 @@ LEFT JOIN keys ON keys.number = charges.key
 
 
 class EntryRow(NamedTuple):
-    """An entry. `id` is its position in the account's order; a settlement has the id of the posting that it closes."""
+    """An entry.
+
+    `id` is its position in the account's order; a settlement has the same id as the posting that it closes.
+    """
 
     id: int
     account: str

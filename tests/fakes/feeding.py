@@ -59,7 +59,7 @@ def revoked(account: str, number: int = 0) -> Fact:
 
 
 def low(account: str) -> Fact:
-    """Return an event of a different type that every key of the account sees, too."""
+    """Return an event of another type that every key of the account sees."""
     data = CreditsLow(
         balance=20, held=1, pack_credits=100, threshold_credits=20, credits_per_day=None, exhausted_at=None
     )
@@ -67,7 +67,7 @@ def low(account: str) -> Fact:
 
 
 def alert(account: str, key_id: str, run: str = "run_1", monitor: str = "mon_1") -> Fact:
-    """Return an event of an object that the key created."""
+    """Return an event about an object that the key created."""
     data = MonitorAlert(monitor_id=monitor, run_id=run, scheduled_for="2026-01-01T00:00:00Z", alerts_fired=1)
     return Fact(account, "monitor.alert_fired", Subject("run", run), data, key_id=key_id, parent_id=monitor)
 
@@ -107,7 +107,7 @@ _LINKS = {"run": "", "results": "/results.jsonl", "changes": "?changes_since=6"}
 
 
 async def append(node: OpenNode, *facts: Fact) -> None:
-    """Append events in one transaction, like their producers do."""
+    """Append events in one transaction, as their producers do."""
     await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
 
 

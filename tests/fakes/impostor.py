@@ -14,7 +14,8 @@ TIMEOUT_S = 60.0
 READ_BYTES = 65_536
 
 Answer = Callable[[bytes, socket.socket], bytes | Iterator[bytes]]
-"""Yields the response to data that has arrived on a connection, whole or in pieces; an empty result closes it."""
+"""Yields the response to data that arrived on a connection, whole or in pieces. An empty response closes the
+connection."""
 
 
 class Impostor:

@@ -66,7 +66,7 @@ class InlineCalls:
             raise self.failing
 
     def announce(self, note: Mapping[str, str]) -> None:
-        """Do nothing, because no other process reads the note."""
+        """Do nothing, because no other process would read the note."""
 
     def statistics(self) -> StoreStatistics:
         return StoreStatistics(waiting=0, commits=self._calls, calls=self._calls, failed_commits=0, background_errors=0)

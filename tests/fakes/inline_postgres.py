@@ -1,4 +1,4 @@
-"""A store without threads on a PostgreSQL database."""
+"""A store on a PostgreSQL database that uses no threads."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar

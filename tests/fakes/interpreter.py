@@ -13,7 +13,8 @@ _TRIES = 5
 def keeps_interpreter(work: Callable[[], object], longest_s: float) -> bool:
     """Return whether `work` blocks all other threads for longer than `longest_s` in every one of several runs.
 
-    Method: a busy machine may deprive the measuring thread of its core once, but not in every run.
+    Method: measure several times, because a busy machine may take the core from the measuring thread once, but not
+    always.
     """
     return all(_longest_hold_s(work) > longest_s for _ in range(_TRIES))
 

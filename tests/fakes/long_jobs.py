@@ -15,7 +15,7 @@ _NULLABLE = ("key_id", "stopped_because", "node", "lease_until")
 
 
 def rows_of_job(account_id: str, sizes: Sequence[int]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Return the statements with parameters that store a job whose results have this many bytes each."""
+    """Yield the statements, with parameters, that store a job whose results have this many bytes each."""
     values = {
         "id": JOB_ID,
         "kind": "batch-scrape",

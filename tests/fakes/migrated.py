@@ -1,4 +1,4 @@
-"""Stores that start with all tables of the program: copies of one that was migrated once, in a tenth of the time."""
+"""Stores that already have all tables of the program: copies of one migrated store, made in a tenth of the time."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ PATIENCE_MS = 60_000
 
 
 def migrated_at(file: Path) -> str:
-    """Return the address of the store for `file`: with all tables at first, later always the same store."""
+    """Return the address of the store for `file`.
+
+    The store is created with all tables; later calls return the same store.
+    """
     if engine() != "sqlite":
         return store_at(file, template=_template(os.environ[SERVER]))
-    with suppress(StoreUnusable):  # a node must report a lost store
+    with suppress(StoreUnusable):  # a node, and not this function, must report a lost store
         refuse_missing(file, new_store=False)
         if not file.exists():
             file.touch(mode=0o600)

@@ -77,7 +77,10 @@ async def ran(
     plain: bool = False,
     first: float = FIRST,
 ) -> None:
-    """Insert past runs of a monitor, one per hour. `alerts` is by run number; `plain` applies to ordinary runs."""
+    """Insert past runs of a monitor, one per hour.
+
+    `alerts` has the alerts of each run, by run number. `plain` applies to all other runs.
+    """
     fired = alerts or {}
     before: list[Numbers | None] = [None, *each]
 

@@ -102,13 +102,13 @@ class OpenNode:
         return -sum(entry["amount"] for entry in await self.entries(request_id, account))
 
     async def money(self, account: str = "") -> tuple[int, int]:
-        """Return balance and held credits of an account, after all queued writes."""
-        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, so this one is the last
+        """Return the balance and the reserved credits of an account, after all queued writes."""
+        await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, so all earlier ones are done
         report = await self.node.stores.ledger.report(account or self.account)
         return report.balance, report.held
 
     async def assert_sound(self) -> None:
-        """Check that the ledger's proof finds no violations, and that no credits are held."""
+        """Check that the ledger's proof finds no violations, and that no credits are reserved."""
         assert await self.operate("ledger.verify") == {"ok": True, "violations": []}
         assert (await self.money())[1] == 0
 
@@ -126,7 +126,8 @@ class OpenNode:
 
     def log_events(self, name: str) -> list[dict[str, Any]]:
         """Return the events of this name that were logged so far."""
-        # Only lines that may match are parsed: thousands of others would count as a long step of the node's loop.
+        # Only lines that may match are parsed: parsing thousands of others would count as a long step of the node's
+        # loop.
         events = [orjson.loads(line) for line in self.log.getvalue().splitlines() if name.encode() in line]
         return [event for event in events if event["event"] == name]
 

@@ -1,4 +1,4 @@
-"""Another program that uses a gateway's store, on either engine: it reads, changes, locks and makes commits fail."""
+"""Another program that uses a gateway's store, on either engine. It reads, changes, locks, and makes commits fail."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async def block_loop() -> None:
     while True:
         until = trio.current_time() + BLOCKED_S
         while trio.current_time() < until:
-            time.sleep(0.001)  # noqa: ASYNC251 - that is what it is for
+            time.sleep(0.001)  # noqa: ASYNC251 - blocking the loop is the purpose
         await trio.sleep(0.001)
 
 
@@ -39,9 +39,12 @@ async def open_slow_loop() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def open_overload(node: OpenNode, *, sheds: bool = True) -> AsyncIterator[list[Answered]]:
-    """Overload the node until it sheds. The list contains the answers of the requests in progress once the block ends.
+    """Overload the node until it sheds.
 
-    Method: more requests than `FEW` wait for a stalled writer, in a late loop.
+    When the block ends, the list contains the answers to the requests that were in progress.
+
+    Once the block ends, the list contains the answers of the requests in progress. Method: more requests than `FEW`
+    wait for a stalled writer, while the loop is late.
     """
     answers: list[Answered] = []
     go_on, is_held = threading.Event(), threading.Event()

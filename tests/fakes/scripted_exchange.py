@@ -40,7 +40,10 @@ Script = Callable[[HttpCall], Scripted]
 
 
 def http_answer(body: Any = None, status: int = 200, **headers: str) -> HttpAnswer:
-    """Return an answer; a body of bytes is sent unchanged, others as JSON. `retry_after="7"` sets `retry-after`."""
+    """Return an answer.
+
+    A body of bytes is sent unchanged, any other body as JSON. `retry_after="7"` sets `retry-after`.
+    """
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return HttpAnswer(status, named, body if isinstance(body, bytes) else orjson.dumps(body))
 
@@ -51,7 +54,7 @@ SILENCE = Slow(math.inf, OK)
 
 
 class ScriptedExchange:
-    """Returns the given answers in order and repeats the last one, or returns what `script` answers to each call.
+    """Returns the given answers in order, repeating the last one, or returns the result of `script` for each call.
 
     Like any exchange, it fails at the deadline. `asked_at` holds the time of each of the `calls`.
     """
@@ -64,7 +67,7 @@ class ScriptedExchange:
         self._script = script or self._next
 
     def script(self, *answers: Scripted) -> None:
-        """Return these answers from now on, instead of the earlier ones."""
+        """Answer with these from now on, instead of the earlier answers."""
         self._waiting = list(answers)
 
     @property

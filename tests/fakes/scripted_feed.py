@@ -41,7 +41,7 @@ class Seen:
 
 
 def event(number: int, **more: Any) -> dict[str, Any]:
-    """Return an event of a revoked key."""
+    """Return an event about a revoked key."""
     return {
         "id": f"evt_{number}",
         "type": "key.revoked",
@@ -74,14 +74,17 @@ def refusal(status: int, code: str, *, headers: Mapping[str, str] | None = None,
 
 @dataclass(slots=True)
 class ScriptedFeed:
-    """The scripted answers to reads and acks, each used once. Later reads are held; later acks are accepted."""
+    """The scripted answers to reads and acks, each used once.
+
+    When they are used up, reads wait, and acks are accepted.
+    """
 
     url: str
     reads: deque[Step]
     acks: deque[Step] = field(default_factory=deque)
     seen: list[Seen] = field(default_factory=list)
     parked: threading.Event = field(default_factory=threading.Event)
-    """Set when a read finds no scripted answer left, because the client has received everything."""
+    """Set when a read finds no scripted answer left, which means that the client has received everything."""
     over: threading.Event = field(default_factory=threading.Event)
 
     def queries(self) -> list[Mapping[str, str]]:

@@ -28,7 +28,10 @@ def gathered(
 
 @dataclass(slots=True)
 class ScriptedRecipes:
-    """Implements `scheduler.recipes.Recipes`. After `takes_s` and `turn`, `answer` returns the result or raises."""
+    """Implements `scheduler.recipes.Recipes`.
+
+    `answer` returns the result or raises, after a delay of `takes_s` and the end of `turn`.
+    """
 
     answer: Callable[[Recipe], Gathered] = field(default=lambda _recipe: gathered({"stars": 7}))
     takes_s: float = 0.0
@@ -36,7 +39,7 @@ class ScriptedRecipes:
     credits_least: int = 5
     credits_most: int = 5
     asked: list[str] = field(default_factory=list)
-    """The parameter `who` of each recipe that was gathered, in order."""
+    """The parameter `who` of each gathered recipe, in order."""
     under_way: int = 0
     most_under_way: int = 0
 

@@ -54,7 +54,7 @@ class Upstream:
         self.script: Callable[[str], ScriptedAnswer | None] = lambda _asked: None
         self.requests: list[str] = []
         self.sandbox_answers: dict[str, ScriptedAnswer] = {}
-        """The sandbox's latest answer to each request, by its `host/path?query`."""
+        """The sandbox's latest answers, by the `host/path?query` of their request."""
         self._held = self._open = trio.Event()
         self._open.set()
         self._sandbox = Sandbox(self.behaviour, Random(0))
@@ -139,5 +139,5 @@ async def open_app(app: ASGIApp, *, change: str) -> AsyncIterator[str]:
 
 
 def open_upstream(upstream: Upstream) -> AbstractAsyncContextManager[str]:
-    """Serve it on its own port. Return the address for `egress`."""
+    """Serve the upstream on its own port, and return the address for `egress`."""
     return open_app(upstream, change="upstream.port")

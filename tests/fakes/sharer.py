@@ -44,7 +44,7 @@ BROKEN = http_answer({"message": "broken"}, 503)
 
 
 def thing(text: str = "text") -> Scripted:
-    """Return a complete answer of `sim/thing`."""
+    """Return a complete answer from `sim/thing`."""
     return http_answer({"id": "1", "text": text})
 
 
@@ -96,7 +96,7 @@ class Sharer:
         return await self.calls.call(self.ask(resource, **more))
 
     async def spent(self) -> int:
-        """Return the credits spent so far, after checking that none are held and the ledger is sound."""
+        """Return the credits spent so far, after checking that no credits are reserved and the ledger is sound."""
         await self.stores.store.write(lambda _tx: None)
         report = await self.stores.ledger.report(self.key.account_id)
         assert report.held == 0

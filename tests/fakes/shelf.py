@@ -41,8 +41,8 @@ class Shelf:
     """An upstream with fixed pages, whatever size is requested; page 0 comes first.
 
     A row's `place` is its position in the whole list, which distinguishes rows with the same id. Page `fails_at` is
-    answered with `failing`. If `only` is set, the other of the two sources fails. An `endless` shelf starts again after
-    its last page.
+    answered with `failing`. If `only` names one of the two sources, the other source fails. An `endless` shelf starts
+    again after its last page.
     """
 
     def __init__(self, pages: Sequence[Ids], *, endless: bool = False) -> None:

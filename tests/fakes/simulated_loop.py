@@ -11,7 +11,7 @@ from gateway.api.overload import LAG_S, TICK_S, WARY_TICK_S
 from limits.overload.shedding import LoadShedder
 
 STEPS = 4
-"""The number of pieces into which a request's work is split, with a pass of the loop between any two."""
+"""The number of pieces into which a request's work is split. Between two pieces, the loop makes a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class SimulatedLoop:
         self._looked_at: float | None = None
         self.ended = Ended()
         self.limits: list[tuple[float, int]] = []
-        """The limit at each tick while it sheds."""
+        """The limit at each tick, while the node sheds load."""
         self.busy_max = 0
 
     def run(self, arrivals: Iterable[Arrival], until: float) -> Ended:

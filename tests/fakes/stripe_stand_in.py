@@ -78,7 +78,7 @@ def _error(message: str) -> bytes:
 
 
 def open_stripe(stand_in: StripeStandIn) -> AbstractAsyncContextManager[str]:
-    """Serve it on its own port. Return the address for `api_url`."""
+    """Serve the stand-in on its own port, and return the address for `api_url`."""
     return open_app(stand_in, change="billing.stripe.api_url")
 
 

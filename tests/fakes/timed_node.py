@@ -70,7 +70,7 @@ class TimedNode:
         self.note(case)
 
     def note(self, case: str) -> None:
-        """Record the longest step since the last call of `take` under a case."""
+        """Record the longest step since the last call of `take`, as a step of this case."""
         took_s, task = self.clock.take()
         self.steps[case] = round(took_s * 1000, 1), task
 

@@ -28,7 +28,7 @@ class Peer:
         self._buffer = bytearray()
 
     async def request(self) -> bytes:
-        """Return the next whole request, unchanged."""
+        """Return the bytes of the next whole request."""
         while b"\r\n\r\n" not in self._buffer:
             await self._fill()
         head_bytes = self._buffer.index(b"\r\n\r\n") + 4
@@ -124,7 +124,7 @@ async def echo_target(peer: Peer) -> None:
 
 async def until(condition: Callable[[], object]) -> None:
     """Poll until a condition holds, for conditions that have no event."""
-    while not condition():  # noqa: ASYNC110 - what is waited for happens in a socket, which sets no event
+    while not condition():  # noqa: ASYNC110 - the condition depends on a socket, which sets no event
         await trio.sleep(0.001)
 
 

@@ -186,7 +186,7 @@ def _check_asked(asked: list[Asked], wanted: list[Asked]) -> None:
 
 
 def _plain(asked: Asked) -> list[tuple[bytes, bytes]]:
-    """Return its headers. h11 writes the transfer coding in lower case."""
+    """Return the headers of a request. h11 writes the transfer coding in lower case."""
     return [(name, value.lower() if name == b"transfer-encoding" else value) for name, value in asked.headers]
 
 

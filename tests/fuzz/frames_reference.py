@@ -47,7 +47,7 @@ def read_client(data: bytes, limit: int) -> Told:
 
 
 def _frame(data: bytes) -> tuple[bool, int, bytes, bytes]:
-    """Return whether it ends a message, its opcode, its payload, and the bytes after it."""
+    """Return whether the frame ends a message, its opcode, its payload, and the bytes after it."""
     if len(data) < 2:
         raise Ended(LOST)
     last, reserved, opcode = data[0] >> 7, data[0] >> 4 & 7, data[0] & 15

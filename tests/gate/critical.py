@@ -76,7 +76,8 @@ SECURITY: Final = (
 )
 CRITICAL: Final = (*MONEY, *LIMITS, *DATA_LOSS, *SECURITY)
 MEASURED: Final = ("tests/hostile/neighbours/test_neighbours.py",)
-"""Not critical, although their folder is: they measure waits, which depend on other tests on the same cores."""
+"""These are not critical, although their folder is: they measure waits, which depend on other tests on the same cores.
+"""
 
 
 def is_critical(nodeid: str) -> bool:

@@ -25,7 +25,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The failures of one run of pytest; `store` is the engine it ran on, `exit_code` what pytest ended with."""
+    """The failures of one run of pytest. `store` is the run's engine, and `exit_code` is pytest's."""
 
     store: str
     exit_code: int
@@ -47,7 +47,7 @@ class FailureRecorder:
             self._failed[report.nodeid] = Failure(report.nodeid, again, report.longreprtext)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Record a module that cannot be collected; it gets no second try."""
+        """Record a module that cannot be collected. It gets no second try."""
         if report.failed:
             self._failed[report.nodeid] = Failure(report.nodeid, again=False, text=report.longreprtext)
 

@@ -88,7 +88,7 @@ def test_judge_never_reruns_a_critical_test() -> None:
     assert not shaky
 
 
-def test_judge_limits_the_second_tries() -> None:
+def test_judge_limits_retries() -> None:
     many = [failure(str(number)) for number in range(AGAIN_MAX + 3)]
     failed, shaky = judge([Failures("sqlite", 1, many)], lambda *_: True)
     assert (len(failed), len(shaky)) == (3, AGAIN_MAX)

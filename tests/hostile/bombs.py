@@ -1,4 +1,4 @@
-"""Small answers that expand: bodies of each kind, their codings, and an upstream that sends one to every request."""
+"""Small answers that expand: bodies of each kind, their codings, and an upstream that serves them."""
 
 from __future__ import annotations
 

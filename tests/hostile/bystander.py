@@ -1,4 +1,4 @@
-"""Another client of a node, which requests its status continuously, and the node's memory during that time."""
+"""Another client of a node, which requests the node's status continuously, and the CPU time and memory of the node."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PAUSE_S = 0.01
 
 @dataclass(slots=True)
 class Bystander:
-    """The maximum of the node's CPU time during one of the client's requests, and the number of requests.
+    """The maximum CPU time that the node used during one of the client's requests, and the number of requests.
 
-    On an otherwise idle machine, that is also the longest wait.
+    On an otherwise idle machine, this CPU time is also the longest wait.
     """
 
     longest_s: float = 0.0
@@ -32,7 +32,7 @@ def resident_mb(pid: int, name: str = "VmHWM") -> float:
 
 
 def cpu_s(pid: int) -> float:
-    """Return the CPU time of all threads of a process so far, in user and in system, to a hundredth of a second."""
+    """Return the CPU time of all threads of a process so far, in user and system mode, to a hundredth of a second."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

@@ -1,4 +1,4 @@
-"""Values that lead to other addresses are refused over HTTP: 400 with the parameter's name, free, without a call."""
+"""Values that lead to other addresses are refused for free, with a 400 that names the parameter and without a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An upstream's answer costs at most as much as a page may: other requests are served, and memory is bounded.
+"""An upstream's answer costs at most as much as a page may cost: other requests are served, and memory is bounded.
 
 The node is a separate process, and the upstream uses raw sockets on loopback. Another client requests the status
 continuously. The tests limit its longest wait and the growth of the node's memory. Before these limits, 1,500,000 rows
@@ -139,14 +139,14 @@ async def test_1500000_rows_of_every_platform_delay_no_request(place: Place) -> 
             assert (answer.status_code, answer.json()["error"]["type"]) == (502, "UPSTREAM_ERROR"), target
 
 
-async def test_no_shape_of_a_body_delays_others(place: Place) -> None:
+async def test_no_body_shape_delays_other_requests(place: Place) -> None:
     async with open_scene(place) as scene:
         for target, body in shapes().values():
             scene.answer = bomb(body)
             await scene.ask(target)
 
 
-async def test_no_coding_of_a_body_delays_others(place: Place) -> None:
+async def test_no_body_coding_delays_other_requests(place: Place) -> None:
     before, row, behind = LISTS[LIST]
     late = NOISE + bytes(30 * MB)
     async with open_scene(place) as scene:
@@ -161,7 +161,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 def framings() -> dict[str, Sequence[bytes]]:
-    """Answers with unusual heads or framing, in pieces."""
+    """Return answers with unusual heads or framing, in pieces."""
     return {
         "headers": (HEAD, b"a: b\r\n" * 1_000_000),
         "one header": (HEAD + b"a: ", b"b" * 5 * MB),
@@ -177,7 +177,7 @@ def framings() -> dict[str, Sequence[bytes]]:
     }
 
 
-async def test_no_framing_of_an_answer_delays_others(place: Place) -> None:
+async def test_no_response_framing_delays_other_requests(place: Place) -> None:
     async with open_scene(place) as scene:
         for name, pieces in framings().items():
             scene.answer = b"".join(pieces)

@@ -72,7 +72,7 @@ class Scene:
 
 
 def _stat(place: Path) -> tuple[int, int, tuple[int, int], tuple[int, int]]:
-    """A process, its parent, its CPU time, and the CPU time of its ended children."""
+    """Return the ids of a process and its parent, its CPU time, and the CPU time of its ended children."""
     try:
         words = (place / "stat").read_text().rpartition(")")[2].split()
     except OSError:  # the process has ended
@@ -135,7 +135,7 @@ async def test_page_that_exceeds_its_cpu_time_is_charged_once_and_remembered(pla
         assert other.json()["credits_used"] == 1, "the verdict applies to this request, not to others for the same page"
 
 
-async def test_selectors_cost_their_caller_and_are_bounded(place: Place) -> None:
+async def test_expensive_selectors_are_bounded_and_others_rejected_for_free(place: Place) -> None:
     chain = " ~ ".join(["p"] * 20)
     nth = "p" + ":nth-last-of-type(2n+1)" * 15
     async with open_scene(place, {"plain": "<p>x</p>" * 5_000}) as scene:

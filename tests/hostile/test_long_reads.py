@@ -1,7 +1,7 @@
 """One account reads its longest results continuously; another account's reads stay fast, and memory stays small.
 
 The node is a separate process. The hostile account has a job whose results are 16 MB each, stored in 16 KB. Before
-decompression was limited to a page, four such reads took 1.7 GB, and 7.6 s of the other account's time.
+decompression was limited to a page, four such reads took 1.7 GB and delayed the other account by 7.6 s.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def opened(rules: BreakerRules = RULES) -> tuple[Breaker, Clock]:
     return breaker, clock
 
 
-def test_five_failures_in_a_minute_open_it_for_thirty_seconds():
+def test_five_failures_in_a_minute_open_the_breaker_for_thirty_seconds():
     breaker, clock = opened()
     assert breaker.state == "open"
     assert breaker.retry_after_s == 30
@@ -46,7 +46,7 @@ def test_five_failures_in_a_minute_open_it_for_thirty_seconds():
     assert breaker.retry_after_s == 0
 
 
-def test_failures_spread_over_more_than_a_minute_do_not_open_it():
+def test_failures_spread_over_more_than_a_minute_do_not_open_the_breaker():
     clock = Clock()
     breaker = Breaker(RULES, clock)
     for _ in range(50):
@@ -225,7 +225,7 @@ def test_constantly_failing_account_needs_more_than_one_failure_of_others():
             breaker.take_nowait(account)
 
 
-def test_failures_of_several_accounts_open_it_for_all():
+def test_failures_of_several_accounts_open_the_breaker_for_all():
     breaker = Breaker(RULES, Clock())
     told: list[float] = []
     breaker.on_open = told.append
@@ -236,7 +236,7 @@ def test_failures_of_several_accounts_open_it_for_all():
     assert told == [30.0]
 
 
-def test_connect_failures_open_it_for_all():
+def test_connect_failures_open_the_breaker_for_all():
     for needs_several in (False, True):
         breaker = Breaker(RULES, Clock(), needs_several=needs_several)
         for _ in range(5):
@@ -245,7 +245,7 @@ def test_connect_failures_open_it_for_all():
             breaker.take_nowait("b")
 
 
-def test_hint_of_another_node_opens_it_for_all_accounts():
+def test_hint_from_another_node_opens_the_breaker_for_all_accounts():
     breaker = Breaker(RULES, Clock())
     failures_of(breaker, "a", *"vwxyz")
     breaker.apply_hint(10.0)

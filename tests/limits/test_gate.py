@@ -21,7 +21,7 @@ START_S = 1_000_000_000
 
 @dataclass(slots=True)
 class Clock:
-    """Return the seconds on the clock of the gate under test."""
+    """The clock of the gate under test, in seconds."""
 
     tell: Callable[[float], None] = lambda _now: None
     now: float = START_S
@@ -75,7 +75,7 @@ async def test_admit_counts_down_and_reports_the_next_slot(gate: Gate, clock: Cl
     assert await state_of(gate) == (REQUESTS, 3, 11)
 
 
-async def test_full_window_refuses_until_the_oldest_is_a_window_old(gate: Gate, clock: Clock):
+async def test_full_window_refuses_until_the_oldest_admission_expires(gate: Gate, clock: Clock):
     for _ in range(REQUESTS):
         await state_of(gate)
         clock.pass_(1)
@@ -90,7 +90,7 @@ async def test_full_window_refuses_until_the_oldest_is_a_window_old(gate: Gate, 
     assert (await state_of(gate)).remaining == 0
 
 
-async def test_lease_is_held_until_its_first_release(gate: Gate):
+async def test_lease_counts_until_its_first_release(gate: Gate):
     held = [(await enter(gate)).lease for _ in range(CONCURRENT)]
     with pytest.raises(ConcurrencyReached) as refusal:
         await enter(gate)

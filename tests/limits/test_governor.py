@@ -88,7 +88,7 @@ async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock
 @pytest.mark.parametrize(
     ("hold_s", "give_up_at", "retry_after_s"), [(30.0, 20.0, 30), (20.0, 20.0, 20), (20.2, 20.1, 21), (0.3, 0.2, 1)]
 )
-async def test_hold_longer_than_the_calls_patience_refuses_it_immediately(
+async def test_hold_beyond_the_calls_deadline_refuses_it_immediately(
     autojump_clock: MockClock, hold_s: float, give_up_at: float, retry_after_s: int
 ) -> None:
     governor = Governor()

@@ -62,7 +62,7 @@ def expected(kept: StoredReply | None, *, same_print: bool, same_place: bool) ->
 
 @pytest.mark.parametrize(("kept", "age_s"), STANDING.values(), ids=STANDING.keys())
 @pytest.mark.parametrize(("same_print", "same_place"), SAMENESS)
-def test_existing_claim_is_judged_as_decided(
+def test_existing_claim_decides_the_outcome_of_the_request(
     kept: StoredReply | None, age_s: float, same_print: bool, same_place: bool
 ) -> None:
     place, fingerprint = "GET a/b" if same_place else "GET c/d", "print" if same_print else "other"
@@ -80,12 +80,12 @@ def test_expired_claim_is_taken_over_by_any_request(
     assert judge(ClaimRecord("acc_1", place, fingerprint, "req_old", NOW - age_s, kept), MINE, NOW) == TAKEN
 
 
-def test_free_key_is_taken() -> None:
+def test_unclaimed_key_is_claimed() -> None:
     assert judge(None, MINE, NOW) == TAKEN
 
 
 @pytest.mark.parametrize("unit", ["x", "é", "🐙"])
-def test_outcome_is_kept_up_to_exactly_64_kb(unit: str) -> None:
+def test_outcome_is_stored_up_to_exactly_64_kb(unit: str) -> None:
     text = unit * (REPLAY_BYTES_MAX // len(unit.encode()))
     assert len(text.encode()) == 65_536
     assert finished(TAKEN, StoredReply(200, text, "req_new"), NOW + 1, free=False).reply == StoredReply(
@@ -96,7 +96,7 @@ def test_outcome_is_kept_up_to_exactly_64_kb(unit: str) -> None:
     )
 
 
-def test_finishing_starts_the_day_and_changes_no_other_field() -> None:
+def test_finishing_sets_the_expiry_to_a_day_and_changes_no_other_field() -> None:
     held = finished(TAKEN, KEPT, NOW + 299, free=False)
     assert held == ClaimRecord("acc_1", "GET a/b", "print", "req_new", NOW + 299, KEPT)
     assert judge(held, MINE, NOW + 299 + KEPT_S - 1) == KEPT
@@ -161,7 +161,7 @@ async def test_claims_survive_a_round_trip_through_the_store(store: Store) -> No
     assert await store.read(partial(read_claims, ids=[])) == {}
 
 
-async def test_saving_overwrites_and_frees(store: Store) -> None:
+async def test_saving_a_claim_overwrites_or_removes_it(store: Store) -> None:
     await store.write(partial(save_claims, claims=dict(ROWS)))
     changed = {"running": ROWS["finished"], "cached": ROWS["running"], "refused": None, "unknown": None}
     await store.write(partial(save_claims, claims=changed))

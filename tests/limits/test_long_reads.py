@@ -48,7 +48,7 @@ async def test_released_turn_goes_to_the_waiting_read(autojump_clock: Any) -> No
     assert len(reads) == 0
 
 
-async def test_work_runs_in_one_thread_and_raises_its_errors() -> None:
+async def test_work_runs_in_one_thread_and_its_errors_are_raised() -> None:
     reads, under_way, most = LongReads(), 0, 0
 
     def work() -> int:

@@ -23,7 +23,7 @@ def test_fifth_of_the_calls_may_be_retried_in_addition():
     assert taken(budget, 1000.0) == 23
 
 
-def test_calls_and_retries_leave_with_their_window():
+def test_calls_and_retries_expire_with_their_window():
     budget = RetryBudget(window_s=10.0)
     for _ in range(50):
         budget.count_call(1000.0)

@@ -54,7 +54,7 @@ async def test_leases_and_windows_leave_no_keys_in_redis(empty_redis: RedisServe
     await until(lambda: empty_redis.ask("DBSIZE") == 0)
 
 
-async def test_emptied_server_gets_leases_back_and_starts_new_windows(empty_redis: RedisServer):
+async def test_emptied_server_gets_the_leases_again_and_starts_new_windows(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_gate(empty_redis, requests=4) as gate:
             held = [(await gate.admit("a", "k")).lease for _ in range(3)]
@@ -90,7 +90,7 @@ async def test_delayed_admissions_of_a_frozen_server_are_undone(empty_redis: Red
                 await trio.sleep(0.01)
 
 
-async def test_leases_released_while_the_server_was_away_are_free_afterwards(empty_redis: RedisServer):
+async def test_leases_released_during_an_outage_are_free_afterward(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_gate(empty_redis, requests=100, round_trip_s=0.25) as gate:
             held = [(await gate.admit("a", "k")).lease for _ in range(3)]
@@ -196,7 +196,7 @@ async def test_clock_set_back_by_an_hour_blocks_no_key(empty_redis: RedisServer)
             assert (await gate.admit("a", "k")).window == WindowState(3, 2, 60)
 
 
-async def test_admission_is_refused_immediately_while_the_server_is_away(empty_redis: RedisServer):
+async def test_admission_is_refused_immediately_during_an_outage(empty_redis: RedisServer):
     with trio.fail_after(20):
         async with open_redis(empty_redis.url) as state, open_gate(empty_redis) as gate:
             held = await gate.admit("a", "k")

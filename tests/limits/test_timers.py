@@ -223,7 +223,7 @@ async def test_many_deadlines_close_together_wake_the_task_a_few_times(autojump_
 @example(now=0.1 + 0.2, ahead_s=60.0)
 @example(now=1e-9, ahead_s=30.0)
 @example(now=240.21519346421482, ahead_s=60.0)
-def test_whole_seconds_suffice_and_one_less_does_not(now: float, ahead_s: float) -> None:
+def test_whole_seconds_is_the_smallest_sufficient_number(now: float, ahead_s: float) -> None:
     until = now + ahead_s
     seconds = whole_seconds(now, until)
     assert now + seconds >= until

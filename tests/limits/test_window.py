@@ -64,7 +64,7 @@ def test_retry_after_is_the_shortest_sufficient_wait(limit, start, pauses):
         window.admit("k", now)
 
 
-def test_admission_exactly_a_period_old_has_left():
+def test_admission_exactly_a_period_old_no_longer_counts():
     window = Window(1, PERIOD_S)
     window.admit("k", 100.0)
     assert window.look("k", 159.999).remaining == 0
@@ -106,7 +106,7 @@ def test_keys_are_independent():
     assert window.look("a", 0.0).remaining == 0
 
 
-def test_looking_at_a_key_uses_no_memory():
+def test_reading_the_state_of_a_key_uses_no_memory():
     window = Window(600, PERIOD_S)
     window.look("k", 0.0)
     assert len(window) == 0

@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Node:
-    """A node that is running, or was."""
+    """A node that is running or has ended."""
 
     process: Process
     public: Origin
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass(slots=True)
 class Cluster:
-    """Several nodes with one account and its key. Keeps the responses of `ask` for `assert_sound`."""
+    """Several nodes with one account and its key. Records the responses of `ask` for `assert_sound`."""
 
     nodes: list[Node]
     upstream: Upstream
@@ -103,7 +103,7 @@ class Cluster:
     answers: list[Answer] = field(default_factory=list)
     unanswered: int = 0
     unsettled: set[str] = field(default_factory=set)
-    """The request ids of responses whose node was then lost: they are settled afterwards, or refunded."""
+    """The ids of requests whose node was lost after it had responded. Their charges are settled later, or refunded."""
     killed_at: dict[int, float] = field(default_factory=dict)
     """The times at which nodes were killed, in seconds on Trio's clock, by port."""
     running: list[Process] = field(default_factory=list)
@@ -160,7 +160,7 @@ class Cluster:
         return account, (await self.operate(self.nodes[0], "key.create", account=account))["key"]
 
     def kill(self, node: Node) -> None:
-        """Send kill -9."""
+        """Kill a node with SIGKILL."""
         self.killed_at[node.public.port] = trio.current_time()
         self.fleet.kill(node.process)
         self._forget(node)
@@ -227,7 +227,10 @@ class Cluster:
         return net
 
     def _may_be_refunded(self, answer: Answer) -> bool:
-        """Return whether the node was killed before it had to settle. Its response may have been read after that."""
+        """Return whether the node was killed before it had to settle a request.
+
+        The response may have been read after the kill.
+        """
         killed_at = self.killed_at.get(answer.port, math.inf)
         return answer.there_at > killed_at - SETTLED_S or answer.json["request_id"] in self.unsettled
 
@@ -244,7 +247,7 @@ async def until(holds: Callable[[], Any], *, within_s: float) -> float:
     """Poll until the condition holds. Return the elapsed seconds."""
     began = trio.current_time()
     with trio.fail_after(within_s):
-        while not await holds():  # noqa: ASYNC110 - what is asked is another process
+        while not await holds():  # noqa: ASYNC110 - the condition is about another process
             await trio.sleep(0.05)
     return trio.current_time() - began
 
@@ -267,8 +270,8 @@ async def open_cluster(
     """Run one node per entry of `skews_s`, and check the ledger when the block ends.
 
     `direct_url` is the store without a proxy. `pace`, `spans` and `program` have the same meaning as in `Fleet.start`.
-    A setting `limits__requests_per_minute=60` belongs to the table `limits`. The block may take `PROOF_S`, and its
-    exceptions are raised unchanged.
+    A setting `limits__requests_per_minute=60` belongs to the table `limits`. The block may take up to `PROOF_S`, and
+    its exceptions are raised unchanged.
     """
     failure: Exception | None = None
     upstream = Upstream()
@@ -300,6 +303,6 @@ async def open_cluster(
 
 
 async def _listening(process: Process) -> Node:
-    """Wait for a node that has printed its first line, and return it."""
+    """Wait for a node until it has printed its first line, and return the node."""
     line = await process.listening()
     return Node(process, origin_of(line["url"])[0], origin_of(line["admin_url"])[0])

@@ -67,7 +67,7 @@ async def ask_all(
 
 
 def assert_served(answers: Sequence[Answer]) -> None:
-    """Check that all succeeded, except for a few that timed out at a server on a busy machine."""
+    """Check that all requests succeeded, except for a few that timed out at a server on a busy machine."""
     assert {answer.status for answer in answers} <= {200, 503}
     assert sum(answer.status == 200 for answer in answers) >= 0.9 * len(answers)
 

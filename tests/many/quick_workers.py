@@ -10,7 +10,7 @@ from tests.processes.serving import QUICK, serve_as
 
 
 def main() -> None:
-    """Supervise workers that run this program, or be one of them."""
+    """Run as the supervisor of workers that run this program, or as one of them."""
     if read_worker(os.environ) is not None:
         serve_as(pace=asdict(QUICK))
     else:

@@ -1,4 +1,4 @@
-"""Owners on two nodes with one database: a session, password or key that ends on one node ends on the other.
+"""Owners on two nodes with one database: a session, password or key that ends on one node ends on the other too.
 
 The next request on the other node is refused.
 """
@@ -44,7 +44,7 @@ class Browser:
         return (await self.send(node, "/sign-in", "/sign-in", email=EMAIL, password=password)).status_code
 
     async def is_in(self, node: Node) -> bool:
-        """Return whether a page is shown instead of the sign-in page."""
+        """Return whether the node shows a page instead of asking the user to sign in."""
         page = await self.get(node, "/keys")
         assert page.status_code == 200 or "/dashboard/sign-in" in page.headers["location"]
         return page.status_code == 200

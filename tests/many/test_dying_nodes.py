@@ -1,4 +1,4 @@
-"""Nodes on one PostgreSQL that die or freeze while they hold charges: other nodes refund these charges once.
+"""Nodes on one PostgreSQL that die or freeze with open charges: other nodes refund each of these charges once.
 
 Lost requests are free. The nodes send frequent heartbeats here, and are declared dead after a short silence.
 """
@@ -33,7 +33,7 @@ async def nothing_is_held(cluster: Cluster) -> bool:
 
 @asynccontextmanager
 async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
-    """Make calls through one node, every other one with an idempotency key. Return the responses."""
+    """Make calls through one node, every second one with an idempotency key. Return the responses."""
     answers: list[Answer] = []
 
     async def call(number: int) -> None:
@@ -51,7 +51,7 @@ async def calls_of(cluster: Cluster, node: Node) -> AsyncIterator[list[Answer]]:
 
 
 async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenCluster) -> None:
-    """Goal: no overcharge, and nothing is lost or held for longer than a minute, although two nodes race to recover."""
+    """Goal: no overcharge; no credits are lost or reserved for over a minute, although two nodes race to recover."""
     async with cluster_of(pace=QUICK) as cluster:
         cluster.upstream.behaviour.latency_s = 0.3
         doomed, *others = cluster.nodes
@@ -59,7 +59,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
             await trio.sleep(LOAD_S)
             cluster.kill(doomed)
             killed_at = trio.current_time()
-            await trio.sleep(LOAD_S)  # the other nodes detect it under load
+            await trio.sleep(LOAD_S)  # the other nodes detect the death while they are under load
         assert len(answers) > CALLS
         costs = await cluster.assert_sound(settled_within_s=killed_at + RECOVERED_WITHIN_S - trio.current_time())
         entries = await cluster.entries()
@@ -75,7 +75,7 @@ async def test_open_charges_of_a_killed_node_are_refunded_once(cluster_of: OpenC
 async def test_paused_node_overcharges_nothing_and_rejoins_under_another_id(
     cluster_of: OpenCluster,
 ) -> None:
-    """Method: SIGSTOP during calls until another node has refunded them; their responses arrive after that."""
+    """Method: SIGSTOP during calls until another node has refunded them; their responses arrive after the refund."""
     async with cluster_of(pace=QUICK, skews_s=(0.0, 0.0)) as cluster:
         paused, other = cluster.nodes
         cluster.upstream.behaviour.latency_s = 2.0

@@ -74,7 +74,7 @@ async def revoke(cluster: Cluster, node: Node) -> tuple[str, float]:
 
 
 async def write_silently(cluster: Cluster) -> float:
-    """Write an event without a message. Return the time at which it was written."""
+    """Write an event, but send no message about it. Return the time at which it was written."""
     log = EventLog(
         now=time, make_id=lambda prefix: f"{prefix}silent", base_url="https://a.example", publish=lambda _moved: None
     )

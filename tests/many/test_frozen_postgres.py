@@ -11,7 +11,7 @@ from tests.servers.postgres import PostgresServer
 
 NOTICED_S = 4.5
 FROZEN_S = NOTICED_S + 2.5
-AT_ONCE_S = 3.0  # less than the time to detect it, on a busy machine
+AT_ONCE_S = 3.0  # on a busy machine, still less than the time to detect the failure
 
 
 async def test_frozen_postgresql_hides_balances_and_charges_at_most_once(

@@ -1,4 +1,4 @@
-"""kill -9 of one of three nodes under load."""
+"""One of three nodes is killed with SIGKILL under load."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.many.load import MISS, assert_served, open_load
 from tests.processes.serving import QUICK
 
 SLOW = ScriptedAnswer(delay_s=100.0)
-HELD = 20  # so that the load, whose key has the same limit, reaches it only if a response takes a second
+HELD = 20  # also limits the load's key, which reaches this limit only if responses take a second
 SPANS = GateSpans(lease_s=5.0, renew_s=1.0)
 BUSY_S = 15.0
-"""The maximum time on a busy machine until it is reported."""
+"""The additional time on a busy machine until the leases have ended."""
 REFUND_S = 60.0
 
 

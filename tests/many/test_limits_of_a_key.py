@@ -21,7 +21,7 @@ RUN_S = 2.5 * WINDOW_S
 def assert_exact(answers: Sequence[Answer]) -> None:
     """Check that the limit was respected at some time between request and response.
 
-    Requests that timed out at Redis may or may not have used a slot.
+    Requests that timed out at Redis may have used a slot.
     """
     perhaps = [answer for answer in answers if answer.status in {200, 503}]
     admitted = [answer for answer in answers if answer.status == 200]
@@ -66,7 +66,7 @@ async def test_leases_stay_within_the_limit_and_end_with_their_requests(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(limits__concurrent_requests=5) as cluster:
-        cluster.upstream.behaviour.latency_s = 1.5  # all requests are judged within this time
+        cluster.upstream.behaviour.latency_s = 1.5  # all requests are admitted or refused within this time
         for _ in range(2):
             answers = await ask_all(cluster, [MISS.format(n=next(cluster.numbers)) for _ in range(30)])
             assert sorted(one.status for one in answers) == [200] * 5 + [429] * 25

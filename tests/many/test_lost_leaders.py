@@ -1,4 +1,4 @@
-"""A node that leads a shared call and dies or freezes: another node makes the call soon after."""
+"""A node dies or freezes while it leads a shared call: another node makes the call soon after."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SAME = "/v1/github/profile?handle=the-same"
 PROFILE = {"login": "the-same", "id": 1, "html_url": "https://github.com/the-same"}
 LATE, FOLLOWER = "the late one's", "the follower's"
 TAKEN_OVER_S = 15.0
-"""Two seconds on an idle machine, and half of a lease's 30 s."""
+"""The takeover takes two seconds on an idle machine. This maximum is half of a lease's 30 s."""
 LATE_S = 4.0
 REFUND_S = 60.0
 
 
 def _script(cluster: Cluster, first: ScriptedAnswer) -> None:
-    """Return the given response to the first call, and another one to later calls."""
+    """Script the upstream: the given answer to the first call, and another answer to all later calls."""
 
     def answer(_asked: str) -> ScriptedAnswer:
         return first if len(cluster.upstream.requests) == 1 else json_answer(PROFILE | {"name": FOLLOWER})
@@ -46,7 +46,7 @@ def _name(answer: Answer) -> str:
     return next(name for name in (LATE, FOLLOWER) if name.encode() in answer.body)
 
 
-async def test_killed_leaders_call_is_made_by_another_node_and_paid_once(
+async def test_killed_leaders_call_is_made_by_another_node_and_charged_once(
     cluster_of: OpenCluster,
 ) -> None:
     async with cluster_of(pace=QUICK) as cluster:
@@ -63,7 +63,7 @@ async def _lose_leader(cluster: Cluster) -> None:
         await until(partial(_has_leader, cluster), within_s=30)
         for node in cluster.nodes[1:]:
             nursery.start_soon(_ask, cluster, node, answers)
-        await trio.sleep(0.7)  # the lock was renewed before
+        await trio.sleep(0.7)  # the leader has renewed its lock before this time
         assert answers == []
         cluster.kill(doomed)
         killed_at = trio.current_time()

@@ -9,7 +9,7 @@ from tests.many.harness import Answer, Cluster
 from tests.many.load import FREE, MISS, ask_all
 
 
-async def test_last_credit_serves_one_of_a_thousand_calls(cluster_of: OpenCluster) -> None:
+async def test_last_credit_pays_for_one_of_a_thousand_calls(cluster_of: OpenCluster) -> None:
     async with cluster_of(balance=1) as cluster:
         answers = await ask_all(cluster, [MISS.format(n=number) for number in range(1000)])
         refused = {answer.code for answer in answers if answer.status != 200}
@@ -19,7 +19,7 @@ async def test_last_credit_serves_one_of_a_thousand_calls(cluster_of: OpenCluste
         assert len(cluster.upstream.requests) == 1
 
 
-async def test_idempotency_key_on_three_nodes_is_one_charge_and_one_call(cluster: Cluster) -> None:
+async def test_idempotency_key_on_three_nodes_causes_one_charge_and_one_call(cluster: Cluster) -> None:
     cluster.upstream.behaviour.latency_s = 0.2
     before = await cluster.balance()
     answers = await ask_all(cluster, [MISS.format(n=1)] * 30, idempotency_key="once")
@@ -34,7 +34,7 @@ async def test_idempotency_key_on_three_nodes_is_one_charge_and_one_call(cluster
     assert before - await cluster.balance() == sum(envelope["credits_used"] for envelope in served) == 1
 
 
-async def test_same_miss_on_three_nodes_is_one_upstream_call_and_one_charge(cluster: Cluster) -> None:
+async def test_same_miss_on_three_nodes_causes_one_upstream_call_and_one_charge(cluster: Cluster) -> None:
     cluster.upstream.behaviour.latency_s = 0.2
     answers = await ask_all(cluster, [MISS.format(n=1)] * 30)
     assert {answer.status for answer in answers} == {200}
@@ -64,7 +64,7 @@ async def test_key_is_refused_by_every_request_after_its_revocation(cluster: Clu
     async with trio.open_nursery() as nursery:
         for number in range(9):
             nursery.start_soon(ask_repeatedly, number)
-        while len(answers) < 18:  # noqa: ASYNC110 - others fill it
+        while len(answers) < 18:  # noqa: ASYNC110 - other tasks fill it
             await trio.sleep(0.02)
         await cluster.operate(cluster.nodes[1], "key.revoke", key=made["id"])
         revoked_at = trio.current_time()

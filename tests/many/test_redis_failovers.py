@@ -1,7 +1,7 @@
 """Two nodes over a Redis Cluster, or over a primary that Sentinel watches, which is killed under load.
 
-Redis replicates a write shortly after it has answered. Writes that a primary has not replicated before it died are
-lost, so that many requests more than a window's limit may be admitted in total, but no more. Credits are not in Redis.
+Redis replicates a write shortly after it has answered. Writes that a primary has not replicated before it dies are
+lost. A window may then admit as many additional requests as writes were lost, but no more. Credits are not in Redis.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def test_window_survives_a_cluster_failover_without_affecting_other_keys(
 
 
 async def _key_on(nodes: Cluster, third: int) -> str:
-    """Return a key of an account whose slot is in that third."""
+    """Return a key of an account whose Redis slot is in that third of the slots."""
     while True:
         account, key = await nodes.new_key(balance=1000)
         if slot_of(b"{%b}" % account.encode()) * 3 // 16384 == third:

@@ -26,9 +26,10 @@ SETTLE_S = 0.5
 async def without(
     cluster: Cluster, go: Callable[[], None], come_back: Callable[[], None], *, away_s: float = AWAY_S
 ) -> list[Answer]:
-    """Send load while a server goes away and returns. Return the answers of the time without the server.
+    """Send load while a server goes away and returns. Return the answers from the time without it.
 
-    All requests are refused immediately and for free, and served again within a second of its return.
+    While the server is away, all requests must be refused immediately and for free. Within a second of its return, they
+    must be served again.
     """
     async with open_load(cluster) as answers:
         await trio.sleep(SETTLE_S)

@@ -58,7 +58,7 @@ async def test_no_network_fault_breaks_the_window_or_the_charges(
 
 
 async def _check_fault(cluster: Cluster, toxic: Toxic, poison: Poison, *, hang_up: Callable[[], None]) -> None:
-    """Make calls of one key, some of them identical, while its server is hard to reach. Then everything recovers."""
+    """Make calls with one key, some of them identical, while a server is hard to reach. Then everything recovers."""
     (_, key), (_, other_key) = await cluster.new_key(balance=1000), await cluster.new_key(balance=1000)
     once = MISS.format(n=f"-once-{next(cluster.numbers)}")
     async with open_load(cluster, key=key) as answers:

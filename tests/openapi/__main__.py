@@ -11,7 +11,7 @@ from tests.openapi.described_node import open_described_node
 
 
 def main() -> int:
-    """Run it and print the result."""
+    """Run Schemathesis and print the result."""
     parser = argparse.ArgumentParser(prog="python -m tests.openapi", description=__doc__)
     parser.add_argument("--examples", type=int, default=100, help="the maximum of random requests per operation")
     parser.add_argument("--seed", type=int, default=1)

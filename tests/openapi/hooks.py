@@ -10,7 +10,10 @@ import schemathesis
 
 @schemathesis.hook
 def filter_query(_context: Any, query: Mapping[str, Any] | None) -> bool:
-    """Skip values that are invalid only in Python: a list of blanks is sent as an empty parameter, so as absent."""
+    """Skip values that are invalid only in Python.
+
+    For example, a list of blanks is sent as an empty parameter, which means that the parameter is absent.
+    """
     return not any(is_sent_as_none(value) for value in (query or {}).values())
 
 

@@ -1,4 +1,4 @@
-"""One folder per platform: its recorded exchanges as cases, handmade bodies, and tests over its stand-in."""
+"""One folder per platform: cases from its recorded exchanges, handmade bodies, and tests with its stand-in."""
 
 import pytest
 

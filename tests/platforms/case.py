@@ -1,7 +1,7 @@
-"""Recorded exchanges as cases: the endpoint that a recording belongs to, and the expected result.
+"""Recorded exchanges as cases. A case states which endpoint a recording belongs to, and which result is expected.
 
-The `cases.py` of a folder contains `CASES`; its test runs `check(PLATFORM, case)` for each. The same cases run through
-the whole gateway, so each contains everything that a request needs.
+The `cases.py` of each folder contains `CASES`, and the test in the folder runs `check(PLATFORM, case)` for each of
+them. The same cases are also run through the whole gateway, so each one contains everything that a request needs.
 """
 
 from __future__ import annotations
@@ -31,35 +31,41 @@ _PAGES_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One request and the recordings that answer it."""
+    """A request, and the recordings that answer its calls."""
 
     name: str
     resource: str
     params: Mapping[str, str | int]
     answers: Mapping[str, Any]
-    """The recordings that answer the case, in order.
+    """The recordings that answer the calls, in order.
 
-    Maps `host/path` of each upstream request (without query) to a file in the platform's folder of recordings, to a
-    folder and file of another platform, or to a handmade body.
+    The keys are the `host/path` of each upstream request, without the query. A value is a file in the platform's folder
+    of recordings, a folder and a file of another platform, or a handmade body.
     """
     expected: Callable[..., list[Record] | Record] | None = None
-    """Builds the expected records, without computed fields, from the recorded bodies in the order of `answers`."""
+    """Builds the expected records, without computed fields. It receives the recorded bodies in the order of `answers`.
+    """
     has_more: bool | None = None
     total: int | None = None
     refused: type[UpstreamError] | None = None
     reason: str | None = None
     credentials: Mapping[str, str] = field(default_factory=dict)
     without_credentials: bool = False
-    """Whether another source is called if the operator has not configured credentials."""
+    """Whether the case runs without credentials, so that another source is called."""
 
     def known(self, usual: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the request's own credentials, or else the usual ones if credentials are allowed."""
+        """Return the case's own credentials.
+
+        If it has none, return the usual ones, unless the case must run without credentials.
+        """
         return self.credentials or ({} if self.without_credentials else usual)
 
 
 def recordings_dir() -> Path:
-    """Return the folder of recordings next to the project. Without it the test is skipped, or fails if recordings are
-    required."""
+    """Return the folder of recordings, which is next to the project.
+
+    If it does not exist, the test is skipped, or it fails if recordings are required.
+    """
     folder = Path(__file__).resolve().parents[3] / "shared" / "recordings"
     if folder.is_dir():
         return folder
@@ -70,7 +76,7 @@ def recordings_dir() -> Path:
 
 
 def recorded(slug: str, file: Any) -> Answer:
-    """Return the answer in a recording; a handmade body is used directly."""
+    """Return the answer that a recording contains. A handmade body is an answer already."""
     if not isinstance(file, str):
         return told_as_sent(200, {}, file)
     response = orjson.loads((recordings_dir() / (file if "/" in file else f"{slug}/{file}")).read_bytes())["response"]
@@ -84,13 +90,13 @@ def _header(value: Any) -> str:
 
 
 def file_for(answers: Mapping[str, Any], host_and_path: str) -> Any:
-    """Return the recording for `host/path`. Percent-encoding and case of the path do not matter."""
+    """Return the recording for `host/path`, ignoring percent-encoding and case in the path."""
     files = {place.lower(): file for place, file in answers.items()}
     return files.get(host_and_path.lower()) or files.get(unquote(host_and_path).lower())
 
 
 def from_recordings(slug: str, answers: Mapping[str, Any]) -> Upstream:
-    """Return an upstream that answers with recordings. An optional call without a recording fails like a 404."""
+    """Return an upstream that answers with the case's recordings. Optional calls that have no recording return 404."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
         file = file_for(answers, host_and_path)
@@ -129,7 +135,7 @@ def walk(
     credentials: Mapping[str, str] | None = None,
     id_of: Callable[[Record], object] = lambda record: record["id"] or str(record),
 ) -> list[Page]:
-    """Yield every page of a stand-in's list up to the last one; ids must not repeat."""
+    """Yield each page of a stand-in's list, and check that no id occurs twice."""
     upstream = from_sandbox()
     pages: list[Page] = []
     cursor: State | None = None

@@ -1,7 +1,7 @@
-"""Runs a platform's reads without a socket: upstream answers come from recordings, a stand-in or the test itself.
+"""Runs a platform's reads without a socket. Recordings, a stand-in or the test itself answer the calls.
 
-Redirects, refusals and bodies that are not JSON are handled in the same way as by the fetch, so that a platform's test
-sees the same as the gateway.
+Redirects, refusals and bodies that are not JSON are handled as in the fetch. A platform's test therefore sees the same
+results as the gateway.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ NOW_AT = 1_735_689_600.0
 """The start of 2025: the default of `Args.now_at`."""
 _REDIRECTS_MAX = 3
 _PAGES_LEFT = 100
-"""The number of pages that a walk may still read, at any time."""
+"""How many more pages a walk is told that it may read, whenever it asks."""
 _UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 Upstream = Callable[[str, Call], Answer]
-"""Answers a call; the text is `host/path` as it would be sent, percent-encoded and without the query."""
+"""Answers a call. The text is `host/path` as it would be sent: percent-encoded and without the query."""
 
 
 def drive(
@@ -55,10 +55,10 @@ def drive(
     credentials: Mapping[str, str] | None = None,
     rung_index: int = 0,
 ) -> Page | Single:
-    """Return the result of the endpoint's read, or of one of its fallbacks. `answer` takes the place of the upstream.
+    """Return the result of the endpoint's read, or of one of its fallbacks. `answer` replaces the upstream.
 
     Raises:
-        UpstreamError: The fetch would raise this refusal.
+        UpstreamError: The refusal that the fetch would raise.
     """
     found = endpoint(platform, resource)
     known = dict(credentials or {})
@@ -97,12 +97,12 @@ def drive(
 
 
 def endpoint(platform: Platform, resource: str) -> Endpoint:
-    """Return the endpoint of a resource."""
+    """Return the endpoint with this resource."""
     return next(found for found in platform.endpoints if found.resource == resource)
 
 
 def _values(found: Endpoint, params: Mapping[str, str | int]) -> dict[str, Value]:
-    """Return the parameters as the gateway passes them to a read: declared ones, with defaults, integers as int."""
+    """Return the parameters as the gateway passes them to a read: declared ones with defaults, and integers as int."""
     declared = {param.name: param for param in found.params}
     assert params.keys() <= declared.keys(), f"{found.resource} does not declare {params.keys() - declared.keys()}"
     for group in found.one_of:
@@ -127,7 +127,7 @@ def _typed(value: Value, kind: str) -> Value:
 
 
 def _run(steps: Generator[Any, Any, Any], ask: Callable[[Call | Part], Answer | Missing | Fetched]) -> object:
-    """Run a generator to its end. An error in an unexpected body, after the first call, becomes an upstream failure."""
+    """Run a generator to its end. If it raises an error for an unexpected body, raise an upstream failure instead."""
     wanted = next(steps)
     while True:
         answers: Any = _PAGES_LEFT
@@ -158,7 +158,7 @@ def _asked(platform: Platform, call: Call, values: Mapping[str, Value], answer: 
 
 
 def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
-    """Return the answer after the redirects that stay on the host."""
+    """Return the answer after following all redirects that stay on the same host."""
     base = urlsplit(base_url)
     path = urlsplit(call.target(base.path.rstrip("/"))).path
     for _ in range(_REDIRECTS_MAX + 1):
@@ -187,7 +187,7 @@ def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
 
 
 def _read(form: Form, got: Answer) -> Any:
-    """Return the values that a format other than JSON reads from a body."""
+    """Return the values that a body contains if it is not JSON."""
     raw = got.raw or (got.body.encode() if isinstance(got.body, str) else orjson.dumps(got.body))
     try:
         return form.read(raw, got.headers.get("content-type", ""))
@@ -196,7 +196,7 @@ def _read(form: Form, got: Answer) -> Any:
 
 
 def told(body: Any, status: int = 200, **headers: str) -> Answer:
-    """Return a handmade upstream answer; `retry_after="7"` is the header `retry-after`."""
+    """Return a handmade upstream answer. Keywords are headers: `retry_after="7"` is `retry-after: 7`."""
     return Answer(status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
 
 
@@ -206,12 +206,12 @@ def always(body: Any, status: int = 200, **headers: str) -> Upstream:
 
 
 def from_sandbox() -> Upstream:
-    """Return the stand-ins of every platform, called as over HTTP."""
+    """Return an upstream on which the stand-ins of all platforms answer, called as if over HTTP."""
     return sandbox_of(load_routes())
 
 
 def sandbox_of(routes: Routes) -> Upstream:
-    """Return stand-ins, called as over HTTP."""
+    """Return an upstream on which these stand-ins answer, called as if over HTTP."""
 
     def answer(host_and_path: str, call: Call) -> Answer:
         host, _, path = host_and_path.partition("/")
@@ -228,7 +228,7 @@ def sandbox_of(routes: Routes) -> Upstream:
 
 
 def told_as_sent(status: int, headers: Mapping[str, str], body: Any) -> Answer:
-    """Return an answer as received over the network: header names in lower case, JSON text parsed."""
+    """Return an answer as if it was received over the network: with lower-case header names and parsed JSON."""
     raw = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else orjson.dumps(body)
     try:
         parsed = orjson.loads(raw)

@@ -1,4 +1,4 @@
-"""A platform at hosts that callers name, over a scripted upstream."""
+"""A platform on hosts that the caller names, with a scripted upstream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONG_S = 20.0
 
 
 class Hosted:
-    """The platform's site at every host, without retries. `script` answers each call."""
+    """Opens the platform on any host, without retries. `script` answers each call."""
 
     def __init__(self, platform: Platform, script: Script) -> None:
         self.platform = platform
@@ -58,7 +58,7 @@ class Hosted:
         return (await fetch(planned, trio.current_time() + _LONG_S)).result
 
     def asked(self) -> list[str]:
-        """Return the host and path of each call since this method was last called."""
+        """Return the host and path of each call since the last time this method was called."""
         asked = [f"{call.origin.host}{call.target.partition('?')[0]}" for call in self.exchange.calls]
         self.exchange.calls.clear()
         return asked

@@ -1,4 +1,4 @@
-"""Counts lines per endpoint for each platform: `python -m tests.platforms.lines`."""
+"""Counts each platform's lines of code per endpoint: `python -m tests.platforms.lines`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ DECLARED = frozenset(
         "wikipedia", "youtube",
     }
 )  # fmt: skip
-"""The platforms that were first declared in the current form."""
+"""The platforms that were written in the current form from the start."""
 LINES_MAX = 58
-"""The maximum median of lines per endpoint."""
+"""The maximum of the median lines per endpoint."""
 
 
 class Lines(NamedTuple):
-    """The lines of one platform, without blank lines, docstrings and generated stand-ins."""
+    """The lines of one platform, not counting blank lines, docstrings and generated stand-ins."""
 
     slug: str
     endpoints: int
@@ -54,7 +54,7 @@ def lines_of_platforms() -> Iterator[Lines]:
 
 
 def median_of_declared() -> float:
-    """Return the median of lines per endpoint over the platforms that were first declared in the current form."""
+    """Return the median lines per endpoint of the platforms that were written in the current form from the start."""
     return median(one.each for one in lines_of_platforms() if one.slug in DECLARED)
 
 
@@ -66,7 +66,7 @@ def _lines(path: Path) -> int:
 
 
 def main() -> None:
-    """Print one line per platform, and the medians."""
+    """Print one line per platform, followed by the medians."""
     found = list(lines_of_platforms())
     print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'per endpoint':>14}")
     for one in found:

@@ -1,4 +1,4 @@
-"""Generates the calls of a stand-in's file from the exchanges of its cases."""
+"""Generates the calls in a stand-in's file from the exchanges of the platform's cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def calls_of(pattern: str, found: list[Exchange], literals: frozenset[str]) -> Iterator[Json]:
-    """Return the calls of one path: a single call, or one for each value that distinguishes its endpoints."""
+    """Return the calls to one path. There is one for each value that distinguishes endpoints with this path."""
     groups: dict[str, list[Exchange]] = {}
     for exchange in found:
         groups.setdefault(str(_when(exchange, found)), []).append(exchange)
@@ -65,7 +65,7 @@ $rows
 
 
 def _text(good: list[Exchange]) -> Json:
-    """Return a body that is not JSON, to be completed by hand; a feed starts with a default."""
+    """Return a body that is not JSON, which must be completed by hand. For a feed, it is a default feed."""
     pages = next((one.pages for one in good if one.pages is not None), None)
     paged = {"rows": "", "paging": _named(pages.paging)} if pages else {}
     if good[0].is_feed:
@@ -74,7 +74,7 @@ def _text(good: list[Exchange]) -> Json:
 
 
 def _when(exchange: Exchange, found: list[Exchange]) -> dict[str, str | None]:
-    """Return the values that only this endpoint's requests have, if several endpoints share a path."""
+    """Return the values that occur only in this endpoint's requests, if several endpoints have the same path."""
     if len({one.resource for one in found}) == 1:
         return {}
     fixed = {resource: _fixed([one for one in found if one.resource == resource]) for resource in _resources(found)}
@@ -88,7 +88,7 @@ def _resources(found: list[Exchange]) -> list[str]:
 
 
 def _fixed(found: list[Exchange]) -> dict[str, str]:
-    """Return the values that are the same in all of these requests and do not come from a parameter."""
+    """Return the values that all of these requests share and that do not come from a parameter."""
     given = {str(value) for one in found for value in one.params.values()}
     first = {**found[0].request.query, **_json_values(found[0])}
     return {
@@ -106,7 +106,7 @@ def _json_values(exchange: Exchange) -> dict[str, str]:
 
 
 def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
-    """Return the template of successful answers, and the paging of their list."""
+    """Return the template of the successful answers, and the paging of the list that they contain."""
     if not good:
         return {}
     pages = next((one.pages for one in good if one.pages is not None), None)
@@ -120,7 +120,7 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
     for steps in lists:
         if steps and (listed := _at(body, steps)) and listed[0] == ALL:
             del listed[0]
-    for name in paging.also:  # the paging object defines these
+    for name in paging.also:  # the paging object adds these members
         _drop(body, name.split("."))
     if isinstance(paging, ByLastId) and (rows := _at(body, rows_at(pages))):
         _number_rows(rows, good, paging)
@@ -128,7 +128,10 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
 
 
 def _named(paging: Paging) -> Json:
-    """Return the paging object for the template: the model's class on which the platform's own class is based."""
+    """Return the paging object to write into the template.
+
+    For a platform's own class, it is the model's class behind it.
+    """
     model = next(one for one in type(paging).__mro__ if one.__module__.startswith("upstreams.model.paging"))
     told = {one.name: (getattr(paging, one.name), one.default) for one in dataclasses.fields(model) if one.init}
     return {
@@ -144,7 +147,7 @@ def rows_at(pages: Pages) -> tuple[str, ...]:
 
 
 def _values(exchange: Exchange, control: set[str | None]) -> dict[str, str]:
-    """Return the names of the request's values, by their text."""
+    """Return the names of the values in a request, by their text."""
     pieces = re.split(r"\{(\w+)\}", exchange.pattern)
     pieces[::2] = map(re.escape, pieces[::2])
     pieces[1::2] = (f"(?P<{name}>[^/]+)" for name in pieces[1::2])
@@ -167,7 +170,7 @@ def _drop(body: Any, steps: list[str]) -> None:
 
 
 def _number_rows(rows: list[Any], good: list[Exchange], paging: ByLastId) -> None:
-    """Make the member that identifies the next page depend on the row's position."""
+    """Replace the member that leads to the next page by a value that depends on the row's position."""
     for one in good:
         wanted = one.last_row.get(paging.of)
         told = _at(one.body, rows_at(one.pages)) if one.pages is not None else []
@@ -181,7 +184,7 @@ def _number_rows(rows: list[Any], good: list[Exchange], paging: ByLastId) -> Non
 
 
 def _refused(refused: list[Exchange], literals: frozenset[str]) -> Json:
-    """Return the answer to a request for a missing item. Texts that the platform's code looks for are kept."""
+    """Return the answer to a request for a missing item. It contains the texts that the platform's code looks for."""
     if not refused:
         return {}
     one = refused[0]

@@ -1,4 +1,4 @@
-"""Corruptions of a good body: changes inside its JSON, and changes of the bytes that transport it."""
+"""Ways to corrupt a good body: changes to its JSON, and changes to the bytes that are sent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Path = tuple[str | int, ...]
 HTML = b"<!DOCTYPE html>\n<html><head><title>Just a moment</title></head><body>Sorry</body></html>"
 _DEEP, _HUGE = "@deep@", "@huge@"
 _RAW = {_DEEP: "[" * 3_000 + "]" * 3_000, _HUGE: "9" * 5_000}
-"""Values that Python cannot write as JSON, by their placeholder text."""
+"""Values that Python cannot write as JSON, by the placeholder that stands for them."""
 UNREADABLE = (_DEEP, _HUGE)
 
 VALUES: tuple[Any, ...] = (
@@ -85,7 +85,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def text_of(body: Any) -> bytes:
-    """Return the body as JSON, including values that JSON does not have."""
+    """Return the body as JSON text, which may contain values that JSON does not allow."""
     written = json.dumps(body)
     for name, raw in _RAW.items():
         written = written.replace(f'"{name}"', raw)
@@ -101,7 +101,7 @@ def paths(body: Any, here: Path = ()) -> Iterator[Path]:
 
 
 def numbers_in(body: Any) -> set[int]:
-    """Return the whole numbers in a body, including those written as text or as 3.0."""
+    """Return the whole numbers in a body, also those that are sent as text or as 3.0."""
     if isinstance(body, dict | list):
         return set[int]().union(*map(numbers_in, body.values() if isinstance(body, dict) else body))
     if isinstance(body, int):
@@ -113,18 +113,18 @@ def numbers_in(body: Any) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a body. `place` selects the path: it is the path's number, modulo the number of paths."""
+    """A change to a body. `place` selects the path to change, modulo the number of paths."""
 
     kind: Literal["drop", "put", "twice", "add", "insert"]
     place: int
     value: Any = None
 
     def at(self, body: Any, known: list[Path]) -> Path:
-        """Return the path that this change affects."""
+        """Return the path to which this change applies."""
         return known[self.place % len(known)]
 
     def on(self, body: Any, path: Path) -> Any:
-        """Return the body with this change. A change that does not apply to the value at the path has no effect."""
+        """Return the body after this change. A change that does not fit the value at its path has no effect."""
         if not path:
             return deepcopy(self.value) if self.kind == "put" else body
         *above, last = path
@@ -149,21 +149,21 @@ class Change:
 
 
 def changes() -> st.SearchStrategy[Change]:
-    """Generate changes; most of them replace a value."""
+    """Generate changes. Most of them replace a value."""
     kinds = st.sampled_from(("put", "put", "put", "drop", "drop", "twice", "add", "insert"))
     return st.builds(Change, kinds, st.integers(0, 100_000), st.sampled_from(VALUES))
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A transport of a body: the change of its bytes, and of its status and headers."""
+    """How a body is sent: a change to its bytes, and the status and headers."""
 
     name: str
     body: Callable[[bytes], bytes] = bytes
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     statuses: frozenset[int] = frozenset((502,))
-    """The statuses that the gateway may answer with."""
+    """The statuses that the gateway may return."""
 
 
 def _reencoded(encoding: str) -> Callable[[bytes], bytes]:
@@ -211,6 +211,6 @@ CARRIED = (
 
 
 def carried(body: bytes, how: Carried, status: int, headers: Mapping[str, str]) -> ScriptedAnswer:
-    """Return the answer in the form in which the upstream sends it."""
+    """Return the answer as the upstream would send it."""
     merged = {name: value for name, value in {**headers, **how.headers}.items() if value}
     return ScriptedAnswer(how.status or status, how.body(body), merged)

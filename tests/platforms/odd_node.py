@@ -1,6 +1,6 @@
-"""A node that first receives a good answer from its upstream, and is called again while the upstream answers oddly.
+"""A node that receives a good upstream answer first. It is then called again while the upstream sends odd answers.
 
-One node serves all tests of a module, in its own thread. The stand-ins are its upstream.
+All tests of a module share one node, which runs in its own thread. The stand-ins are its upstream.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from upstreams.sandbox.rehearse import example_values
 Record = dict[str, Any]
 T = TypeVar("T")
 ROWS = 3
-"""Rows of a page: enough for a changed row between unchanged ones."""
+"""The rows on a page. They are enough to have unchanged rows before and after a changed one."""
 PATIENCE_S = 3_600.0
 
 
 def unhurried(platform: Platform) -> Platform:
-    """Return the platform without its pace and quotas, which would delay a client with hundreds of requests."""
+    """Return the platform without its pace and quotas, because they would delay hundreds of requests."""
     return replace(platform, pace=None, rest=lambda _answer: None)
 
 
 @dataclass(slots=True)
 class Question:
-    """A request with a successful answer, and the upstream's answers to it, by `host/path?query`."""
+    """A request that succeeds, and the upstream's answer to each call that it makes, by `host/path?query`."""
 
     endpoint: Endpoint
     target: str
@@ -49,12 +49,12 @@ class Question:
 
     @property
     def odd_ones(self) -> list[str]:
-        """Return the upstream requests whose answers may be changed; this excludes sign-ins."""
+        """Return the upstream calls whose answers may be changed, which are all but sign-ins."""
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
 
 
 def questions_of(platform: Platform) -> Iterator[Question]:
-    """Yield the example request of each endpoint, with few rows."""
+    """Yield the example request of each endpoint, limited to a few rows."""
     for one in platform.endpoints:
         values = example_values(one)
         if "limit" in values:
@@ -64,7 +64,7 @@ def questions_of(platform: Platform) -> Iterator[Question]:
 
 @dataclass(slots=True)
 class OddBench:
-    """A node with every platform, the requests that it answers successfully, and the credits that they cost."""
+    """A node with every platform, the requests that succeed on it, and the credits that they cost."""
 
     node: OpenNode
     token: trio.lowlevel.TrioToken
@@ -76,13 +76,13 @@ class OddBench:
         return trio.from_thread.run(work, *args, trio_token=self.token)
 
     def questions(self, platform: Platform) -> list[Question]:
-        """Return the platform's requests. They are made once while the upstream answers normally."""
+        """Return the platform's requests. They are recorded once, while the upstream answers normally."""
         if platform.slug not in self._learnt:
             self._learnt[platform.slug] = [self.run(self._learn, one) for one in questions_of(platform)]
         return self._learnt[platform.slug]
 
     async def ask(self, question: Question) -> Answered:
-        """Return the node's answer to a request within 10 seconds."""
+        """Return the node's answer to a request, which must arrive within 10 seconds."""
         with trio.fail_after(10):
             answer = await self.node.get(question.target)
         self.credits_used += answer.json["credits_used"]
@@ -99,7 +99,10 @@ class OddBench:
         return question
 
     async def ask_with(self, question: Question, odd: str, told: ScriptedAnswer) -> Answered:
-        """Return the node's answer if the upstream answers `odd` with `told`, and unknown requests with a 404."""
+        """Return the node's answer to a question, for whose call `odd` the upstream sends `told`.
+
+        The question's other calls are answered as usual. Calls that it did not make before return 404.
+        """
 
         def script(asked: str) -> ScriptedAnswer | None:
             return told if asked == odd else None if asked in question.told else ScriptedAnswer(404)
@@ -108,7 +111,7 @@ class OddBench:
         return await self.ask(question)
 
     async def assert_sound(self) -> None:
-        """Check that failed requests were refunded: only the credits reported in answers were spent."""
+        """Check that failed requests were refunded. The credits spent must be those that the answers report."""
         assert self.node.log_events("request_failed") == []
         await self.node.assert_sound()
         assert await self.node.money() == (CREDITS - self.credits_used, 0)
@@ -116,7 +119,7 @@ class OddBench:
 
 @contextmanager
 def running_bench(folder: Path) -> Iterator[OddBench]:
-    """Run a node in a thread, and verify its ledger when the block ends."""
+    """Run a node in a thread. Verify its ledger when the block ends."""
     with ThreadPoolExecutor(1) as threads:
         opened: Future[OddBench] = Future()
         stop = trio.Event()
@@ -143,7 +146,7 @@ async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> No
 
 
 def check_envelope(question: Question, answer: Answered) -> None:
-    """Check that the answer is a correct success, missing item, or failure."""
+    """Check that the answer is a valid success, a valid "not found" or a valid failure."""
     body = answer.json
     assert body["request_id"] == answer.headers["x-request-id"]
     if answer.status != 200:
@@ -153,7 +156,7 @@ def check_envelope(question: Question, answer: Answered) -> None:
     endpoint = question.endpoint
     assert body["success"] is True
     assert body["cached"] is False
-    pages_or_legs = endpoint.collect is not None or "legs" in body["data"]  # billed by pages or legs
+    pages_or_legs = endpoint.collect is not None or "legs" in body["data"]  # price by page or by leg
     assert pages_or_legs or body["credits_used"] == COST[endpoint.tier]
     check_data(endpoint.archetype, body["data"])
     if endpoint.archetype.many:

@@ -1,4 +1,4 @@
-"""Runs a platform's cases through its readers, and records the calls and the members that were read."""
+"""Runs a platform's cases through its readers. Records the calls, and which members of the answers were read."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ SIGNED_IN = {"identifier": "ada.test", "password": "abcd-efgh", "token": "t0ken"
 
 @dataclass(slots=True)
 class Exchange:
-    """One call of a case, and the answer to it."""
+    """One call that a case makes, and the answer to it."""
 
     resource: str
     pattern: str
-    """Method, host and path, with `{name}` for values from the case's parameters or earlier answers."""
+    """Method, host and path. `{name}` stands for a value from the case's parameters or from an earlier answer."""
     request: SandboxRequest
     status: int
     headers: Mapping[str, str]
     body: Any
-    """The members that were read from the answer; a text is included as a whole."""
+    """The members of the answer that were read. A text is kept whole."""
     params: Mapping[str, str | int]
     is_feed: bool = False
     pages: Pages | None = None
-    """The pagination of the list, if the answer is a page of one."""
+    """The paging of the list, if the answer is a page."""
     last_row: Mapping[str, Any] = field(default_factory=dict)
-    """The record of the list's last row."""
+    """The record of the last row in the list."""
     sought: frozenset[str] = frozenset()
-    """The paths of members that the reader looked for and that do not exist."""
+    """The paths of members that the reader looked for but did not find."""
 
     @property
     def place(self) -> str:
-        """Method, host and path of the call."""
+        """The method, host and path of the call."""
         return f"{self.request.method} {self.request.host}{self.request.path}"
 
 
 def play(platform: Platform, case: Case) -> list[Exchange]:
-    """Return the exchanges of a case."""
+    """Return the exchanges that a case makes."""
     exchanges: list[Exchange] = []
     known = dict(_words(case.params))
     recorded = from_recordings(platform.slug, case.answers)
@@ -78,7 +78,7 @@ def play(platform: Platform, case: Case) -> list[Exchange]:
 
 @contextmanager
 def _noted_pages(exchanges: list[Exchange]) -> Iterator[None]:
-    """Record which `Pages` object read the list of each exchange, also in a generator."""
+    """Record which `Pages` object reads the list in each exchange, also inside a generator."""
     read = Pages.page
 
     def page(self: Pages, args: Args, answer: Answer) -> Page:
@@ -112,7 +112,7 @@ def _exchange(
 
 @cache
 def fixed_segments(slug: str) -> frozenset[str]:
-    """Return the path segments that occur in a platform's code."""
+    """Return the path segments that are written in a platform's code."""
     literals = literals_of(f"upstreams.platforms.{slug}")
     return frozenset(piece for text in literals if text.startswith("/") for piece in text.split("/"))
 
@@ -140,13 +140,13 @@ def _segment(segment: str, known: Mapping[str, str], used: dict[str, int]) -> st
 
 
 def _in(value: str, segment: str) -> bool:
-    """Return whether a segment is a value with surrounding text: `{username}.json`."""
+    """Return whether a segment is a value with other text around it: `{username}.json`."""
     found = segment.partition(value) if len(value) > 2 else ("", "", "")
     return bool(found[1]) and not (found[0][-1:].isalnum() or found[2][:1].isalnum())
 
 
 def _words(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return every value as text, and the parts of URLs, from which another call may be built."""
+    """Return every value as text, with the parts of each URL, because another call may be built from them."""
     for name, value in values.items():
         text = str(value)
         if isinstance(value, bool) or not text:
@@ -158,7 +158,7 @@ def _words(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _named(body: Any) -> dict[str, Any]:
-    """Return the texts and numbers near the top of an answer, from which a second call may be built."""
+    """Return texts and numbers from the top levels of an answer, because a second call may be built from them."""
     found: dict[str, Any] = {}
     near = [body, *(body.values() if isinstance(body, dict) else body[:1] if isinstance(body, list) else ())]
     near += [one[0] for one in near if isinstance(one, list) and one]

@@ -1,7 +1,7 @@
-"""The API's promises for each record (spec 2.2, decisions 3). The first archetypes have tables of their own here.
+"""What the API promises about every record (spec 2.2, decisions 3). The first archetypes have their own tables here.
 
-A promise is a function that returns whether a value keeps it. Values that an upstream does not send are null, so None
-keeps every promise except for an object or a list that is always present.
+A promise is a function that returns whether a value is as promised. An upstream may omit any value, so None is accepted
+everywhere except for objects and lists that are always present.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _INTEGER_MAX = 2**64
 
 
 def words(value: Any) -> bool:
-    """Return whether a value is a text or null. An empty text is not allowed, because it would look like a value."""
+    """Return whether a value is a text or null.
+
+    An empty text is not allowed, because null means that there is no text.
+    """
     return value is None or (isinstance(value, str) and value != "")
 
 
@@ -32,7 +35,7 @@ def truth(value: Any) -> bool:
 
 
 def points(value: Any) -> bool:
-    """Return whether a value is a whole number or null. It may be negative, because negative votes count as well."""
+    """Return whether a value is a whole number or null. It may be negative, as votes may be."""
     return value is None or (type(value) is int and abs(value) < _INTEGER_MAX)
 
 
@@ -52,22 +55,22 @@ def moment(value: Any) -> bool:
 
 
 def each(promise: Promise) -> Promise:
-    """Promise a list that is always present, with entries that keep `promise`."""
+    """Promise a list that is always present, and whose entries are as promised."""
     return lambda value: isinstance(value, list) and all(map(promise, value))
 
 
 def maybe(promise: Promise) -> Promise:
-    """Promise a value that is either null or keeps `promise`."""
+    """Promise a value that is null or as promised."""
     return lambda value: value is None or promise(value)
 
 
 def tells(value: Any) -> bool:
-    """Return whether a value is a nonempty text."""
+    """Return whether a value is a text that is not empty."""
     return isinstance(value, str) and words(value)
 
 
 def extras(value: Any) -> bool:
-    """Return whether a value is a valid `ext`: named scalars and lists of texts."""
+    """Return whether a value is a valid `ext`, which contains named scalars and lists of texts."""
     return isinstance(value, dict) and all(map(_extra, value.values()))
 
 
@@ -120,7 +123,7 @@ POST = fields(
 
 
 def comment(value: Any) -> bool:
-    """Promise a comment with its replies; a deleted comment has neither text nor author."""
+    """Promise a comment with its replies. A deleted comment has no text and no author."""
     assert fields(
         id=words,
         url=words,
@@ -228,17 +231,17 @@ ROWS: Mapping[str, Promise] = {
     "RepositoryDossier": DOSSIER,
     "ProfileVelocity": VELOCITY,
 }
-"""The promise for `data`, or for each of its items, by archetype name without the suffix `List`."""
+"""The promise about `data`, or about each of its items, by archetype name without the suffix `List`."""
 
 
 @cache
 def validator(archetype: Archetype) -> Draft202012Validator:
-    """Return a validator for the schema that the node publishes, including formats."""
+    """Return a validator for the schema that the node publishes. It also checks formats."""
     return Draft202012Validator(schema_of(archetype, ""), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
 
 def check_data(archetype: Archetype, data: dict[str, Any]) -> None:
-    """Check that `data` keeps the archetype's promise: its table here, or else its published schema."""
+    """Check `data` against the promise about its archetype: the table here, or else the published schema."""
     told = {name: value for name, value in data.items() if name != "_warnings"}
     assert each(tells)(data.get("_warnings", []))
     assert "total" not in told or (type(told["total"]) is int and told["total"] >= 0), f"total is {told['total']!r}"
@@ -254,7 +257,7 @@ def check_data(archetype: Archetype, data: dict[str, Any]) -> None:
 
 
 def plain_value(value: Any) -> bool:
-    """Return whether all JSON readers read a value in the same way, and no text in it is empty."""
+    """Return whether every JSON parser reads this value in the same way, and whether it contains no empty text."""
     if isinstance(value, dict | list):
         return all(map(plain_value, value.values() if isinstance(value, dict) else value))
     return words(value) if isinstance(value, str) else not isinstance(value, int | float) or abs(value) < _INTEGER_MAX

@@ -1,7 +1,8 @@
-"""Generates the stand-in of a platform from its cases: `python -m tests.platforms.stand_in SLUG`.
+"""Generates a platform's stand-in from the platform's cases: `python -m tests.platforms.stand_in SLUG`.
 
-Review the file before you commit it, and complete by hand what a kind cannot express. When the tool runs again, it
-keeps the content of the file, adds members that are read now, and removes members that are no longer read.
+Review the file before you commit it, and complete by hand what a placeholder cannot express. When it runs again, the
+generator keeps the file's content, adds members that readers have started to read, and removes those that they no
+longer read.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Json = dict[str, Any]
 
 
 def main(slug: str) -> None:
-    """Write the file, and print what it lacks."""
+    """Write the file, and print what it still lacks."""
     platform: Platform = import_module(f"upstreams.platforms.{slug}").PLATFORM
     cases: tuple[Case, ...] = import_module(f"tests.platforms.{slug}.cases").CASES
     file = FOLDER / f"{slug}.json"
@@ -71,7 +72,7 @@ def _paths(template: Any, path: str = "") -> Iterator[str]:
 
 
 def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json:
-    """Return the template file; manual edits in the previous one are kept."""
+    """Return the template file, with the manual edits of the previous one."""
     calls: dict[str, list[Exchange]] = {}
     documents = {call["call"]: _route(call) for call in before.get("calls", ()) if "text" in call}
     for exchange in exchanges:
@@ -88,7 +89,7 @@ def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json
 
 
 def _route(call: Json) -> re.Pattern[str]:
-    """Return the hosts and paths that a call answers; a handwritten call may accept more than its cases use."""
+    """Return the hosts and paths that a call accepts. A handwritten call may accept more than its cases use."""
     method, _, place = call["call"].partition(" ")
     host, _, path = place.partition("/")
     return re.compile(f"{method} {re.escape(host)}{expression(f'/{path}').pattern}")
@@ -99,7 +100,7 @@ def _identity(call: Json) -> tuple[str, str]:
 
 
 def _merged(made: Json, before: Json) -> Json:
-    """Return the newly generated call with the manual edits of the previous one."""
+    """Return the generated call, with the manual edits of the previous one."""
     if "text" in before or before.get("by_hand"):
         return before
     return {**made, **{name: before[name] for name in _KEPT if name in before}, **_kept_body(made, before)}
@@ -110,7 +111,7 @@ def _kept_body(made: Json, before: Json) -> Json:
 
 
 def _kept(made: Any, before: Any) -> Any:
-    """Return the previous template with new members, and without removed ones."""
+    """Return the previous template, with new members added and unused ones removed."""
     if isinstance(made, dict) and isinstance(before, dict):
         known = {name.removesuffix("?"): name for name in before}
         return {
@@ -127,7 +128,7 @@ def _kept(made: Any, before: Any) -> Any:
 
 
 def _aliases(platform: Platform) -> dict[str, str]:
-    """Return the hosts of mirrors, which answer like the first source."""
+    """Return the hosts of mirrors, which give the same answers as the first source."""
     hosts = {name: base.split("/")[2] for name, base in platform.sources.items()}
     first = next(iter(hosts.values()))
     mirrors = (one for endpoint in platform.endpoints for one in endpoint.fallbacks if one.read is None)

@@ -1,4 +1,4 @@
-"""Tables `ours <- theirs` for cases. They read bodies independently, so that they reveal errors of platform readers.
+"""Field tables for cases. They read bodies without the platform's readers, whose errors they reveal.
 
     BYLINE = table(byline, id=ident("id"), username="acct", url="url")
     STATUS = table(
@@ -28,7 +28,7 @@ _NONE: Mapping[str, Source] = {}
 
 
 def at(value: Any, path: str) -> Any:
-    """Return the value at a dotted path, which may contain list indexes; None if it is missing or an empty text."""
+    """Return the value at a dotted path, which may contain list indexes. None if it is missing or an empty text."""
     for step in path.split(".") if path else ():
         if isinstance(value, list):
             value = value[int(step)] if int(step) < len(value) else None
@@ -38,12 +38,12 @@ def at(value: Any, path: str) -> Any:
 
 
 def ident(path: str) -> Source:
-    """Read an id as text."""
+    """Read an id as a text."""
     return lambda row: None if (found := at(row, path)) is None else str(found)
 
 
 def utc(path: str) -> Source:
-    """Read a time, from ISO text or Unix seconds, in our format: with `Z`, and milliseconds only if there are any."""
+    """Read a time from ISO text or Unix seconds. It is returned with `Z`, and with milliseconds only if it has any."""
 
     def read(row: Any) -> str | None:
         found = at(row, path)
@@ -59,17 +59,17 @@ def utc(path: str) -> Source:
 
 
 def below(path: str, read: Callable[[Any], Json]) -> Source:
-    """Read a nested record; null if it is missing."""
+    """Read a nested record, or null if it is missing."""
     return lambda row: None if (found := at(row, path)) in (None, {}) else read(found)
 
 
 def each(path: str, read: Source) -> Source:
-    """Read the entries of a list, without those that are null."""
+    """Read the entries in a list, except those that are null."""
     return lambda row: [found for one in at(row, path) or [] if (found := _read(read, one)) is not None]
 
 
 def table(make: Callable[..., Json], *, ext: Mapping[str, Source] = _NONE, **theirs: Source) -> Callable[[Any], Json]:
-    """Return a function that reads one object; `make` is the constructor of the record."""
+    """Return a function that reads one object as a record. `make` is the record's constructor."""
     arguments = dict.fromkeys(inspect.signature(make).parameters)
     assert theirs.keys() <= arguments.keys(), f"{make.__name__} has no {theirs.keys() - arguments.keys()}"
 
@@ -81,7 +81,7 @@ def table(make: Callable[..., Json], *, ext: Mapping[str, Source] = _NONE, **the
 
 
 def rows(path: str, read: Callable[[Any], Json]) -> Callable[..., list[Json]]:
-    """Return a function that reads the list in the last of the given bodies, or a body that is a list."""
+    """Return a function that reads the list in the last body. The body itself may be the list."""
     return lambda *bodies: [read(row) for row in at(bodies[-1], path)]
 
 

@@ -1,4 +1,4 @@
-"""Makes templates of answers: only the members that were read, with each value replaced by its kind."""
+"""Builds templates from answers. They contain only members that were read, and each value is replaced by its kind."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _REFERENCE = re.compile(r"&#?\w+;")
 _ADDRESSES = re.compile(r"(url|href|link|image|avatar|picture|website)", re.IGNORECASE)
 _PARAGRAPH = 120
 ALL = "$all"
-"""Marks the template that applies to all entries of a list."""
+"""Marks the template for all entries of a list."""
 DEPTH_MAX = 2
-"""The number of levels at which a list may contain a list of the same name, such as replies."""
+"""How deep a list may contain a list with the same name, such as replies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Values that are kept as they are: texts in the platform's code, and values of the request, by their text."""
+    """Values that are not replaced: texts in the platform's code, and the request's values, by their text."""
 
     literals: frozenset[str]
     request: Mapping[str, str]
@@ -47,7 +47,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """A value in the answer that came from the request."""
+    """A value in an answer that was copied from the request."""
 
     name: str
     value: str | int
@@ -59,7 +59,7 @@ class Same:
 
 @cache
 def literals_of(module: str) -> frozenset[str]:
-    """Return the texts in the code of a module or package. A value that equals one of them is a choice."""
+    """Return the texts in a module's or package's code. A value in an answer that equals one of them is a choice."""
     spec = find_spec(module)
     assert spec is not None
     assert spec.origin is not None
@@ -70,7 +70,7 @@ def literals_of(module: str) -> frozenset[str]:
 
 
 def with_request(body: Any, values: Mapping[str, str]) -> Any:
-    """Return the body with `Same` in place of each value that came from the request."""
+    """Return the body, with `Same` in place of each value that was copied from the request."""
     if isinstance(body, dict):
         return {name: with_request(inner, values) for name, inner in body.items()}
     if isinstance(body, list):
@@ -82,7 +82,7 @@ def with_request(body: Any, values: Mapping[str, str]) -> Any:
 
 
 def template_of(observed: list[Any], name: str, literals: frozenset[str], above: tuple[str, ...] = ()) -> Any:
-    """Return one template for all values that were seen at one path."""
+    """Return one template for all the values that were found at a path."""
     told = [one for one in observed if one is not None and one is not ABSENT]
     objects, lists = [one for one in told if isinstance(one, dict)], [one for one in told if isinstance(one, list)]
     if objects and len(objects) >= len(lists):
@@ -100,7 +100,7 @@ def _members(
     objects: list[dict[str, Any]], literals: frozenset[str], above: tuple[str, ...]
 ) -> Iterator[tuple[str, Any]]:
     names = list(dict.fromkeys(name for one in objects for name in one))
-    if names and all(name.removeprefix("-").isdecimal() for name in names):  # a table by id
+    if names and all(name.removeprefix("-").isdecimal() for name in names):  # a table whose keys are ids
         yield "$digits", template_of([inner for one in objects for inner in one.values()], above[-1], literals, above)
         return
     for name in names:
@@ -112,7 +112,7 @@ def _members(
 
 
 def kind_of(name: str, values: list[Any], literals: frozenset[str]) -> Any:
-    """Return the placeholder of values, or the value itself if it is a choice."""
+    """Return the placeholder for these values, or the value itself if it is a choice."""
     named = [one for one in values if isinstance(one, Same)]
     if len(named) * 2 > len(values) and len({one.name for one in named}) == 1:
         return named[0].placeholder
@@ -195,7 +195,7 @@ _FORMS = (
 
 
 def placeholders_in(template: Any) -> Iterable[str]:
-    """Return the texts of a template."""
+    """Return all texts in a template."""
     if isinstance(template, dict):
         for name, inner in template.items():
             yield name

@@ -1,8 +1,8 @@
-"""No caller's value leads an adapter to another host or path: every parameter of every endpoint, and cursors.
+"""No value from a caller leads an adapter to another host or path, whichever parameter or cursor contains it.
 
-A plain word is sent first as the value of a parameter. Its positions in the upstream request are the allowed positions.
-Then hostile values are sent. Each must be refused for free, with the name of the parameter, or must appear at exactly
-these positions and change nothing else. Requests are compared as bytes.
+For each parameter, a plain word is sent first. Wherever the word occurs in the upstream request, other values may occur
+too. Then hostile values are sent. Each must be refused for free, and the error must name the parameter. Otherwise, it
+must occur at exactly the same positions and change nothing else. Requests are compared as bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from upstreams.transport.pooled import header_lines, request_bytes
 ROUTES = load_routes()
 
 PLAIN = ("zq7x", "73517")
-"""Words that occur nowhere else; some parameters accept only numbers."""
+"""Words that occur nowhere else. Numbers are included, because some parameters accept only numbers."""
 PIECES = (
     *("..", ".", "/", "\\", "a", "b1", "/../", "..\\", "..;/", "%2e", "%2E%2E", "%252e%252e", "%2f", "%252F", "%5c"),
     *(
@@ -70,21 +70,21 @@ PIECES = (
 HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
 SOME_HOST = "feeds.npr.org"
 FEW = settings(max_examples=25, deadline=None)
-"""The number of random values for each of the 160 places, in addition to the listed ones."""
+"""The number of random values for each of the 160 places. The listed values are sent too."""
 Sent = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
-"""A request parsed from its bytes: host, path segments and query, all decoded, and the body."""
+"""A request, parsed from its bytes: host, path segments and query, all decoded, and the body."""
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """A place for a caller's value: a parameter, a segment of a URL parameter, or the cursor (`param` is None)."""
+    """A place for a caller's value: a parameter, a segment of a URL in a parameter, or the cursor (`param` is None)."""
 
     platform: Platform
     endpoint: Endpoint
     param: Param | None
     piece: int = -1
     failing: int = 0
-    """The number of sources that fail, so that a fallback answers."""
+    """How many sources fail before a fallback answers."""
 
     def __str__(self) -> str:
         name = "cursor" if self.param is None else self.param.name
@@ -95,12 +95,12 @@ class Place:
         return "cursor" if self.param is None else self.param.name
 
     def value(self, put: str) -> str:
-        """Return the parameter's value with `put` in this place."""
+        """Return the parameter's value, with `put` inserted at this place."""
         assert self.param is not None
         if self.piece < 0:
             return put
         pieces = self.param.example.split("/")
-        pieces[self.piece] = put.replace("/", "%2F").replace("?", "%3F").replace("#", "%23")  # always a single segment
+        pieces[self.piece] = put.replace("/", "%2F").replace("?", "%3F").replace("#", "%23")  # always one segment
         return "/".join(pieces)
 
 
@@ -121,15 +121,15 @@ PLACES = list(places())
 
 
 def few_rows(endpoint: Endpoint) -> dict[str, int]:
-    """Return the size of a short page."""
+    """Return a page size with few rows."""
     return {"limit": 3} if any(param.name == "limit" for param in endpoint.params) else {}
 
 
 def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
-    """Return the values as the gateway reads them from a query string.
+    """Return the values that the gateway reads from a query string.
 
     Raises:
-        Refused: The query string is not accepted.
+        Refused: The gateway does not accept the query string.
     """
     values = {**example_values(place.endpoint), **few_rows(place.endpoint)}
     if place.param is None:
@@ -143,7 +143,7 @@ def read_values(place: Place, put: str) -> tuple[dict[str, Any], State | None]:
 
 
 def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
-    """Return the requests that a value causes. They are answered by `answers`, and then by the stand-in.
+    """Return the upstream requests that a value causes. First `answers` are used, and then the stand-in's answers.
 
     Raises:
         Refused, InvalidArgument: The value was refused.
@@ -189,13 +189,13 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
 
 
 def base_of(platform: Platform, source: str, values: Mapping[str, Any]) -> str:
-    """Return the base URL of a source. If a caller or an answer names the host, use some host."""
+    """Return a source's base URL. If its host comes from a caller or an answer, use any host."""
     param = platform.host_of(source)
     return platform.address(Call("", source=source, host="" if param is None or param in values else SOME_HOST), values)
 
 
 def as_sent(request: bytes) -> Sent:
-    """Parse a request strictly: one request line, one head, and nothing after its body."""
+    """Parse a request strictly: it must be one request line and one head, and must end after its body."""
     head, _, body = request.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     method, target, version = first.split(b" ")
@@ -221,7 +221,7 @@ def answer_to(call: HttpCall) -> HttpAnswer:
 
 @cache
 def plain_of(place: Place) -> tuple[str, list[Sent], list[HttpAnswer]] | None:
-    """Return the requests and answers for a plain word in this place; None if plain words are refused."""
+    """Return the requests for a plain word at this place, and the answers. None if plain words are refused."""
     for word in PLAIN:
         answers: list[HttpAnswer] = []
         try:
@@ -243,7 +243,7 @@ def with_value(sent: Sent, word: str, value: str) -> Sent:
 
 
 def readings(place: Place, put: str) -> set[str]:
-    """Return the value in every form that an adapter may correctly give it."""
+    """Return the value in every form into which an adapter may convert it."""
     found = {put}
     if place.param is not None and place.piece >= 0:
         found.add(unquote(place.value(put).split("/")[place.piece]))
@@ -257,7 +257,7 @@ def readings(place: Place, put: str) -> set[str]:
 
 
 def check(place: Place, put: str) -> None:
-    """Method: the answers to the plain word are repeated, so that the requests differ only by the value."""
+    """Method: every request receives the same answers as the plain word's, so requests can differ only by the value."""
     plain = plain_of(place)
     try:
         sent = sent_by(place, put, [] if plain is None else list(plain[2]))
@@ -267,7 +267,7 @@ def check(place: Place, put: str) -> None:
         assert told == ("INVALID_REQUEST", 400, place.name), refused
     else:
         assert sent
-        if plain is None:  # For example, a date. It is converted, so the request does not contain the value.
+        if plain is None:  # The value was converted, as dates are, so the request does not contain it.
             values = example_values(place.endpoint)
             bases = [base_of(place.platform, name, values) for name in place.platform.sources]
             assert {host for host, *_ in sent} <= {f"Host: {urlsplit(base).netloc}" for base in bases}
@@ -279,7 +279,7 @@ def check(place: Place, put: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_value_is_refused_or_stays_in_its_position(place: Place) -> None:
+def test_hostile_value_is_refused_or_stays_in_its_place(place: Place) -> None:
     @FEW
     @given(HOSTILE)
     @example("..")

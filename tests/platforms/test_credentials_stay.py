@@ -1,4 +1,4 @@
-"""An operator's credential is sent only to the fixed hosts of the credential's platform, for any call and redirect."""
+"""An operator's credential is sent only to its platform's fixed hosts, whatever the call or redirect."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ PLATFORMS = load_platforms()
 
 
 def secret(name: str) -> str:
-    """Return a credential that is unlike anything else in a call."""
+    """Return a credential that looks like nothing else in a call."""
     return f"sEcr3t/{name}+value"
 
 
 def holds_secret(call: HttpCall, names: tuple[str, ...]) -> bool:
-    """Return whether a call contains a credential: plain, percent-encoded, or in Basic authentication."""
+    """Return whether a call contains a credential, either plain, percent-encoded or in Basic authentication."""
     sent = repr((call.target, call.headers, call.body))
     values = [secret(name) for name in names]
     in_base64 = [b64encode(value.encode()).decode().rstrip("=")[:-2] for value in values]
@@ -52,7 +52,7 @@ def holds_secret(call: HttpCall, names: tuple[str, ...]) -> bool:
 
 
 class Recorder:
-    """Answers like the stand-ins, or redirects every GET to another host. Keeps the calls that were sent."""
+    """Answers like the stand-ins, or redirects each GET to another host. Records the calls."""
 
     def __init__(self) -> None:
         self.calls: list[HttpCall] = []
@@ -73,7 +73,7 @@ class Recorder:
 
 @asynccontextmanager
 async def open_recorded(platform: Platform) -> AsyncIterator[tuple[Site, Recorder]]:
-    """Return a platform as a node runs it, with each of its credentials configured."""
+    """Return a platform in the form in which a node runs it, with all of its credentials."""
     recorder = Recorder()
 
     @asynccontextmanager
@@ -95,7 +95,7 @@ async def open_recorded(platform: Platform) -> AsyncIterator[tuple[Site, Recorde
 
 
 def requests_of(endpoint: Endpoint) -> Iterator[dict[str, Value]]:
-    """Return the example values of an endpoint, and variants with another host for each host parameter."""
+    """Return an endpoint's example values, and copies that name another host in each host parameter."""
     example = example_values(endpoint)
     yield example
     for param in endpoint.params:
@@ -105,18 +105,18 @@ def requests_of(endpoint: Endpoint) -> Iterator[dict[str, Value]]:
 
 async def run(site: Site, endpoint: Endpoint, values: dict[str, Value]) -> None:
     args = Args(values, None, site.credentials, NOW_AT)
-    with suppress(UpstreamError, LimitError):  # a failure is fine here: only the calls that were sent matter
+    with suppress(UpstreamError, LimitError):  # a failure does not matter here, only the calls do
         await fetch(plan(site, endpoint, args), trio.current_time() + LONG_S)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, autojump_clock: Any) -> None:
-    """Method: each endpoint with all sources, then without its first source, then with redirects to another host."""
+    """Method: each endpoint with all its sources, without its first source, and with redirects to another host."""
     own = {urlsplit(url).netloc for name, url in platform.sources.items() if platform.host_of(name) is None}
     first = urlsplit(next(iter(platform.sources.values()))).netloc
     modes = (((), False), ((first,), False), ((), True))
     for endpoint, (failing, leads_away) in product(platform.endpoints, modes):
-        async with open_recorded(platform) as (site, recorder):  # new, since failures delay later calls
+        async with open_recorded(platform) as (site, recorder):  # opened again, because failures delay later calls
             recorder.failing, recorder.leads_away = failing, leads_away
             for values in requests_of(endpoint):
                 await run(site, endpoint, values)
@@ -126,8 +126,8 @@ async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, 
                     assert call.origin.authority in own, call
 
 
-async def test_sent_credential_is_detected(autojump_clock: Any) -> None:
-    """Goal: show that the test above can fail. Method: GitHub's token is sent to GitHub."""
+async def test_check_detects_a_sent_credential(autojump_clock: Any) -> None:
+    """Goal: prove that the test above can fail. Method: GitHub's token is sent to GitHub."""
     platform = next(one for one in PLATFORMS if one.slug == "github")
     async with open_recorded(platform) as (site, recorder):
         await run(site, platform.endpoints[0], example_values(platform.endpoints[0]))

@@ -1,4 +1,4 @@
-"""Every platform's fallbacks over its stand-in: they return the same as the endpoint's own source, field by field."""
+"""Fallbacks with the platforms' stand-ins: each returns the same as the endpoint's own source, field by field."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ every_rung = pytest.mark.parametrize(
 )
 
 TWINS = [rung for rung in RUNGS if rung[0].slug != "youtube"]
-"""Fallbacks whose stand-ins have the same facts.
+"""Fallbacks whose stand-in has the same facts as the own source's stand-in.
 
-Generated stand-ins invent other facts for a source with another format; the platform's own tests compare those.
+Generated stand-ins invent other facts for a source with another format. The platform's own tests compare such sources.
 """
 every_twin = pytest.mark.parametrize(
     ("platform", "endpoint", "rung_index"),
@@ -50,7 +50,7 @@ SUBJECTS: Mapping[str, list[dict[str, str | int]]] = {
     "hackernews/story/comments": [{"id": "8863", "limit": 100}, {"id": "8870", "limit": 3}],
     "hackernews/profile": [{"handle": "pg"}, {"handle": "@ada"}],
 }
-"""The queries that are tested in addition to the endpoint's example."""
+"""Queries to test in addition to the endpoint's example."""
 
 NULL_IN_ONE: Mapping[str, set[str]] = {
     "github/repo/readme": {"id", "url", "ext.size_bytes"},
@@ -60,12 +60,12 @@ NULL_IN_ONE: Mapping[str, set[str]] = {
     "hackernews/new": {"ext.story_id", "flags.deleted"},
     "hackernews/jobs": {"ext.story_id", "flags.deleted"},
 }
-"""Fields in which the two may differ, by endpoint.
+"""The fields in which the two sources may differ, by endpoint.
 
-One of them is null, except for the readme's URL, which names either the branch or `HEAD`.
+One of the two values must be null, except in the readme's URL, which contains either the branch or `HEAD`.
 """
 NEVER_NULL = {"github/repo/readme": {"url"}}
-"""The fields among them that are never null."""
+"""Those of these fields that are never null."""
 
 
 def asked_for(platform: Platform, endpoint: Endpoint) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def records_of(platform: Platform, endpoint: Endpoint, values: Mapping[str, Any]
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every leaf of a record by its dotted path; entries of a list by their position."""
+    """Yield each leaf of a record by its dotted path. Entries in a list are numbered."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from flat(inner, f"{path}.{name}" if path else name)
@@ -94,8 +94,10 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @every_twin
-def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
-    """Method: compare both records field by field. Where they may differ, one value must be null."""
+def test_fallback_returns_the_same_as_the_primary_source(
+    platform: Platform, endpoint: Endpoint, rung_index: int
+) -> None:
+    """Method: compare both records field by field. In the fields listed above, one of the values must be null."""
     name = f"{platform.slug}/{endpoint.resource}"
     untold = NULL_IN_ONE.get(name, set())
     for values in asked_for(platform, endpoint):
@@ -112,7 +114,7 @@ def test_fallback_returns_the_same_as_the_own_source(platform: Platform, endpoin
 
 
 def test_fields_listed_as_missing_are_missing() -> None:
-    """Check that the fields named in the table above are really missing."""
+    """Check that the fields in the table above are in fact missing."""
     for platform, endpoint, rung_index in TWINS:
         name = f"{platform.slug}/{endpoint.resource}"
         differing: set[str] = set()

@@ -1,7 +1,7 @@
-"""The fields that endpoints fill, over stand-ins with every member present.
+"""The fields that endpoints fill, tested with stand-ins that send every member.
 
-Fields that are declared as never filled stay empty, and all others are filled. Null from an upstream stays null, and
-never becomes zero.
+Fields that are declared as never filled must be empty, and all others must be filled. A null from an upstream stays
+null, and never becomes zero.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ every_endpoint = pytest.mark.parametrize(
     ("platform", "one"), ENDPOINTS, ids=[f"{platform.slug}/{one.resource}" for platform, one in ENDPOINTS]
 )
 OPEN = frozenset(("ext", "replies"))
-"""Members of a record that declarations do not cover."""
+"""Members of records to which declarations do not apply."""
 OUR_OWN = frozenset(("rank", "max"))
-"""Numbers that the gateway computes: positions, and the maximum of a platform's scale."""
+"""Numbers that the gateway computes, such as positions and the highest possible rating."""
 SUBJECTS: dict[str, tuple[dict[str, str], ...]] = {
     "hackernews/comment": ({"id": "90000008863005"},),
     "github/profile": ({"handle": "linus"}, {"handle": "torvalds"}),
     "github/repo": ({"url": "ada/project-1"}, {"url": "ada/project-2"}, {"url": "ada/project-3"}),
 }
-"""Further requests, for handwritten stand-ins that omit fields in some records."""
+"""Additional requests, for handwritten stand-ins whose records do not all have every field."""
 
 _DIGIT = re.compile(r"(<\?[^>]*>)|\d", re.ASCII)
-"""A digit, or the XML declaration."""
+"""Matches a digit, or the whole XML declaration."""
 
 
 def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: str | int) -> list[Record]:
@@ -58,7 +58,7 @@ def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: st
 
 
 def leaves(make: Make, at: str = "") -> Iterator[str]:
-    """Yield the paths of a record's fields, including the fields of nested records."""
+    """Yield the path of each field in a record, including the fields of nested records."""
     for one in fields_of(make):
         if one.name not in OPEN:
             yield from _leaves(one, f"{at}{one.name}")
@@ -75,13 +75,13 @@ def _leaves(one: Field, path: str) -> Iterator[str]:
 
 
 def above(path: str) -> set[str]:
-    """Return the path and the paths of the objects that contain it."""
+    """Return the path, and the path of each object that contains it."""
     steps = path.split(".")
     return {".".join(steps[: length + 1]) for length in range(len(steps))}
 
 
 def filled(record: Record, at: str = "") -> Iterator[str]:
-    """Yield the paths of the fields that have a value."""
+    """Yield the path of each field that has a value."""
     for name, value in record.items():
         if isinstance(value, dict):
             yield from filled(value, f"{at}{name}.")
@@ -90,7 +90,7 @@ def filled(record: Record, at: str = "") -> Iterator[str]:
 
 
 def whole(template: Any) -> Any:
-    """Return the template of a stand-in with every optional member present."""
+    """Return a stand-in's template with all optional members."""
     if isinstance(template, dict):
         return {name.removesuffix("?"): whole(inner) for name, inner in template.items()}
     return [whole(inner) for inner in template] if isinstance(template, list) else template
@@ -98,14 +98,14 @@ def whole(template: Any) -> Any:
 
 @cache
 def whole_sandbox() -> Upstream:
-    """Return the stand-ins with every member present."""
+    """Return stand-ins that send all optional members."""
     made = {file.stem: whole(orjson.loads(file.read_bytes())) for file in FOLDER.glob("*.json")}
     return sandbox_of(by_host((*written_routes(), *(one for slug in made for one in routes_of(slug, made[slug])))))
 
 
 @every_endpoint
 def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform, one: Endpoint) -> None:
-    """Goal: Monitors, guides and schemas are correct. Method: the stand-in with every member present."""
+    """Goal: the fields that Monitors, guides and schemas list are correct. Method: stand-ins that send every member."""
     size = {"limit": 45} if any(param.name == "limit" for param in one.params) else {}
     subjects = ({}, *SUBJECTS.get(f"{platform.slug}/{one.resource}", ()))
     records = [record for more in subjects for record in records_of(platform, one, whole_sandbox(), **size, **more)]
@@ -116,10 +116,10 @@ def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform, one:
 
 
 @every_endpoint
-def test_null_in_an_upstream_answer_is_not_a_number(platform: Platform, one: Endpoint) -> None:
-    """Goal: null never becomes a number. Method: every value in the answers is null, and pages have no digits.
+def test_null_in_an_upstream_answer_never_becomes_a_number(platform: Platform, one: Endpoint) -> None:
+    """Goal: a null never becomes a number. Method: every value in the answers is null, and pages contain no digits.
 
-    The first of several calls keeps its values, because they may lead to the others.
+    If a read makes several calls, the first answer keeps its values, because the other calls may depend on them.
     """
     sandbox, calls, kept = from_sandbox(), count(), list[Any]()
     keeps_first = calls_of(platform, one) > 1

@@ -1,4 +1,4 @@
-"""The generator of stand-ins: it keeps the members that are read, no recorded values, and manual edits."""
+"""The generator of stand-ins keeps members that are read and manual edits, but no recorded values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ post_of = record_map(post, id=read.ident("id"), url=read.text("url"), text=read.
 BY_PAGE = Pages(post_of, ByPage("page", size="per_page", more="more"), "items")
 BY_ID = Pages(post_of, ByLastId("before"), "")
 PLATFORM = Platform(
-    slug="stackexchange",  # the generator reads the code of an existing platform
+    slug="stackexchange",  # because the generator reads the code of an existing platform
     title="Made up",
     docs_url="",
     sources={"api": "https://{instance}/api"},
@@ -92,7 +92,7 @@ def test_endpoints_on_one_path_differ_by_values() -> None:
     assert oldest["body"][0].keys() == {"id"}
 
 
-def test_manual_edits_stay_and_unread_members_go() -> None:
+def test_generator_keeps_manual_edits_and_drops_unread_members() -> None:
     before = made()
     tagged = next(one for one in before["calls"] if "/tags/" in one["call"])
     tagged["body"]["items"] = [{"id": "post-$id", "gone": "$text"}, {"id": "$id", "other": True}]

@@ -1,7 +1,7 @@
-"""The gateway keeps its promises for any upstream answer: the result is a record, not found or a failure.
+"""The gateway keeps its promises whatever the upstream answers: it returns a record, "not found" or a failure.
 
-The stand-in's answer to each endpoint's example is changed at random, and requested through a node that all tests
-share. The rows of a list are independent: an unreadable row does not affect others.
+The stand-in's answer to each endpoint's example is changed at random. The request is sent to a node that all tests
+share. The rows of a list are independent, so an unreadable row must not affect others.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Record = dict[str, Any]
 PLATFORMS = load_platforms()
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
 COUNTED = {"discourse": "comments", "podcasts": "duration_seconds", "youtube": "duration_seconds"}
-"""For each platform, the field that is computed from a count, a text or milliseconds."""
+"""A field for each platform that is computed from a count, a text or milliseconds."""
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 ODD = settings(max_examples=100, derandomize=True, database=None, deadline=None, phases=(Phase.generate,))
-"""Examples are not shrunk, because they have at most three changes and the test node must not run for long."""
+"""Failing examples are not shrunk. They have at most three changes, and shrinking would take too long."""
 
 
 every_platform = pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
@@ -52,7 +52,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OddBench]:
 
 
 def rows_at(body: Any, rows: int, here: Path = ()) -> Path | None:
-    """Return the path of the first list that contains exactly this many objects, as the answer's rows do."""
+    """Return the path of the first list with exactly this many objects, which are the answer's rows."""
     if isinstance(body, list):
         return here if len(body) == rows and all(isinstance(one, dict) for one in body) else None
     inner = body.items() if isinstance(body, dict) else ()
@@ -60,18 +60,18 @@ def rows_at(body: Any, rows: int, here: Path = ()) -> Path | None:
 
 
 def row_of(path: Path, rows: Path | None) -> Path | None:
-    """Return the path of the row that contains a path, or None."""
+    """Return the path of the row to which a path belongs, or None."""
     inside = rows is not None and path[: len(rows)] == rows and len(path) > len(rows)
     return path[: len(rows) + 1] if rows is not None and inside else None
 
 
 class Changed(NamedTuple):
-    """A body with changes, and the paths of the changed rows; None among them means a change outside all rows."""
+    """A body with its changes, and the paths of the changed rows. None among them means a change outside all rows."""
 
     body: Any
     touched: set[Path | None]
     shifts: bool
-    """Whether entries of a list have moved to other positions."""
+    """Whether a change has moved entries in a list."""
 
 
 def changed(body: Any, wanted: list[Change], rows: Path | None = None) -> Changed:
@@ -88,7 +88,10 @@ def changed(body: Any, wanted: list[Change], rows: Path | None = None) -> Change
 
 @every_platform
 def test_body_with_odd_values_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
-    """Method: up to three changes in one upstream answer. If all are in rows, the other rows must not change."""
+    """Method: up to three changes to one upstream answer.
+
+    If all of them are inside rows, the other rows must stay the same.
+    """
     questions = bench.questions(platform)
 
     @ODD
@@ -136,7 +139,7 @@ def is_json(told: ScriptedAnswer) -> bool:
 
 
 def cut_up(text: str, wanted: list[Change]) -> str:
-    """Return a page or a feed with pieces removed, doubled, or replaced."""
+    """Return a page or a feed in which pieces are removed, doubled or replaced."""
     for change in wanted:
         start = change.place % max(1, len(text))
         piece = text[start : start + 40]
@@ -146,7 +149,7 @@ def cut_up(text: str, wanted: list[Change]) -> str:
 
 
 def test_rows_are_found_in_lists_of_every_platform(bench: OddBench) -> None:
-    """Goal: the check of the other rows is not silently skipped."""
+    """Goal: the check of the unchanged rows really runs."""
     for platform in PLATFORMS:
         lists = [one for one in bench.questions(platform) if one.endpoint.archetype.many and len(one.odd_ones) == 1]
         bodies = [(one, one.told[one.odd_ones[0]]) for one in lists]
@@ -156,11 +159,11 @@ def test_rows_are_found_in_lists_of_every_platform(bench: OddBench) -> None:
 
 
 def check_numbers(question: Question, answer: Answered, odd: Changed, wanted: list[Change]) -> None:
-    """Check that no number is invented: each is unchanged, is from a change, or is null."""
+    """Check that no number is invented. Each number is unchanged, comes from a change, or is null."""
     data = answer.json["data"]
     told = question.told.values()
     known = numbers_in([odd.body, *(orjson.loads(one.body) for one in told if is_json(one))])
-    if not all(map(is_json, told)):  # The numbers of a feed are in its text, and durations are written as times.
+    if not all(map(is_json, told)):  # In a feed, numbers are part of the text, and durations are written as times.
         known |= {value for _, value in counts_in(question.data)}
     derived = COUNTED.get(question.target.split("/")[2])
     assert {value for path, value in counts_in(data) if path[-1] != derived} <= known
@@ -171,7 +174,10 @@ def check_numbers(question: Question, answer: Answered, odd: Changed, wanted: li
 
 
 def check_emptiness(question: Question, answer: Answered, wanted: list[Change]) -> None:
-    """Check that a list is empty only if its source was a list or missing, but not if another value replaced it."""
+    """Check that a list is empty only if its source was a list or missing.
+
+    If another value replaced the source, it must not be.
+    """
     if answer.json["data"].get("items") == [] and lengths(question.data) > len(wanted):
         assert any(change.kind != "put" or change.value is None or isinstance(change.value, list) for change in wanted)
 
@@ -181,7 +187,7 @@ def lengths(data: Record) -> int:
 
 
 def counts_in(data: Any, here: Path = ()) -> Iterator[tuple[Path, int]]:
-    """Yield the paths and values of numbers in an answer, except sums and numbers that the gateway computes."""
+    """Yield the path and value of each number in an answer, except sums and numbers that the gateway computes."""
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for name, value in inner:
         if type(value) is int and name not in SUMS:
@@ -191,7 +197,7 @@ def counts_in(data: Any, here: Path = ()) -> Iterator[tuple[Path, int]]:
 
 
 def check_other_rows(question: Question, answer: Answered, changes_made: int) -> None:
-    """Check that all rows that were not changed are returned as before."""
+    """Check that all unchanged rows are returned as before."""
     assert answer.status == 200, answer.json
     items = answer.json["data"]["items"]
     lost = [item for item in question.data["items"] if item not in items]
@@ -199,14 +205,14 @@ def check_other_rows(question: Question, answer: Answered, changes_made: int) ->
 
 
 def throttles(platform: Platform, told: ScriptedAnswer) -> bool:
-    """Return whether the platform treats the answer as throttling, which would delay all later requests."""
+    """Return whether the platform treats the answer as throttling, because that would delay all later requests."""
     answer = Answer(told.status, {}, None if told.body.strip() in (b"", b"null") else "")
     return isinstance(platform.judge(answer), UpstreamThrottled)
 
 
 @every_platform
 def test_oddly_encoded_body_is_read_or_refused(platform: Platform, bench: OddBench) -> None:
-    """Method: every transport of a body, for one request of each archetype."""
+    """Method: each way of sending a body, with one request for each archetype."""
     by_archetype = {question.endpoint.archetype.name: question for question in bench.questions(platform)}
     for question in by_archetype.values():
         odd_one = question.odd_ones[0]
@@ -225,7 +231,7 @@ def test_oddly_encoded_body_is_read_or_refused(platform: Platform, bench: OddBen
 
 @every_platform
 def test_odd_body_of_any_source_is_read_or_refused(platform: Platform) -> None:
-    """Method: each source of each endpoint separately, without sockets; one of the stand-in's answers is changed."""
+    """Method: each source of each endpoint separately, without sockets. One of the stand-in's answers is changed."""
     endpoints = [one for one in platform.endpoints if one.archetype.key]
     rungs = [(one, rung) for one in endpoints for rung in range(len(one.fallbacks) + 1)]
 

@@ -1,4 +1,4 @@
-"""A refusal of one request is not a failure of the host: its circuit stays closed."""
+"""If a host refuses one request, the host has not failed, so its circuit stays closed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.platforms import discourse, mastodon, peertube
 from upstreams.transport.http import HttpCall
 
 OFTEN = 12
-"""More failures than are needed to open a circuit."""
+"""More failures than it takes to open a circuit."""
 
 
 class Ask(NamedTuple):
@@ -27,12 +27,12 @@ class Ask(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A request that a platform refuses with a status and a body, and another one that it answers."""
+    """A request that a platform refuses with a status and a body, and a request that it answers."""
 
     platform: Platform
     refused: Ask
     by: str
-    """The part of the refused call's target that distinguishes it from the other call."""
+    """The part of the call's target by which the refused call is recognized."""
     answer: Scripted
     as_what: UpstreamError
     good: Ask

@@ -1,4 +1,4 @@
-"""A URL given instead of a name or a number may also name the host or site, which is then the only one that is read."""
+"""A URL may name its host or site together with the subject. Only this host or site is then read."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from upstreams.platforms import discourse, stackexchange
 
 
 class Placed(NamedTuple):
-    """A request with a URL, and the first call that it leads to."""
+    """A request with a URL, and the first call that it causes."""
 
     platform: Platform
     resource: str
     sent: Mapping[str, str]
     host_and_path: str
     place: Mapping[str, str]
-    """The parameter that names the host or site of the URL, with its value."""
+    """The parameter that means the same host or site as the URL, and its value."""
     other: str
     query: Mapping[str, Any]
-    """The members of the call's query that name the site."""
+    """The query members that name the site in the call."""
 
 
 FORUM = {"host": "forum.example.net"}
@@ -63,7 +63,7 @@ PLACED = (
 
 
 class _AskedError(Exception):
-    """Raised at the first call of a read, with its host and path."""
+    """Raised by the first call of a read. It contains the call's host and path."""
 
     def __init__(self, host_and_path: str, call: Call) -> None:
         super().__init__(host_and_path)
@@ -76,8 +76,8 @@ def _upstream(host_and_path: str, call: Call) -> Answer:
 
 
 @pytest.mark.parametrize("placed", PLACED, ids=lambda one: f"{one.platform.slug} {one.resource}")
-def test_subject_of_a_url_is_read_from_its_own_host(placed: Placed) -> None:
-    """Goal: the account with the same name on another host or site is never read."""
+def test_url_is_read_only_from_its_own_host_or_site(placed: Placed) -> None:
+    """Goal: an account with the same name on another host or site is never read."""
     for beside in ({}, placed.place):
         with pytest.raises(_AskedError) as asked:
             drive(placed.platform, placed.resource, {**placed.sent, **beside}, _upstream)

@@ -1,4 +1,4 @@
-"""Every platform's recorded exchanges through the whole gateway: over sockets, billed, and compared field by field."""
+"""Every platform's recorded exchanges through the whole gateway, over sockets: billed, and compared by field."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REFUSED: Mapping[type[UpstreamError], str] = {
 }
 COST = {"standard": 1, "advanced": 5, "premium": 10}
 ALSO_OF = {"app_store": ("itunes",), "podcasts": ("apple_music",)}
-"""Further folders of recordings that belong to a platform."""
+"""Other folders of recordings that belong to a platform."""
 NOT_REPLAYED = frozenset(
     ("connection", "content-encoding", "content-length", "date", "keep-alive", "server", "transfer-encoding", "trailer")
 )
@@ -46,7 +46,7 @@ NO_LIMITS: Mapping[str, Mapping[str, object]] = {
 
 
 def cases_of(platform: Platform) -> tuple[Case, ...]:
-    """Return the cases of a platform's folder."""
+    """Return the cases in a platform's folder."""
     cases: tuple[Case, ...] = import_module(f"tests.platforms.{platform.slug}.cases").CASES
     return cases
 
@@ -63,7 +63,7 @@ PLATFORMS = tuple(with_cases())
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform, tmp_path: Path) -> None:
-    """Method: one node answers case after case. If its upstream requested a pause, a new node replaces it."""
+    """Method: one node processes all cases in order. If its upstream asked for a pause, a new node replaces it."""
     recordings_dir()
     waiting = list(cases_of(platform))[::-1]
     while waiting:
@@ -79,8 +79,11 @@ async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform,
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_recordings_are_used_in_a_case_or_listed(platform: Platform) -> None:
-    """Method: files of no endpoint are listed at the top of the cases; row files are read in the tests next to them."""
+def test_every_recording_is_used_in_a_case_or_listed(platform: Platform) -> None:
+    """Method: files without an endpoint are listed at the top of `cases.py`.
+
+    The tests next to it read files of rows.
+    """
     tests = Path(__file__).parent / platform.slug
     in_cases = {file for case in cases_of(platform) for file in case.answers.values() if isinstance(file, str)}
     named = re.findall(r"`([^`]+)`", ast.get_docstring(ast.parse((tests / "cases.py").read_text())) or "")
@@ -95,17 +98,17 @@ def test_recordings_are_used_in_a_case_or_listed(platform: Platform) -> None:
 
 @asynccontextmanager
 async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[str, str]) -> Any:
-    """Open a node in its own folder, with a platform's credentials in its environment."""
+    """Open a node in a folder of its own. The platform's credentials are in its environment."""
     settings = {f"{name}_env": f"TEST_{name.upper()}" for name in credentials}
     environ = {f"TEST_{name.upper()}": value for name, value in credentials.items()}
     upstreams = {"operator_contact": CONTACT, "defaults": {"retries": 0}, platform.slug: settings}
-    only = (replace(platform, pace=None),)  # its pace would delay the sequence of cases
+    only = (replace(platform, pace=None),)  # a pace would delay the cases
     async with open_test_node(folder, environ=environ, only=only, upstreams=upstreams, **NO_LIMITS) as node:
         yield node
 
 
 async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
-    """Make the case's request while the upstream answers with its recordings, and other calls with a 404."""
+    """Make the case's request. The upstream answers with the case's recordings, and returns 404 for any other call."""
 
     def script(asked: str) -> ScriptedAnswer:
         place = asked.partition("?")[0]
@@ -117,14 +120,14 @@ async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
 
 
 def as_sent(slug: str, file: str) -> ScriptedAnswer:
-    """Return a recording as an upstream sends it, without headers that belong to the original connection."""
+    """Return a recording as an upstream would send it, without the headers that belong to the original connection."""
     answer = recorded(slug, file)
     headers = {name: value for name, value in answer.headers.items() if name not in NOT_REPLAYED}
     return ScriptedAnswer(answer.status, answer.raw, headers)
 
 
 def check(platform: Platform, case: Case, answer: Answered) -> None:
-    """Check that the answer matches the case, in the envelope, and that it was billed or refunded."""
+    """Check the answer against the case, check its envelope, and check that it was billed or refunded."""
     body = answer.json
     if case.refused is not None:
         assert answer.code == REFUSED[case.refused], (case.name, body)
@@ -147,7 +150,7 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
 
 
 def records_of(endpoint: Endpoint, data: dict[str, Any]) -> Any:
-    """Return the records without the members that the gateway adds."""
+    """Return the records without members that the gateway adds."""
     key = endpoint.archetype.key
     if endpoint.archetype.many:
         return [item[key] for item in data["items"]]

@@ -1,4 +1,7 @@
-"""The contract of each role, over all platforms. Composites that are declared over roles rely on it (decisions 18)."""
+"""The contract of each role, checked for all platforms.
+
+Composites that are declared over roles rely on it (decisions 18).
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ telegram       profile profile_posts=profile/posts post
 youtube        profile=channel profile_posts=channel/videos post=video comments=video/comments comment=video/comment
                search
 """
-"""The roles of the first platforms, and the resource if its name differs from the role.
+"""The roles of the first platforms, with the resource if its name differs from the role.
 
-A later platform needs no row here: the contracts below are checked for it anyway.
+Later platforms need no row here, because the contracts below are checked for every platform.
 """
 
 PLATFORMS = load_platforms()

@@ -1,4 +1,4 @@
-"""Two spellings of the same request are one cache entry, one charge and one family of cursors (decisions 8)."""
+"""All spellings of a request share one cache entry, one charge and their cursors (decisions 8)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SPELLED: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
         ),
     }
 )
-"""Platform-specific spellings, in addition to those that follow from each declaration."""
+"""Spellings that only a platform knows, in addition to those that each declaration implies."""
 
 
 ROOMY = {"requests_per_minute": 100_000}
@@ -65,7 +65,7 @@ def listing(platform: Platform, endpoint: Endpoint) -> Listing:
 
 
 def spellings(param: Param) -> Iterator[str]:
-    """Yield other spellings of a parameter's example, according to its declaration."""
+    """Yield other spellings of a parameter's example that its declaration implies."""
     value = str(param.example_value)
     yield from (value, f"  {value}\n", f"\u00a0{value} ")
     if param.type == "integer":
@@ -88,7 +88,7 @@ def spellings(param: Param) -> Iterator[str]:
 
 
 def keys_of(listing: Listing, name: str, texts: Iterator[str] | tuple[str, ...]) -> list[bytes]:
-    """Return the example's cache keys with each of these texts as the value of one parameter."""
+    """Return the cache keys of the example request, with each of these texts as the value of one parameter."""
     values = {one: str(value) for one, value in example_values(listing.endpoint).items()}
     for group in listing.endpoint.one_of:
         if name in group:
@@ -109,7 +109,7 @@ def test_example_spellings_share_a_cache_entry(listing: Listing) -> None:
     ("id_", "name", "one", "other"),
     [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several],
 )
-def test_platform_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
+def test_platform_specific_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
     found = next(found for found in listings() if found.id == id_)
     assert len(set(keys_of(found, name, (one, other)))) == 1
 
@@ -123,7 +123,7 @@ def test_blank_values_are_refused_by_name_for_free(listing: Listing) -> None:
 
 
 def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same request, with each example text in the last of its other spellings."""
+    """Return the same request, with the last other spelling of each value."""
     other = dict(values)
     for param in listing.endpoint.params:
         is_text = param.type in ("string", "url") and not param.choices
@@ -133,7 +133,10 @@ def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def test_spellings_share_charge_and_cursors(tmp_path: Path) -> None:
-    """Goal: the same through a whole node. Method: two spellings of each endpoint's request and of its next page."""
+    """Goal: spellings also share charges and cursors in a whole node.
+
+    Method: two spellings of each endpoint's request and of its next page.
+    """
     platforms = tuple(map(unhurried, load_platforms()))
     upstreams, followed = {**OF_PLATFORMS, "defaults": {"retries": 0}}, 0
     async with open_test_node(tmp_path, environ=ENVIRON, only=platforms, upstreams=upstreams, limits=ROOMY) as node:
@@ -151,14 +154,14 @@ async def test_spellings_share_charge_and_cursors(tmp_path: Path) -> None:
 
 
 async def two_spellings(node: OpenNode, asked: Listing, values: dict[str, Any], **more: str) -> dict[str, Any]:
-    """Return the answer to one spelling, and check that the other one is answered from the cache for free."""
+    """Return the answer to one spelling, and check that the other spelling is served from the cache for free."""
     one, other = ({**values, **more}, {**respelled(asked, values), **more})
     first = await node.get(f"{asked.path}?{urlencode(one)}")
     assert first.status == 200, (asked.id, first.json)
     is_empty = first.json["data"].get("items") == []
     assert (first.json["credits_used"] > 0) is not is_empty, asked.id
     again = await node.get(f"{asked.path}?{urlencode(other)}")
-    if "_warnings" not in first.json["data"]:  # such an answer is not cached
+    if "_warnings" not in first.json["data"]:  # answers of this endpoint are not cached
         assert (again.json["credits_used"], again.headers["x-cache"]) == (0, "HIT"), (asked.id, other)
     assert again.json["data"] == first.json["data"]
     answer: dict[str, Any] = first.json

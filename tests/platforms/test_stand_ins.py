@@ -1,6 +1,6 @@
-"""The generated stand-ins: endpoints read from them what the tables of their cases expect, field by field.
+"""The generated stand-ins: endpoints read from them what the field tables expect, field by field.
 
-These tests need no recordings. They also check that no recorded value is left in a template.
+These tests need no recordings. They also check that templates contain no recorded values.
 """
 
 from __future__ import annotations
@@ -49,12 +49,15 @@ def template(platform: Platform) -> Any:
 
 
 def own_words(platform: Platform) -> frozenset[str]:
-    """Return the texts in the code of a platform and of its cases."""
+    """Return the texts in a platform's code and in the code of its cases."""
     return literals_of(f"upstreams.platforms.{platform.slug}") | literals_of(f"tests.platforms.{platform.slug}.cases")
 
 
 def checked(platform: Platform, case: Case) -> bool:
-    """Compare the case's table with what is read from the stand-in. Return False if the case's calls differ."""
+    """Compare what is read from the stand-in with the case's table.
+
+    Return False if the stand-in receives other calls.
+    """
     bodies: list[Any] = []
     sandbox = from_sandbox()
 
@@ -72,8 +75,8 @@ def checked(platform: Platform, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_endpoints_read_from_stand_ins_what_the_tables_expect(platform: Platform) -> None:
-    """For a handwritten stand-in, only cases that make the same calls are compared."""
+def test_stand_in_records_match_the_field_tables(platform: Platform) -> None:
+    """A handwritten stand-in is compared only in cases that make the same calls."""
     cases = [case for case in cases_of(platform) if case.refused is None]
     told = {case.resource for case in cases if checked(platform, case)}
     assert told
@@ -81,8 +84,11 @@ def test_endpoints_read_from_stand_ins_what_the_tables_expect(platform: Platform
 
 
 @named(ENDPOINTS)
-def test_call_is_answered_by_its_own_platform(platform: Platform, one: Endpoint) -> None:
-    """Goal: platforms that accept any host do not answer for each other. Method: the same without the others."""
+def test_stand_in_answers_only_calls_to_its_own_platform(platform: Platform, one: Endpoint) -> None:
+    """Goal: a platform that accepts any host does not answer for another one.
+
+    Method: compare with its stand-in alone.
+    """
     alone = sandbox_of(by_host(routes_of(platform.slug, template(platform))))
     values = example_values(one)
     assert drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS) == drive(
@@ -101,7 +107,7 @@ def test_list_is_paged_to_its_end_without_duplicates(platform: Platform, one: En
 
 @named(ENDPOINTS)
 def test_sandbox_fails_like_its_platform(platform: Platform, one: Endpoint) -> None:
-    """Goal: trigger words for failures work for every endpoint whose request names a subject."""
+    """Goal: trigger words cause failures on every endpoint whose request names a subject."""
     for word, (number, refusal) in FAILING.items():
         failed = [wanted for wanted in subjects(one, word, number) if outcome(platform, one, wanted, refusal)]
         assert failed or not names(one), word
@@ -114,7 +120,7 @@ def names(one: Endpoint) -> list[str]:
 
 
 def subjects(one: Endpoint, word: str, number: str) -> Iterator[dict[str, Any]]:
-    """Yield the example's values, with a part of the subject that triggers a failure."""
+    """Yield the example's values, with a trigger word inside the subject."""
     values = example_values(one)
     for name in names(one):
         example = str(values[name])
@@ -125,7 +131,7 @@ def subjects(one: Endpoint, word: str, number: str) -> Iterator[dict[str, Any]]:
 
 
 def outcome(platform: Platform, one: Endpoint, values: dict[str, Any], refusal: type[UpstreamError]) -> bool:
-    """Return whether these values are refused with this error; a list may also be empty instead of not found."""
+    """Return whether a request with these values fails with this error. For "not found", a list may also be empty."""
     try:
         result = drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS)
     except InvalidArgument:
@@ -137,7 +143,7 @@ def outcome(platform: Platform, one: Endpoint, values: dict[str, Any], refusal: 
 
 @every_made
 def test_template_contains_only_kinds_and_choices(platform: Platform) -> None:
-    """Method: each text is a placeholder, or occurs in the platform's own code."""
+    """Method: each text in a template is a placeholder, or occurs in the platform's code."""
     known = own_words(platform)
     for call in template(platform)["calls"]:
         for text in placeholders_in(call.get("body", {})):
@@ -147,7 +153,7 @@ def test_template_contains_only_kinds_and_choices(platform: Platform) -> None:
 
 
 def is_member(body: Any, text: str) -> bool:
-    """Return whether a text is the name of a member and not a value."""
+    """Return whether a text is the name of a member instead of a value."""
     inner = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
     return (isinstance(body, dict) and text in body) or any(is_member(one, text) for one in inner)
 
@@ -163,7 +169,7 @@ def test_template_contains_no_recorded_value(platform: Platform) -> None:
 
 @every_made
 def test_template_is_up_to_date_with_the_cases(platform: Platform) -> None:
-    """Goal: members that readers have started to use are included. Method: running the tool again changes nothing."""
+    """Goal: templates contain all members that readers read. Method: running the generator again changes nothing."""
     recordings_dir()
     before = template(platform)
     exchanges = [exchange for case in cases_of(platform) for exchange in play(platform, case)]
@@ -182,5 +188,5 @@ def values_in(body: Any) -> Iterator[Any]:
 
 
 def is_plain(value: Any) -> bool:
-    """Return whether a value contains no recorded data, such as small numbers, flags and null."""
+    """Return whether a value is not recorded data. Small numbers, flags and null are not."""
     return isinstance(value, bool) or value == "" or (isinstance(value, int | float) and abs(value) < 1_000)

@@ -1,4 +1,4 @@
-"""Tables of cases read objects independently of the platform readers that they check."""
+"""The field tables of cases, which read objects without the platform's readers in order to check them."""
 
 from __future__ import annotations
 

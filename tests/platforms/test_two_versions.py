@@ -1,4 +1,4 @@
-"""Lemmy's two versions at hosts that callers name: which version is called, and what is cached about a server."""
+"""Lemmy's two API versions on hosts that callers name: which version is called, and what is cached about a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.platforms.lemmy import PLATFORM
 from upstreams.transport.http import HttpCall
 
 NO_PATH = http_answer(b"", 404)
-"""The answer of a server of either version to an unknown path."""
+"""The answer of any server to an unknown path."""
 HOST = "lemmy.example.org"
 PERSON = {"person_view": {"person": {"id": 1, "name": "ada"}}}
 
@@ -27,7 +27,7 @@ def rows_of(call: HttpCall, *, begin: int = 0) -> list[Any]:
 
 
 def older(call: HttpCall) -> Scripted:
-    """A server of 0.19."""
+    """A server with Lemmy 0.19."""
     path = urlsplit(call.target).path
     page = int(parse_qs(urlsplit(call.target).query).get("page", ["1"])[0])
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
@@ -37,7 +37,7 @@ def older(call: HttpCall) -> Scripted:
 
 
 def newer(call: HttpCall) -> Scripted:
-    """A server of 1.0. Its version 3 returns the first page again, whatever page is requested."""
+    """A server with Lemmy 1.0. For every page number, its version 3 returns the first page."""
     path = urlsplit(call.target).path
     rows = {"/api/v3/post/list": "posts", "/api/v3/comment/list": "comments"}.get(path)
     if rows is not None:
@@ -94,7 +94,7 @@ async def test_short_list_does_not_try_version_4(autojump_clock: MockClock) -> N
     ],
 )
 async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: MockClock, answer: Scripted) -> None:
-    """Such a list of a newer server ends where its first page would be repeated."""
+    """Without version 4, a newer server's list ends where its first page would be repeated."""
     hosted = Hosted(PLATFORM, lambda call: answer if "/v4/" in call.target else newer(call))
     page = await page_of(hosted, "post/comments")
     assert [one["id"] for one in page.records] == ["1", "2"]
@@ -104,7 +104,7 @@ async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: Mo
 
 
 async def test_new_account_on_a_newer_server_is_read(autojump_clock: MockClock) -> None:
-    """Goal: a path that is missing in version 3 does not reveal the server's version."""
+    """Goal: once version 3 has turned out to lack accounts, later calls go to version 4 directly."""
     hosted = Hosted(PLATFORM, newer)
     for versions in (["v3", "v4"], ["v4"]):
         result = await hosted.get("profile", handle="ada", instance=HOST)

@@ -1,4 +1,4 @@
-"""JSON that records which of its members were read, so that the generator of stand-ins keeps only those."""
+"""JSON values that record which of their members were read. The generator of stand-ins keeps only those members."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class TracedDict(dict):
-    """An object that is traced; comparing its class with `dict` also succeeds."""
+    """A traced object. Its `__class__` equals `dict`."""
 
     __class__ = property(lambda self: dict)
 
@@ -45,7 +45,7 @@ class TracedDict(dict):
 
 
 class TracedList(list):
-    """A list; its entries count as read when they are accessed."""
+    """A traced list. An entry counts as read when it is accessed."""
 
     __class__ = property(lambda self: list)
 
@@ -54,14 +54,14 @@ class TracedList(list):
 
 
 def traced(value: Any) -> Any:
-    """Return the JSON value as one that records what is read from it."""
+    """Return a JSON value that records which parts of it are read."""
     if isinstance(value, dict):
         return TracedDict(value)
     return TracedList(value) if isinstance(value, list) else value
 
 
 def sought(value: Any, path: str = "") -> Iterator[str]:
-    """Return the paths of members that were looked for but do not exist."""
+    """Return the paths of members that a reader looked for but did not find."""
     if type(value) is TracedDict:
         for name in value.read:
             own = f"{path}.{name}" if path else name
@@ -72,14 +72,14 @@ def sought(value: Any, path: str = "") -> Iterator[str]:
 
 
 class Absent:
-    """A placeholder for a member that was looked for but does not exist."""
+    """A placeholder for a member that a reader looked for but did not find."""
 
 
 ABSENT = Absent()
 
 
 def was_read(value: Any) -> Any:
-    """Return the part of a traced value that was read, as plain JSON, with `ABSENT` for missing members."""
+    """Return the parts of a traced value that were read, as plain JSON. Missing members are `ABSENT`."""
     if type(value) is TracedDict:
         return {name: was_read(dict.get(value, name, ABSENT)) for name in value.read}
     return [was_read(entry) for entry in list.__iter__(value)] if type(value) is TracedList else value

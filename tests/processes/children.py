@@ -54,7 +54,7 @@ def lower_priority(pid: int, niceness: int) -> None:
 
 
 def finish(popen: "subprocess.Popen[Any]") -> int:
-    """Kill a process and everything that it started, if it still runs. Return its exit code."""
+    """Kill a process, if it still runs, and everything that it started. Return its exit code."""
     with suppress(ProcessLookupError):
         os.killpg(popen.pid, signal.SIGKILL)
     exit_code = popen.wait(GONE_S)

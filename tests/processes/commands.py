@@ -1,7 +1,7 @@
 """Starts `sluice` commands and nodes. Each is forked from a process that has the program loaded.
 
-Loading takes most of the time of a command or a start. Without it, the same number takes a fifth of the time, and more
-kills during a start hit steps at which data can be lost: opening the store, recovering charges, binding addresses.
+Loading takes most of the time of a command or a start. Forking saves four fifths of the time. Also, more kills during a
+start hit the steps at which data can be lost: opening the store, recovering charges, and binding addresses.
 """
 
 import os
@@ -24,10 +24,10 @@ COMMAND_S = 90.0
 
 
 class Commands:
-    """Runs commands to their end, and starts commands that keep running."""
+    """Runs commands until they end, and starts commands that keep running."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]", files: socket.socket) -> None:
-        """`popen` is the process that forks. It receives open files through `files`."""
+        """`popen` is the process that forks. It receives open files through the socket `files`."""
         self._popen = popen
         self._files = files
         self._lock = Lock()
@@ -53,9 +53,11 @@ class Commands:
         out: int | None = None,
         **how: object,
     ) -> Started:
-        """Start `sluice` with these arguments in its own session. It prints to `out`, or to a pipe for the caller.
+        """Start `sluice` with these arguments in its own session.
 
-        `how` names a program other than `sluice`, and the differences of a node (see `Fleet.start`).
+        The command prints to `out`, or to a pipe that the caller reads.
+
+        `how` may name a program other than `sluice`, and the differences of a node from the usual (see `Fleet.start`).
         """
         reading, writing = os.pipe()
         with err.open("wb") as errors:
@@ -105,7 +107,7 @@ def open_commands() -> Iterator[Commands]:
             yield Commands(popen, ours)
         finally:
             assert popen.stdin is not None
-            popen.stdin.close()  # then the process kills everything that it started, and ends
+            popen.stdin.close()  # at the end of its input, the process kills everything that it started, and ends
             try:
                 popen.wait(COMMAND_S)
             except subprocess.TimeoutExpired:

@@ -1,4 +1,7 @@
-"""Processes end when pytest ends, even by SIGKILL. Linux kills children, and a keeper kills the remaining groups."""
+"""Processes end when pytest ends, even by SIGKILL.
+
+Linux kills the children, and a keeper kills the remaining process groups.
+"""
 
 import atexit
 import ctypes
@@ -52,7 +55,7 @@ class Keeper:
         self._send(b"-%d\n" % group)
 
     def end(self) -> None:
-        """Make the keeper kill its groups, and wait for it."""
+        """Make the keeper kill its groups, and wait until it has ended."""
         assert self._popen.stdin is not None
         self._popen.stdin.close()
         self._popen.wait(10)

@@ -50,12 +50,15 @@ class Fleet:
         return process
 
     def kill(self, process: Process) -> None:
-        """Kill a node and its workers with SIGKILL, and wait until they have ended. It must not have ended before."""
+        """Kill a node and its workers with SIGKILL, and wait until they have ended.
+
+        The node must not have ended before.
+        """
         self._running.remove(process)
         process.kill()
 
     def wait(self, process: Process) -> int:
-        """Wait until a node has ended on its own. Return its exit code, or minus the signal's number."""
+        """Wait until a node has ended by itself. Return its exit code, or minus the signal's number."""
         exit_code = process.wait()
         self._running.remove(process)
         process.close()

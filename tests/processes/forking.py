@@ -22,7 +22,7 @@ LOADED = (
     *("gateway.cli", "gateway.server.hypercorn.engine", "storage.postgres.store", "storage.redis.state"),
     *("encodings.idna", "zxcvbn"),
 )
-"""The modules that a command loads to open its store, and a node to start, for any engine, store and state."""
+"""The modules that a command needs to open its store, and a node needs to start, for any engine, store and state."""
 
 
 def fork_each(files: socket.socket) -> None:
@@ -31,7 +31,7 @@ def fork_each(files: socket.socket) -> None:
         import_module(name)
     import_module("upstreams.platforms").load_platforms()
     import_module("gateway.config.secrets").derive_secrets("loads what derives secrets")
-    gc.freeze()  # otherwise an ending fork examines all loaded objects, in four times the time of a command
+    gc.freeze()  # otherwise, each fork would examine all loaded objects at its end, four times as long as it ran
     running: set[int] = set()
     for line in sys.stdin.buffer:
         request = orjson.loads(line)
@@ -75,19 +75,19 @@ def _fork(request: Mapping[str, Any], files: socket.socket) -> int:
 
 
 def _become(request: Mapping[str, Any]) -> None:
-    from tests.processes.commands import SLUICE  # noqa: PLC0415 - see `fork_each`
+    from tests.processes.commands import SLUICE  # noqa: PLC0415 - only this process loads the program
 
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environ"])
     sys.argv = ["sluice", *(os.fsdecode(bytes.fromhex(argument)) for argument in request["arguments"])]
-    sys.orig_argv = [*SLUICE, *sys.argv[1:]]  # the command with which it starts its workers
+    sys.orig_argv = [*SLUICE, *sys.argv[1:]]  # the command with which a node starts its workers
 
 
 def _run(request: Mapping[str, Any]) -> None:
     differing = {name: request[name] for name in ("skew_s", "pace", "spans") if request.get(name)}
     if differing:
-        from tests.processes.serving import serve_as  # noqa: PLC0415 - see `fork_each`
+        from tests.processes.serving import serve_as  # noqa: PLC0415 - only this process loads the program
 
         serve_as(**differing)
     else:
@@ -95,7 +95,10 @@ def _run(request: Mapping[str, Any]) -> None:
 
 
 def _end_by(main: Callable[[], object]) -> None:
-    """Run `main` and end like an interpreter, but without freeing all loaded objects: half of a command's time."""
+    """Run `main` and end like an interpreter, but do not free the loaded objects.
+
+    Freeing them takes half of a command's time.
+    """
     exit_code = 0
     try:
         main()
@@ -103,7 +106,7 @@ def _end_by(main: Callable[[], object]) -> None:
         if not isinstance(exc.code, int | None):
             raise
         exit_code = exc.code or 0
-    with suppress(OSError, ValueError):  # the interpreter reports output that cannot be written
+    with suppress(OSError, ValueError):  # if this fails, the interpreter below reports it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)

@@ -40,7 +40,10 @@ class Ended:
         return orjson.loads(self.out)
 
     def refused(self, exit_code: int) -> str:
-        """Return the only line on stderr of a refused command, without the command's name. Its stdout must be empty."""
+        """Return the only line that a refused command wrote to stderr, without the command's name.
+
+        Its stdout must be empty.
+        """
         assert (self.exit_code, self.out) == (exit_code, ""), self
         assert self.err.startswith("sluice: ")
         assert self.err.count("\n") == 1
@@ -59,9 +62,9 @@ class Served(Process):
         return get(self.url + target, key, **headers)
 
     def wait_for_recovery(self) -> None:
-        """Wait until the work that dead nodes left open is closed. In a file that happens before the owner serves.
+        """Wait until the node has closed the work that dead nodes left open.
 
-        On a server, a node serves before it is closed.
+        The owner of a file does so before it serves. On a server, a node already serves before that.
         """
         if engine() != "sqlite":
             self.logged("recovered")
@@ -71,22 +74,27 @@ class Served(Process):
         return get(self.admin_url + target)
 
     def wait_logged(self) -> None:
-        """Wait until all lines so far are written, by each worker if there are workers."""
+        """Wait until all log lines so far are written, by each worker if the node has workers."""
         waiting = re.compile(rb"^sluice_log_lines_waiting(?:{.*})? (.*)$", re.MULTILINE)
         wait_until(lambda: set(waiting.findall(self.admin("/metrics").body)) == {b"0.0"})
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder with a config.toml in which commands run. Their environment contains only what is named here."""
+    """A folder with a config.toml in which commands run.
+
+    The commands' environment has only the variables in `environ`.
+    """
 
     folder: Path
     commands: Commands
     environ: Mapping[str, str] = field(default_factory=dict)
     program: Sequence[str] = SLUICE
-    """The program that `start` runs; `sluice`, or a module with a `main`, is forked with the program loaded."""
+    """The program that `start` runs. It is forked if it is `sluice` or a module with a `main`, because these are
+    already loaded."""
     admin_port: int = field(default_factory=lambda: 0 if engine() == "sqlite" else free_port())
-    """The admin address's port. The owner of a file publishes its port; on a server, commands read it in the config."""
+    """The port of the admin address. The owner of a file publishes its port; on a server, commands read the port in the
+    config."""
 
     @property
     def config(self) -> Path:
@@ -139,15 +147,15 @@ class Place:
         return account, self.json_of("key", "create", "--account", account)
 
     def recovering(self) -> "Place":
-        """Return the same place, with nodes that immediately recover the work of nodes that have died.
+        """Return the same place, whose nodes immediately recover the work of dead nodes.
 
-        The owner of a file always does so before it serves. Nodes of a server must look for dead nodes often.
+        The owner of a file always does so before it serves. Nodes on a server must look for dead nodes often.
         """
         self.bury()
         return self if engine() == "sqlite" else replace(self, program=QUICK_NODE)
 
     def bury(self) -> None:
-        """Make a node that has died count as dead now. On a server this otherwise takes a long silence."""
+        """Make nodes that have died count as dead now. On a server, this would otherwise take a long silence."""
         if engine() != "sqlite":
             with open_outsider(self.store_url) as other:
                 other.run("UPDATE nodes SET seen_at = 0")
@@ -169,7 +177,10 @@ class Place:
 
     @contextmanager
     def start(self, *arguments: str, **environ: str) -> Iterator[Process]:
-        """Start a command that keeps running, and wait for its first line. It is killed at the end if it still runs."""
+        """Start a command that keeps running, and wait for its first line.
+
+        If it still runs at the end, it is killed.
+        """
         log = self.folder / f"{arguments[0]}.log"
         process = Process(self._popen(arguments, self._environ(environ), log), log)
         try:

@@ -20,7 +20,7 @@ STOP_S = 60.0
 
 @dataclass(slots=True)
 class Process:
-    """A running command. Its stderr is in `log`. Output after its first line stays in its pipe."""
+    """A running command. Its stderr goes to `log`. Output after its first line stays in its pipe."""
 
     popen: subprocess.Popen[bytes] | Started
     log: Path
@@ -28,7 +28,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Return its process id, which is also the id of the group that it leads."""
+        """Return the process id, which is also the id of the group that the process leads."""
         return self.popen.pid
 
     def signal(self, number: signal.Signals) -> None:
@@ -36,7 +36,7 @@ class Process:
         self.popen.send_signal(number)
 
     def wait(self) -> int:
-        """Wait for its end. Return its exit code, or minus the number of the signal that ended it."""
+        """Wait until the command ends. Return its exit code, or minus the number of the signal that ended it."""
         return self.popen.wait(STOP_S)
 
     def stop(self) -> int:
@@ -45,11 +45,14 @@ class Process:
         return self.wait()
 
     def kill(self) -> None:
-        """Kill it and everything that it started with SIGKILL, and wait for its end. It must not have ended before."""
+        """Kill the command and everything that it started with SIGKILL, and wait.
+
+        The command must not have ended before.
+        """
         assert self.close() == -signal.SIGKILL, f"ended by itself: {self.log.read_text()}"
 
     def close(self) -> int:
-        """Kill everything of it that still runs, and close its output. Return its exit code."""
+        """Kill all processes of the command that still run, and close its output. Return its exit code."""
         if isinstance(self.popen, Started):
             self.popen.kill_group()
             exit_code = self.popen.wait(STOP_S)
@@ -60,7 +63,7 @@ class Process:
         return exit_code
 
     def read_first_line(self, wait_s: float = READY_S) -> bytes:
-        """Wait for its first line, and keep it in `first_line`."""
+        """Wait for the command's first line, and store it in `first_line`."""
         stdout = self.popen.stdout
         assert stdout is not None
         assert select.select([stdout], [], [], wait_s)[0], f"silent for {READY_S} s: {self.log.read_text()}"
@@ -69,16 +72,16 @@ class Process:
         return self.first_line
 
     async def listening(self) -> dict[str, str]:
-        """Return the fields of its first line as soon as it has printed it. Other tasks continue meanwhile."""
+        """Return the fields of the first line as soon as the command has printed it. Other tasks continue meanwhile."""
         assert self.popen.stdout is not None
-        with trio.move_on_after(READY_S):  # after a timeout, the next line raises with the log
+        with trio.move_on_after(READY_S):  # if the time has run out, reading the line raises an error with the log
             await trio.lowlevel.wait_readable(self.popen.stdout)
         line: dict[str, str] = orjson.loads(self.read_first_line(wait_s=0.0))
         return line
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Return the events of this name that it has logged so far. Every line must be JSON."""
-        # Text after the last line's end may be a line that is being written, or that a kill interrupted.
+        """Return the events of this name that the command has logged so far. Every line must be JSON."""
+        # The text after the last line break is a line that is still being written, or that a kill interrupted.
         events = [orjson.loads(line) for line in self.log.read_bytes().split(b"\n")[:-1]]
         return [event for event in events if event["event"] == name]
 

@@ -30,12 +30,12 @@ def open_program(
 
 
 def has_line(process: Process, within_s: float = LINE_S) -> bool:
-    """Return whether it prints something, or ends, in time."""
+    """Return whether the program prints a line or ends within this time."""
     return bool(select.select([process.popen.stdout], [], [], within_s)[0])
 
 
 def read_line(process: Process) -> bytes:
-    """Return the next line of its stdout, empty at the end. Fails if neither happens within `LINE_S`."""
+    """Return the next line of the program's stdout, or b"" at its end. Fails if neither arrives within `LINE_S`."""
     stdout = process.popen.stdout
     assert stdout is not None
     assert has_line(process), process.log.read_text()
@@ -43,7 +43,7 @@ def read_line(process: Process) -> bytes:
 
 
 def rest_of(process: Process) -> list[bytes]:
-    """Return its output until it ends."""
+    """Return the remaining lines of the program's output, until it ends."""
     lines = []
     while line := read_line(process):
         lines.append(line.removesuffix(b"\n"))

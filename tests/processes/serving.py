@@ -19,12 +19,12 @@ from gateway.observability.logs import open_log
 from limits.shared_gate import GateSpans
 
 QUICK = MembershipPace(beat_s=0.3, dead_after_s=3.0)
-"""A pace at which a short silence counts as death, but long enough for a busy machine."""
+"""A pace at which a short silence counts as death. It is still long enough for a busy machine."""
 NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 def serve_as(skew_s: float = 0.0, pace: Mapping[str, float] = NOTHING, spans: Mapping[str, float] = NOTHING) -> None:
-    """Serve on the config in the last argument; as a worker if a supervisor has started this process."""
+    """Serve on the config in the last argument, or run as a worker if a supervisor has started this process."""
     read_config = partial(load_config, sys.argv[-1], os.environ, known_platforms())
     config, worker = read_config(), read_worker(os.environ)
     also = {} if worker is None else {"worker": worker.number}

@@ -14,18 +14,24 @@ GONE_S = 60.0
 
 
 class Started:
-    """A child of another process. Its end is noticed here, and the other process is asked for its exit code."""
+    """A child of another process.
+
+    This process notices the child's end, and asks the other process for the exit code.
+    """
 
     def __init__(self, pid: int, stdout: int, exit_code: Callable[[int], int]) -> None:
-        """`stdout` is the descriptor of its output. `exit_code` returns the exit code of an ended process, once."""
+        """`stdout` is the descriptor of the child's output.
+
+        `exit_code` returns the exit code of an ended child, only once.
+        """
         self.pid = pid
-        self.stdout = open(stdout, "rb", buffering=0)  # noqa: SIM115 - closed with this
+        self.stdout = open(stdout, "rb", buffering=0)  # noqa: SIM115 - closed with this object
         self.returncode: int | None = None
         self._exit_code = exit_code
         self._end = os.pidfd_open(pid)
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send it a signal, unless it has ended."""
+        """Send a signal to the child, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -34,19 +40,19 @@ class Started:
         self.send_signal(signal.SIGKILL)
 
     def kill_group(self) -> None:
-        """Send SIGKILL to it and to everything in its group, whether or not it has ended."""
+        """Send SIGKILL to the child and to everything in its group, whether or not the child has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Return its exit code, or None if it still runs."""
+        """Return the child's exit code, or None if the child still runs."""
         try:
             return self.wait(0.0)
         except subprocess.TimeoutExpired:
             return None
 
     def wait(self, timeout: float | None = GONE_S) -> int:
-        """Return its exit code, or minus the number of the signal that ended it. Raises subprocess.TimeoutExpired."""
+        """Return the child's exit code, or minus the number of the signal. Raises subprocess.TimeoutExpired."""
         if self.returncode is None:
             if not select.select([self._end], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)

@@ -10,7 +10,7 @@ from tests.scheduler.webhooks.office import Office, quick_office
 
 @pytest.fixture
 async def desk(store_url: str) -> AsyncIterator[Desk]:
-    """Monitors on each real engine; at the end of every test, the ledger must verify."""
+    """Monitors on each real engine. At the end of every test, the ledger is verified."""
     async with open_desk(store_url) as opened:
         yield opened
         await opened.assert_sound()
@@ -26,13 +26,13 @@ def quick() -> Iterator[Desk]:
 
 @pytest.fixture
 def office(desk: Desk) -> Office:
-    """On each real engine, with the real clock."""
+    """A post office on each real engine, with the real clock."""
     return Office(desk, now=time.time)
 
 
 @pytest.fixture
 def virtual() -> Iterator[Office]:
-    """In memory, with Trio's clock: for tests that also use `autojump_clock`."""
+    """A post office in memory, on Trio's clock: for tests that also use `autojump_clock`."""
     opened = quick_office()
     yield opened
     opened.store.close()

@@ -68,7 +68,7 @@ class ClockLog:
 
 
 class Desk:
-    """The monitors of a node, one of several on its store. `time` is the clock, unless it follows `starts_at`."""
+    """The monitors of one node. Several desks may share a store. `time` is the clock, unless `starts_at` is set."""
 
     def __init__(self, kept: Any, node: str = "n1", *, is_alone: bool = True) -> None:
         self.store = kept
@@ -131,7 +131,7 @@ class Desk:
         key_id: str = "key_1",
         **terms: Any,
     ) -> Monitor:
-        """Create a monitor now."""
+        """Create a monitor at the current time."""
         now, id_ = self.now(), self.make_id("mon_")
         monitor = Monitor(
             id=id_,
@@ -169,7 +169,7 @@ class Desk:
         return monitor
 
     async def lease(self, monitor: Monitor, slot: float | None = None, *, node: str | None = None) -> RunLease:
-        """Lease a slot of the monitor, by default of the current second."""
+        """Lease a slot of the monitor, by default the slot of the current second."""
 
         def begin(tx: Tx) -> RunLease:
             run = self.slots.open_one(tx, monitor.id, slot)
@@ -189,7 +189,7 @@ class Desk:
         return found
 
     async def ran(self, monitor: Monitor, slot: float | None = None) -> Run:
-        """Run one slot to its end."""
+        """Run one slot to its end, and return the run."""
         lease = await self.lease(monitor, slot)
         await self.runs.run(lease)
         return await self.run_of(lease.run.id)
@@ -225,7 +225,7 @@ class Desk:
         return report.balance, report.held
 
     async def settled(self) -> dict[str, int]:
-        """Return the final cost of each request id."""
+        """Return the final cost of each charge by its request id."""
         entries = await self.store.read(lambda tx: read_entries(tx.all))
         return {one.request_id: one.amount for one in entries if one.request_id and one.kind == "settlement"}
 

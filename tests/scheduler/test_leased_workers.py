@@ -1,4 +1,4 @@
-"""Leased work: a failure of one piece ends neither another one nor the node."""
+"""Leased work: if one piece fails, other pieces and the node continue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Log:
 
 
 class Bench:
-    """Work with a run, an end and a renewal defined by a test."""
+    """Leased work whose run, end and renewal are defined by the test."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.log = Log()

@@ -1,4 +1,4 @@
-"""How much of its compressed rows a page decompresses."""
+"""How many of its compressed rows a page decompresses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_consecutive_pages_have_each_row_once(sizes: list[int], bytes_max: int) 
     assert found == sizes
 
 
-def test_row_that_does_not_fit_is_decompressed_only_up_to_the_room() -> None:
+def test_row_that_does_not_fit_is_decompressed_only_until_the_page_is_full() -> None:
     bomb = packed(b"x" * 50_000_000)
     unpacker = Unpacker(1_000)
     assert unpacker.take(packed(b"a" * 400), packed(b"b" * 400)) == [b"a" * 400, b"b" * 400]

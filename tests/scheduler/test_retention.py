@@ -47,7 +47,7 @@ STATUSES: tuple[Literal["ok", "partial", "failed", "skipped", "pending", "runnin
 
 
 async def sweep(desk: Desk, kept: Retention = KEPT) -> Swept:
-    """Sweep in small chunks without pauses, so that a few rows show what many would."""
+    """Sweep in small chunks without pauses, so that a few rows are enough for the test."""
     return await retention.sweep(desk.store, desk.now(), kept, chunk=3, pause_s=0.0)
 
 
@@ -115,7 +115,7 @@ def modelled(runs: Sequence[Kept], now: float, kept: Retention = KEPT) -> tuple[
 
 
 def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
-    """Return the same from the store."""
+    """Return the rows that are in the store, grouped as in `modelled`."""
 
     def ids(sql: str) -> set[str]:
         return {row[0] for row in tx.all(sql)}
@@ -131,7 +131,7 @@ def stored(tx: Tx) -> tuple[set[str], set[str], set[str], set[str]]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_sweep_matches_the_model(seed: int, desk: Desk) -> None:
-    """Method: two weeks of all kinds of runs, swept on random days, with some old ones that monitors still need."""
+    """Method: two weeks of runs of all kinds are swept on random days. Monitors still need some of the old ones."""
     rng = Random(seed)
     account = await desk.account()
     monitors = [await desk.monitor(account) for _ in range(4)]
@@ -268,9 +268,9 @@ async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_concurrent_sweeps_redeliveries_and_delete_are_safe(seed: int, store_url: str) -> None:
-    """Goal: no queued delivery is lost and no old row stays.
+    """Goal: no queued delivery is lost, and no old row is left.
 
-    Method: both nodes sweep while deliveries are requested again.
+    Method: both nodes sweep while owners request redeliveries.
     """
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with open_desk(store_url, "a", is_alone=not is_shared) as one:
@@ -357,7 +357,7 @@ async def test_run_stored_before_retention_existed_is_swept(store_url: str) -> N
 
 
 async def test_sweep_finds_old_rows_by_index(store_url: str) -> None:
-    """Method: the query plan of each engine."""
+    """Method: check the query plan of each engine."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as desk:
         for kind, index in (

@@ -9,7 +9,10 @@ from contextlib import contextmanager, suppress
 
 
 class Cutter:
-    """A proxy that passes all traffic to `judge`, which can hold it back or call `cut`. Connections use threads."""
+    """A proxy that cuts or stalls connections.
+
+    `to_server` and `to_client` see all data, and may drop it or call `cut`.
+    """
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port

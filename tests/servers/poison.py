@@ -10,13 +10,14 @@ import trio
 class Poison:
     """The fault of one direction of every connection; by default there is none.
 
-    `cut_after` and `reset_after` count a connection's bytes since the poison was set, or since its start: after that
-    many, both sides receive an end (FIN) or a reset (RST). `close_delay_s` delays a sender's end.
+    `cut_after` and `reset_after` are numbers of bytes. They count from the start of a connection, or from when the
+    poison was set. After that many bytes, both sides receive an end (FIN) or a reset (RST). `close_delay_s` delays a
+    sender's end.
     """
 
     latency_s: float = 0.0
     jitter_s: float = 0.0
-    """The maximum of random extra latency per piece; the order is kept."""
+    """The maximum random extra latency per piece. Pieces stay in order."""
     bytes_per_s: float = 0.0
     """0 means no limit."""
     is_stalled: bool = False
@@ -36,7 +37,7 @@ class Direction:
     def __init__(self) -> None:
         self.poison = HARMLESS
         self.round = 0
-        """The number of the current poison. Each poison counts bytes from 0."""
+        """The number of the current poison. Bytes are counted from 0 for each poison."""
         self.passed_bytes = 0
         self._changed = trio.Event()
 

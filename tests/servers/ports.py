@@ -14,7 +14,7 @@ _FIRST, _END = 10_000, 20_000
 
 def free_ports(count: int) -> list[int]:
     """Return this many different ports that were free a moment ago."""
-    random = SystemRandom()  # Hypothesis seeds the module's own generator, identically in each process
+    random = SystemRandom()  # Hypothesis seeds the generator of the `random` module identically in each process
     with ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:

@@ -27,7 +27,7 @@ WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'
 SETTINGS = (
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
-    "fsync=off",  # kill -9 of the server loses nothing with these settings; only a crash of the machine could
+    "fsync=off",  # with these settings, kill -9 of the server loses nothing; only a crash of the machine could
     "shared_buffers=32MB",
     "max_connections=60",
     "autovacuum_naptime=10s",
@@ -49,7 +49,7 @@ class PostgresServer:
         self._run("initdb", "--no-sync", "-D", str(folder / "data"), "-U", USER, "-A", "trust", "-E", "UTF8")
 
     def url(self, port: int | None = None) -> str:
-        """Return the address of its database; with another port, the address of a proxy."""
+        """Return the address of the server's database. With another port, return the address of a proxy."""
         return f"postgresql://{USER}@127.0.0.1:{port or self.port}/postgres"
 
     def fresh(self) -> str:
@@ -67,7 +67,7 @@ class PostgresServer:
             connection.execute(END_ALL)
 
     def start(self) -> None:
-        """Start it if it is not running, and wait until it responds."""
+        """Start the server if it is not running, and wait until it responds."""
         if self._process is None:
             command = [str(self._programs / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
             for setting in SETTINGS:
@@ -91,7 +91,7 @@ class PostgresServer:
         finish(process)
 
     def freeze(self) -> None:
-        """Freeze all of its processes."""
+        """Freeze all of the server's processes."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -99,7 +99,7 @@ class PostgresServer:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Stop it in any state."""
+        """Stop the server, whatever its state."""
         if self._process is None:
             return
         self.thaw()

@@ -72,7 +72,7 @@ class RedisServer:
 
     @property
     def url(self) -> str:
-        """Return its address for `state.url`."""
+        """Return the server's address for `state.url`."""
         user = f":{self.password}@" if self.password else ""
         return f"redis://{user}127.0.0.1:{self.port}"
 
@@ -81,7 +81,7 @@ class RedisServer:
         return ask(self.port, *parts, password=self.password)
 
     def start(self) -> None:
-        """Start it without data, and wait until it responds."""
+        """Start the server without data, and wait until it responds."""
         first = [str(self.sentinel_file), "--sentinel"] if self.sentinel_file else []
         quiet = [] if self.sentinel_file else [*_QUIET, "--dir", str(self.folder)]
         secret = ["--requirepass", self.password] if self.password else []
@@ -91,7 +91,7 @@ class RedisServer:
         self._wait_ready()
 
     def empty(self) -> None:
-        """Make sure that it runs and is empty."""
+        """Ensure that the server runs and is empty."""
         if self.popen is None:
             self.start()
         self.thaw()
@@ -110,7 +110,7 @@ class RedisServer:
             time.sleep(0.01)
 
     def kill(self) -> None:
-        """Kill it immediately, if it runs."""
+        """Kill the server immediately, if it runs."""
         if self.popen is not None:
             finish(self.popen)
             self.popen = None
@@ -120,7 +120,7 @@ class RedisServer:
         self.ask("CLIENT", "KILL", "TYPE", "normal")
 
     def freeze(self) -> None:
-        """Freeze it: connections stay open without responses."""
+        """Freeze the server. Connections stay open without responses."""
         assert self.popen is not None
         self.popen.send_signal(signal.SIGSTOP)
 

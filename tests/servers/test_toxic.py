@@ -53,7 +53,7 @@ async def stream(toxic: Toxic) -> AsyncIterator[trio.SocketStream]:
 
 
 async def all_are_gone(toxic: Toxic) -> None:
-    while toxic.statistics().open:  # noqa: ASYNC110 - no event tells of it
+    while toxic.statistics().open:  # noqa: ASYNC110 - there is no event for it
         await trio.sleep(0.01)
 
 
@@ -78,7 +78,7 @@ async def receive(stream: trio.SocketStream, size: int) -> bytes:
 
 
 async def said_again(stream: trio.SocketStream, data: bytes) -> float:
-    """Send data and receive it back. Return how long it took."""
+    """Send data and receive it back. Return the elapsed seconds."""
     began_at = trio.current_time()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stream.send_all, data)
@@ -86,7 +86,7 @@ async def said_again(stream: trio.SocketStream, data: bytes) -> float:
     return trio.current_time() - began_at
 
 
-async def test_harmless_proxy_passes_and_counts_everything(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_harmless_proxy_forwards_and_counts_everything(toxic: Toxic, stream: trio.SocketStream) -> None:
     await said_again(stream, LONG)
     now = toxic.statistics()
     assert (now.accepted, now.open, now.up_bytes, now.down_bytes) == (1, 1, len(LONG), len(LONG))
@@ -94,7 +94,7 @@ async def test_harmless_proxy_passes_and_counts_everything(toxic: Toxic, stream:
     assert await stream.receive_some(1) == b""
 
 
-async def test_end_of_each_side_passes_separately(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_end_of_stream_is_forwarded_separately_for_each_side(toxic: Toxic, stream: trio.SocketStream) -> None:
     await stream.send_all(b"last")
     await stream.send_eof()
     assert await receive(stream, 5) == b"last"
@@ -130,7 +130,7 @@ async def test_stalled_connection_stays_open_and_continues(toxic: Toxic, stream:
     assert await receive(stream, 10) == b"in between"
 
 
-async def test_stall_holds_back_a_large_sender(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_stall_blocks_a_large_sender(toxic: Toxic, stream: trio.SocketStream) -> None:
     toxic.up.set(STALLED)
     with trio.move_on_after(0.5) as scope:
         while True:
@@ -140,7 +140,7 @@ async def test_stall_holds_back_a_large_sender(toxic: Toxic, stream: trio.Socket
 
 
 @SIDES
-async def test_cut_passes_an_exact_number_of_bytes_and_ends(
+async def test_cut_forwards_an_exact_number_of_bytes_and_ends(
     toxic: Toxic, stream: trio.SocketStream, side: Side
 ) -> None:
     await said_again(stream, b"uncounted")
@@ -149,7 +149,7 @@ async def test_cut_passes_an_exact_number_of_bytes_and_ends(
     got = await receive(stream, 1_000)
     assert got == LONG[: len(got)]
     if side(toxic) is toxic.down:
-        assert len(got) == 700  # the response to the last byte would be too late otherwise
+        assert len(got) == 700  # otherwise, the response to the last byte would be too late
     assert (toxic.statistics().cut, toxic.statistics().reset) == (1, 0)
 
 

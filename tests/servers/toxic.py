@@ -15,7 +15,7 @@ _CONNECT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ToxicStatistics:
-    """The counts of the proxy so far; `open` is the current number of connections."""
+    """The proxy's counts so far; `open` is the current number of connections."""
 
     accepted: int
     unreachable: int

@@ -84,11 +84,11 @@ class _Piece:
     data: bytes
     read_at: float
     jitter: float
-    """A random share of the maximum jitter."""
+    """The piece's share of the maximum jitter, chosen at random."""
 
 
 class _Pipe:
-    """One direction of a connection: one task reads, and another writes at the right time."""
+    """One direction of a connection. One task reads, and another task writes when a piece is due."""
 
     def __init__(self, link: Link, source: trio.SocketStream, sink: trio.SocketStream, direction: Direction) -> None:
         self._link = link
@@ -124,7 +124,7 @@ class _Pipe:
             await self._pass(piece.data)
 
     async def _pass(self, data: bytes) -> None:
-        """Send a piece under the current poison, which may change during that."""
+        """Send a piece under the current poison, which may change while the piece is sent."""
         while data:
             await self._direction.wait_due(lambda _poison: 0.0)
             size = self._wait_until_allowed(len(data))
@@ -151,7 +151,7 @@ class _Pipe:
     async def _end_if_due(self) -> None:
         poison = self._direction.poison
         if self._counted_round != self._direction.round:
-            return  # a new poison has been set, and counts from here
+            return  # a new poison was set, which counts from this piece on
         if poison.reset_after is not None and self._counted >= poison.reset_after:
             self._link.reset()
         elif poison.cut_after is not None and self._counted >= poison.cut_after:

@@ -1,4 +1,4 @@
-"""Waits on Trio for an effect of a server or another task. The caller sets the deadline."""
+"""Waits on Trio for an effect that a server or another task causes. The caller sets the deadline."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import trio
 
 
 async def until(holds: Callable[[], object]) -> float:
-    """Return as soon as `holds()` is true. Return the elapsed seconds."""
+    """Wait until `holds()` is true. Return the elapsed seconds."""
     began = trio.current_time()
     while not holds():  # noqa: ASYNC110 - another process changes it, and has no event to set
         await trio.sleep(0.002)

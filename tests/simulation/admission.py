@@ -32,14 +32,17 @@ class Gate:
         self.telling: set[Sent] = set()
 
     def tell(self, sent: Sent) -> None:
-        """The last piece of its answer is being sent, so it has no lease. While events are sent, it may have one."""
+        """Record that the last piece of an answer is being sent.
+
+        The request then has no lease. If the answer is a stream of events, the request may still have one.
+        """
         if sent.wants_events:
             self.telling.add(sent)
         else:
             self.leave(sent)
 
     def leave(self, sent: Sent) -> None:
-        """The request has ended."""
+        """Record that a request has ended."""
         self.telling.discard(sent)
         if sent.holder is not None:
             self.running[sent.holder.key_id].discard(sent)
@@ -59,14 +62,14 @@ class Gate:
 
 
 class WatchedAdmission(Admission):
-    """A node's admission. Each of its verdicts is checked."""
+    """A node's admission. The simulation checks each of its verdicts."""
 
     watch: Gate
 
     def enter_nowait(self, caller: Caller) -> bool:
         gate, own, key_id, now = self.watch, gate_of(self), caller.key.id, trio.current_time()
         before = own.window.look(key_id, now), own.leases.count(key_id)
-        gate.compare(self)  # checks that the number of leases equals the number of running requests
+        gate.compare(self)  # checks that there is one lease per running request
         recent, running = gate.recent(key_id, now), before[1]
         is_open, has_room = len(recent) < gate.per_minute, running < gate.at_once
         try:

@@ -30,11 +30,12 @@ PAID_WITHOUT = "nothing is paid without an answer of the upstream"
 ONE_CHARGE = "an idempotency key is paid once"
 SAME = "a replay is the outcome that was paid"
 ENDS_WITHIN_S = 16.0
-"""A request's own time limit, plus a little for the store."""
+"""A request's own time limit, plus some time for the store."""
 FRESH_S = 5.0
-"""The maximum age of a fresh answer: the time of a fresh call that has its answer and is being settled."""
+"""The maximum age of a fresh answer. It may come from another fresh call that already had its answer and was still
+being settled."""
 SETTLE_S = 10.0
-"""More than the time for a settlement. Trouble of the store within this time explains an open charge."""
+"""Longer than a settlement takes. If the store had trouble within this time, a charge may be open."""
 WAITING = {"RATE_LIMITED", "CONCURRENCY_LIMIT", "IDEMPOTENCY_IN_PROGRESS", "SERVICE_UNAVAILABLE"}
 
 

@@ -26,7 +26,7 @@ class Admitted(NamedTuple):
 
 @dataclass
 class BreakerModel:
-    """One circuit. `hold` asserts the rules for each call."""
+    """A model of one circuit. `hold` asserts the rules for each call."""
 
     rules: BreakerRules
     hold: Callable[[bool, str, str], None]
@@ -36,7 +36,7 @@ class BreakerModel:
     """The times and accounts of failures. The account is empty if no connection could be made."""
     opened_at: float | None = None
     only: str = ""
-    """The account that the circuit is open for, if it is open for only one."""
+    """The only account for which the circuit is open; empty if it is open for all accounts."""
     open_s: float = 0.0
     probes: int = 0
 
@@ -58,7 +58,7 @@ class BreakerModel:
         return Admitted(self.generation, account, is_probe=state == "half_open")
 
     def end(self, call: Admitted, result: Result, now: float) -> None:
-        """Record the end of the call. The end of a call from before the last change of state is ignored."""
+        """Record the end of the call. Calls that began before the last change of state are ignored."""
         if call.generation != self.generation:
             return
         if call.is_probe:
@@ -81,7 +81,7 @@ class BreakerModel:
             self._open(self.rules.open_s, now, only=account)
 
     def isolate(self, now: float) -> None:
-        """Isolate the source, like the operator does."""
+        """Isolate the source, as the operator does."""
         self._open(math.inf, now)
 
     def reset(self) -> None:

@@ -20,7 +20,7 @@ HANGS_UP = 0.15
 BURSTS = 0.15
 AGAIN = 0.6
 IMPATIENT = 0.2
-"""How often the latest claimed request is sent again before it can have ended."""
+"""How often the latest request with an idempotency key is repeated, usually before it has ended."""
 
 
 @dataclass

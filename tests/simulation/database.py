@@ -29,7 +29,7 @@ WATCH_COUNTERS_OF_A_SERVER = (
     f"CREATE FUNCTION sim_count() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {COUNT} RETURN NULL; END $$",
     "CREATE TRIGGER sim_counted AFTER UPDATE OF used ON keys FOR EACH ROW EXECUTE FUNCTION sim_count()",
 )
-"""A test's record of how each key's counter moved, because the counter itself keeps no history."""
+"""A table that the tests add. It records each change of a key's counter, because the counter itself has no history."""
 CLAIMS = "SELECT claims.id, owner, status, body FROM claims LEFT JOIN replies ON replies.id = claims.reply"
 OPEN = "SELECT kind, charges.id, accounts.id, credits FROM charges JOIN accounts ON accounts.number = charges.account"
 COUNTERS = "SELECT id, key_id, used, entry_id FROM sim_counters WHERE id > ? ORDER BY id"
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     entries: list[EntryRow]
     counters: list[tuple[int, str, int, int]]
     accounts: dict[str, tuple[int, int]]
-    """The balance and the held credits of each account."""
+    """The balance and the reserved credits of each account."""
     keys: dict[str, KeyRow]
     charges: dict[str, tuple[str, int]]
     """The account and the credits of each open charge, by request."""

@@ -15,7 +15,8 @@ from limits.breaker import Breaker, Permit
 from limits.breaker import Outcome as Reported
 from storage.store import Tx
 
-# The database allows one row per request and refuses a second one, except under another spelling of the request's id.
+# The database allows only one refund per request, but it cannot detect a second one under another spelling of the
+# request's id.
 ENTER_TWICE = """
 INSERT INTO journal (id, kind, account, key, endpoint, taken, refunded, issued, taken_at, closed_after, balance_after,
                      balance_closed, place)

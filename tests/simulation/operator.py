@@ -33,7 +33,7 @@ class Operator:
     reconfigure: Callable[[LimitSettings, BreakerSettings], None]
 
     async def run(self, is_open: Callable[[], bool]) -> None:
-        """Act from time to time."""
+        """Perform random operations from time to time."""
         while is_open():
             await trio.sleep(self.rng.expovariate(1 / PAUSE_S))
             act = self.rng.choices(list(ACTS), list(ACTS.values()))[0]

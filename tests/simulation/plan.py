@@ -9,14 +9,15 @@ from typing import Literal
 LIVES_MAX = 3
 LIFE_S = (15.0, 45.0)
 COMMITS_FIRST_MIN = 20
-"""The minimum time of the first node, in which the accounts are created."""
+"""A node that dies at a commit makes at least this many commits, unless it dies as it starts. They suffice to create
+the accounts."""
 COMMITS_MAX = 150
 STANDS_STILL = 0.08
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long a node serves; it may die earlier, at its last commit of `commits`."""
+    """How long a node serves. It may die earlier, at the last of its `commits`."""
 
     serves_s: float
     end: Literal["dies", "stops", "rests"]
@@ -25,11 +26,11 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The nodes of a world, one after the other; the last one becomes idle."""
+    """The nodes of a world, which run one after the other. The last one becomes idle."""
 
     lifetimes: tuple[Lifetime, ...]
     stands_still: bool
-    """The store of this node may not commit for minutes, so that claims are taken over."""
+    """Whether the store may commit nothing for minutes, so that idempotency keys are taken over."""
 
 
 def draw_plan(rng: Random) -> Plan:

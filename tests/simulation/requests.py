@@ -22,7 +22,7 @@ class Holder:
 
 @dataclass(slots=True, eq=False)
 class Sent:
-    """A request. Its client changes it; store, upstream and admission record their observations in it."""
+    """A request. Its client modifies it, and the store, the upstream and admission record in it what they observe."""
 
     name: str
     holder: Holder | None
@@ -33,24 +33,24 @@ class Sent:
     began_at: float = 0.0
     ended_at: float | None = None
     first_balance: int = 0
-    """The position in the account's balances that a node must have known when the request began."""
+    """A position in the account's balances. The node knows this balance, or a later one, when the request begins."""
     key_was_revoked: bool = False
-    """Whether its key had been revoked before it began."""
+    """Whether the request's key had been revoked before the request began."""
     is_told: bool = False
-    """Whether its answer was received completely."""
+    """Whether the client received the complete answer."""
     answers: int = 0
-    """The number of useful bodies that the upstream returned for it."""
+    """The number of useful bodies that the upstream returned for this request."""
     patience_ends_at: float = float("inf")
-    """The time from which its client accepts no more data."""
+    """From this time on, the client accepts no more data."""
     charged: list[str] = field(default_factory=list)
-    """The request ids under which it requested a charge."""
+    """The request ids under which this request asked for a charge."""
     status: int = 0
     received: dict[str, str] = field(default_factory=dict)
     body: Any = None
 
     @property
     def claim(self) -> str | None:
-        """Return its idempotency key."""
+        """Return the request's idempotency key."""
         return self.headers.get("idempotency-key")
 
     @property
@@ -60,22 +60,22 @@ class Sent:
 
     @property
     def is_fresh(self) -> bool:
-        """Return whether it requests an uncached answer."""
+        """Return whether the request asks for an uncached answer."""
         return "cache-control" in self.headers
 
     @property
     def wants_events(self) -> bool:
-        """Return whether it requests server-sent events."""
+        """Return whether the request asks for server-sent events."""
         return "accept" in self.headers
 
     @property
     def is_stream(self) -> bool:
-        """Return whether it was answered with server-sent events."""
+        """Return whether the request was answered with server-sent events."""
         return self.received.get("content-type", "").startswith("text/event-stream")
 
     @property
     def is_replay(self) -> bool:
-        """Return whether it repeats an earlier request's outcome."""
+        """Return whether the answer repeats an earlier request's outcome."""
         return bool(self.body.get("idempotent_replay"))
 
     def scope(self) -> HTTPScope:
@@ -98,7 +98,7 @@ class Sent:
         }
 
     def take(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-        """Record that its answer has arrived."""
+        """Record that the answer has arrived."""
         self.status = status
         self.received = {name.decode(): value.decode() for name, value in headers}
         # In a stream of events, the last one contains the envelope.
@@ -108,4 +108,4 @@ class Sent:
 
 NOBODY = Sent("the node", None, "")
 CURRENT: ContextVar[Sent] = ContextVar("CURRENT", default=NOBODY)
-"""Return the request that the running task works for."""
+"""The request that the running task works for."""

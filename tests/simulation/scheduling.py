@@ -1,4 +1,4 @@
-"""Trio in virtual time with a seeded scheduler: the same seed gives the same run, step by step of each task."""
+"""Trio in virtual time with a seeded scheduler: the same seed gives the same run, task step by task step."""
 
 from __future__ import annotations
 

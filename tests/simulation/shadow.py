@@ -28,7 +28,7 @@ CRASHED = "Refund after a crash"
 
 @dataclass(slots=True)
 class Money:
-    """The ledger's entries of one request."""
+    """The sums of the ledger's entries for one request."""
 
     taken: int = 0
     kept: int = 0
@@ -39,12 +39,12 @@ class Money:
 
     @property
     def net(self) -> int:
-        """Return the credits that it cost so far."""
+        """Return the credits that the request has cost so far."""
         return self.taken - self.refunded
 
 
 class Shadow:
-    """The state derived from the ledger; `balances` holds each account's balances in commit order."""
+    """The state derived from the ledger. `balances` has each account's balances in the order of commits."""
 
     def __init__(self, database: InlineCalls, trace: Trace) -> None:
         self._database = database
@@ -55,14 +55,14 @@ class Shadow:
         self.balances: dict[str, list[int]] = defaultdict(lambda: [0])
         self._available: dict[str, int] = defaultdict(int)
         self.told: dict[str, int] = {}
-        """The position in `balances` of each account's last balance that a node must know."""
+        """The position in `balances` of the latest balance of each account that a node must know."""
         self._counters: dict[str, list[EntryRow]] = defaultdict(list)
         self._used: dict[str, int] = defaultdict(int)
         self._keys: dict[str, KeyRow] = {}
         self._taken: dict[str, tuple[str | None, int]] = {}
         self._closed: dict[str, int] = {}
         self._uncounted: set[str] = set()
-        """The entries that took and closed requests, and the requests whose key's counter was reset in between."""
+        """The requests that were open when their key's counter was reset. Their refunds do not change the counter."""
         self._running: dict[str, str] = {}
         self._finished: dict[str, tuple[str, int | None, str | None]] = {}
         self.rows = Rows([], [], {}, {}, {}, {})
@@ -138,11 +138,14 @@ class Shadow:
             self._trace.hold(row.used == due and not left, COUNTER, f"{key} has {row.used}, due {due}")
 
     def _is_counted(self, entry: EntryRow) -> bool:
-        """Return whether it is not a refund of a charge that was open at the reset."""
+        """Return whether an entry changes the counter.
+
+        A refund does not if its charge was open at a reset of the counter.
+        """
         return entry.kind != "refund" or entry.request_id not in self._uncounted
 
     def _open_at(self, key: str, until_entry: int) -> set[str]:
-        """Return the key's requests that were taken up to this entry, and closed later or not yet."""
+        """Return the key's requests that were charged up to this entry and not closed by then."""
         return {
             request_id
             for request_id, (owner, taken) in self._taken.items()

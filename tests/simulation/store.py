@@ -1,8 +1,9 @@
 """The store of the simulated world: a real database with group commit in virtual time, and simulated faults.
 
-It keeps the promises of `storage.batching`. A call that is cancelled before it is dispatched never happens; after that
-it is awaited. Calls that wait together are decided together. No caller is notified before its commit is durable. A
-commit may be slow or fail. The process may die before a commit, or between a commit and its answers.
+The store has the guarantees of `storage.batching`. A call that is cancelled before it is dispatched never runs; a call
+that is cancelled later is still awaited. Calls that wait at the same time share a commit. No caller is notified before
+its commit is durable. A commit may be slow or fail. The process may die before a commit, or after it but before callers
+are notified.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ KINDS = {"slow": (3.0, 10.0), "failing": (3.0, 6.0), "stuck": (2.0, 8.0)}
 """The periods between calm ones: their weights and mean lengths."""
 STANDS_STILL = 0.3
 STANDSTILL_S = (290.0, 400.0)
-"""The time after which idempotency keys are taken over from owners that have not finished (spec 8: 5 minutes)."""
+"""How long the store commits nothing. Meanwhile, idempotency keys are taken over from their owners (spec 8: after 5
+minutes)."""
 DRAIN_S = 10.0
 TROUBLE_S = 1.0
 """A commit that takes longer counts as trouble."""
@@ -43,11 +45,11 @@ class SimStore:
 
     def __init__(self, database: InlineCalls, weather: Weather, rng: Random, shadow: Shadow) -> None:
         self.on_death: Callable[[], None] = lambda: None
-        """Called when the process has died."""
+        """Called when the process dies."""
         self.commits_left: int | None = None
-        """The process dies after this many more commits, just before or just after the last one."""
+        """The process dies just before or just after the last of this many further commits."""
         self.may_stand_still = False
-        """Right after a claim was taken, the store may not commit for minutes."""
+        """Whether the store may commit nothing for minutes right after a claim was taken."""
         self._stands_still = False
         self._trouble_at = float("-inf")
         self._began_at = float("inf")
@@ -66,7 +68,7 @@ class SimStore:
 
     @asynccontextmanager
     async def open(self, _url: str, _migrations: Sequence[MigrationSet]) -> AsyncIterator[SimStore]:
-        """Like `storage.opening.open_store`: on leaving, queued calls are committed."""
+        """Like `storage.opening.open_store`: when the block ends, queued calls are committed."""
         working = trio.CancelScope(shield=True)  # continues when its callers are cancelled, like a thread
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._work, working)
@@ -79,7 +81,7 @@ class SimStore:
                 working.cancel()
 
     def die(self) -> None:
-        """End the process. Commits in progress may be durable or not, and nothing happens afterwards."""
+        """End the process. Commits in progress may become durable or not, and nothing happens after that."""
         self._refusal = "the process is dead"
         if self._batch and not self._is_durable and self._rng.random() < 0.5:
             self._run(self._batch)
@@ -92,7 +94,7 @@ class SimStore:
         self.on_death()
 
     def had_trouble(self, since: float) -> bool:
-        """Return whether a call failed or took long since then, or is taking long now."""
+        """Return whether a call has failed or taken long since that time, or is taking long now."""
         return self._trouble_at >= since or trio.current_time() - self._began_at > TROUBLE_S
 
     async def write(self, fn: Callable[[Tx], T]) -> T:
@@ -139,7 +141,7 @@ class SimStore:
         await trio.lowlevel.checkpoint()
 
     def closing(self) -> set[str]:
-        """Return the requests whose closing is queued or in progress."""
+        """Return the requests whose closing call is queued or in progress."""
         requests = [job.request for job in (*self._batch, *self._pending)]
         closes = [request.close if isinstance(request, ClaimEnd) else request for request in requests]
         return {close.request_id for close in closes if isinstance(close, CloseRequest | Charge)}

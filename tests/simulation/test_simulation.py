@@ -86,7 +86,7 @@ def test_failing_seed_prints_the_fault_and_how_to_replay_it() -> None:
     assert f"BROKEN {shadow.ONCE}" in again.stdout
 
 
-def test_worlds_contain_every_kind_of_trouble() -> None:
+def test_worlds_contain_every_kind_of_fault() -> None:
     """Goal: the simulation keeps covering its cases. Method: events that must occur in some of the first traces."""
     happened = "\n".join(line for seed in range(30) for line in lines_of(seed))
     codes = ("RATE_LIMITED", "CONCURRENCY_LIMIT", "INSUFFICIENT_CREDITS", "KEY_BUDGET_EXCEEDED", "INVALID_API_KEY")

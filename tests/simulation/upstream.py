@@ -43,18 +43,18 @@ MIXES = {
 
 
 class _Said(NamedTuple):
-    """An answer or an error, the time before it, and its meaning for the source."""
+    """An answer or an error, the delay before it, and what it means for the source."""
 
     after_s: float
     what: HttpAnswer | Exception
     result: Result
     told: int | None = None
-    """The number of a useful body."""
+    """The number in a useful body."""
 
 
 @dataclass
 class _Failed:
-    """The latest failed attempt of a task. It counts unless it is retried."""
+    """The latest failed attempt of a task. It counts as a failure unless the request is retried."""
 
     model: BreakerModel
     call: Admitted
@@ -64,11 +64,11 @@ class _Failed:
 
 _FAILED: ContextVar[_Failed | None] = ContextVar("failed", default=None)
 FAIR_S = 5.0
-"""A shorter call says nothing about its source."""
+"""A shorter call does not count for or against its source."""
 
 
 class Upstream:
-    """All sources as one `Exchange`. `models` has the expected circuit of each."""
+    """All sources as one `Exchange`. `models` has the expected circuit of each source."""
 
     def __init__(self, weathers: dict[str, Weather], rng: Random, trace: Trace) -> None:
         self._weathers = weathers
@@ -76,12 +76,12 @@ class Upstream:
         self._trace = trace
         self._flying: set[tuple[str, str, bool]] = set()
         self.told_at: list[float] = []
-        """The times at which the bodies `told N` arrived, by N."""
+        """When each numbered body arrived, by its number."""
         self.models: dict[str, BreakerModel] = {}
         self._held_until: dict[str, float] = {}
 
     def meet(self, models: dict[str, BreakerModel]) -> None:
-        """Start a new node, which has none of the answers that the previous one received."""
+        """Prepare for a new node, which has none of the answers that the previous node received."""
         self.models = models
         self._held_until = dict.fromkeys(models, 0.0)
         self._flying = set()
@@ -148,7 +148,7 @@ class Upstream:
 
     @staticmethod
     def _end(model: BreakerModel, call: Admitted, result: Result, *, failed: bool) -> None:
-        """Count the result of an attempt. A failure counts only once it is known that the request is not retried."""
+        """Count the result of an attempt. A failure counts only when it is certain that the request is not retried."""
         earlier = _FAILED.get()
         _FAILED.set(None)
         if earlier is not None and earlier.is_retried and failed and result == "nothing":

@@ -32,9 +32,9 @@ ACCOUNTS = {"rich": 400, "poor": 12, "unlimited": 0}
 BUDGET = 25
 START_AGAIN_S = 1.0
 STEPS_MAX = 20_000
-"""Records the order of all tasks that run at the same time."""
+"""The maximum number of steps of all tasks at one moment of virtual time. With more steps, the world is stuck."""
 REST_S = 60.0
-"""Longer than any request, settlement or retry of a closing takes in calm weather."""
+"""Longer than any request, settlement, or retry of a closing call takes in calm weather."""
 ANSWERED = "every request is answered or hung up"
 AT_REST = "at rest nothing is open, held, under way or unfinished"
 GOES_ON = "time goes on"
@@ -157,7 +157,7 @@ class World(trio.abc.Instrument):
         self._config = struct_replace(self._config, limits=limits, breaker=breaker)
 
     async def _deliver(self, sent: Sent, patience_s: float) -> None:
-        """Serve a request like a server would, until its end or its client's."""
+        """Serve a request as a server would, until the request ends or its client gives up."""
         life = self._life
         if life is None:
             return
@@ -168,7 +168,7 @@ class World(trio.abc.Instrument):
             sent.first_balance = self._shadow.told.get(sent.holder.account, 0)
             sent.key_was_revoked = sent.holder.key_id in self._revoked
         self.trace.note(f"{sent.name} {sent.path}?{sent.query} {sent.headers}")
-        # A server may cancel a request whose client disconnects, or let it detect that when it sends.
+        # If a client disconnects, a server may cancel the request, or detect the end of the connection when it sends.
         cancels = self._hang_ups.random() < 0.5
         sent.patience_ends_at = sent.began_at + patience_s
         try:
@@ -176,7 +176,7 @@ class World(trio.abc.Instrument):
                 await life.answer(sent)
         except ClientGone:
             self.trace.note(f"{sent.name} was gone")
-        except Exception as exc:  # noqa: BLE001 - whatever it is, no server should have to meet it
+        except Exception as exc:  # noqa: BLE001 - no exception of any kind may reach a server
             self.trace.hold(False, ANSWERED, f"{sent.name} met {exc!r}")
         finally:
             life.gate.leave(sent)

@@ -30,7 +30,7 @@ STORIES = {
     "name": "apples",
 }
 CREDITS = 14
-"""Total cost of the first six runs is 11. A request costs one credit more, so a seventh run is not affordable."""
+"""The first six runs cost 11 credits. A search before the seventh run costs one more, so that run is not affordable."""
 ONE_TRY = {"upstreams": {"defaults": {"retries": 0}}}
 
 Story = tuple[int, int, int]
@@ -97,7 +97,7 @@ class Life:
         return record
 
     async def assert_paid(self) -> None:
-        """Check that each run cost what its record says, by the statement, and that the ledger is consistent."""
+        """Check against the statement that each run cost what its record says, and that the ledger is consistent."""
         for run in self.runs:
             assert await self.node.net(run["run_id"]) == run["credits_used"], run
         await self.node.assert_sound()

@@ -33,7 +33,7 @@ def assert_refused(answer: Answered, code: str, status: int) -> dict[str, Any]:
 
 
 async def assert_free(node: OpenNode, answer: Answered, account: str = "") -> None:
-    """Check that the response and the statement say that it cost nothing."""
+    """Check that the request cost nothing, according to the response and to the statement."""
     body = answer.json
     assert body["credits_used"] == 0
     assert answer.headers.get("x-credits-used", "0") == "0"

@@ -11,7 +11,7 @@ from tests.spec.asks import PROFILE, SLOW, Ask, get
 
 
 class _Any:
-    """Equal to any value; another test checks it."""
+    """Equal to any value, for values that another test checks."""
 
     __hash__ = object.__hash__
 
@@ -21,7 +21,7 @@ class _Any:
 
 ANY = _Any()
 BACKOFF = {"UPSTREAM_ERROR", "INTERNAL_ERROR"}
-"""Retryable, although the response has no Retry-After."""
+"""Codes that are retryable although the response has no Retry-After."""
 NO_RETRIES = {"upstreams": {"defaults": {"retries": 0}}}
 ONE_FAILURE = {**NO_RETRIES, "breaker": {"failures": 1, "open_s": 20}}
 REFUNDED = ("refund", "deduction")
@@ -197,7 +197,7 @@ SCENES = {
     "all leases held": Scene(
         "CONCURRENCY_LIMIT",
         asks.while_another_runs,
-        "wait for one to end",
+        "wait for one to finish",
         {"limits": {"concurrent_requests": 1}},
         retry_after=(1, 5),
         headers={"x-concurrency-limit": "1", "x-concurrency-remaining": "0"},

@@ -98,7 +98,7 @@ def assert_legs(legs: list[dict[str, Any]]) -> None:
 
 
 def assert_transcript(data: dict[str, Any]) -> None:
-    """Section 2.2: check the text, and a list whose entries have texts and times."""
+    """Check a transcript (section 2.2): its text, and a list whose entries have texts and times."""
     assert data.keys() == {"transcript", "transcripts", "ext"}
     assert data["transcript"]
     assert all(one.keys() == {"text", "language", "start_ms", "end_ms"} and one["text"] for one in data["transcripts"])

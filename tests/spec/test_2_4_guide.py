@@ -91,7 +91,10 @@ OPEN = ("ext", "format_mix", "posts_estimate", "comments_estimate", "platforms",
 
 
 def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
-    """The same keys at every depth. Either side may be null, and lists are compared by their first row."""
+    """Check that both have the same keys at every depth.
+
+    Either side may be null, and lists are compared by their first row.
+    """
     if where.endswith(OPEN) or example is None or real is None:
         return
     assert type(example) is type(real), where
@@ -126,7 +129,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize(("query", "meant"), UNKNOWN.items(), ids=UNKNOWN.keys())
-async def test_unknown_endpoint_is_a_404_with_suggestion(query: str, meant: str | None, tmp_path: Path) -> None:
+async def test_unknown_endpoint_returns_404_with_suggestion(query: str, meant: str | None, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
         assert details.get("did_you_mean") == meant

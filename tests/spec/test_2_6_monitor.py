@@ -258,7 +258,7 @@ async def test_unsatisfiable_rule_is_accepted_with_a_warning(tmp_path: Path, met
 
 
 async def test_unreadable_cadence_gives_warning_and_hides_no_other_monitor(tmp_path: Path) -> None:
-    """As after an update of the timezone database that removed a zone."""
+    """Simulates an update of the timezone database that removed a zone."""
     async with open_test_node(tmp_path) as node:
         zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
         id_, other = await made(node, TRACKED), await made(node, TRACKED)
@@ -266,7 +266,7 @@ async def test_unreadable_cadence_gives_warning_and_hides_no_other_monitor(tmp_p
         await node.node.stores.store.write(lambda tx: tx.run(gone, (json.dumps(zone), id_)))
         monitor = (await node.get(f"{MONITORS}/{id_}")).json["data"]["monitor"]
         assert (monitor["cadence"], monitor["estimated_monthly_cost"]) == (zone, None)
-        assert "it no longer runs: cadence.timezone must be a zone" in monitor["warnings"][0]
+        assert "this monitor no longer runs: cadence.timezone must be a timezone" in monitor["warnings"][0]
         assert sorted(await listed(node)) == sorted([id_, other])
         assert (await patch(node, id_, cadence="daily")).json["data"]["monitor"]["warnings"] == []
 

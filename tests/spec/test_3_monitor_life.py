@@ -135,7 +135,7 @@ async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: 
 @pytest.mark.parametrize(
     ("path", "problem"),
     [
-        ("items[].post.engagement.lieks", f"is not a number of this recipe's responses; did you mean {LIKES}?"),
+        ("items[].post.engagement.lieks", f"is not a number in this recipe's responses; did you mean {LIKES}?"),
         ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
     ],
 )
@@ -147,7 +147,7 @@ async def test_path_without_a_number_gets_suggestion(path: str, problem: str, tm
         assert refused.json["error"]["message"].endswith(problem)
 
 
-async def test_runs_end_cost_and_fire_according_to_numbers(tmp_path: Path) -> None:
+async def test_outcome_cost_and_alerts_of_runs_follow_from_their_numbers(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
         assert [run["scheduled_for"] for run in life.runs] == list(SLOTS)
         assert tuple(run["status"] for run in life.runs) == ENDS

@@ -129,7 +129,7 @@ async def test_ordinary_monitor_shows_secret_once_and_needs_a_webhook(tmp_path: 
         assert details["param"] == "webhook_url"
 
 
-async def test_text_result_is_that_text(tmp_path: Path) -> None:
+async def test_text_result_is_delivered_unchanged(tmp_path: Path) -> None:
     """Method: GitHub fails, and the fallback returns the README itself."""
     recipe = {
         **PROFILE,

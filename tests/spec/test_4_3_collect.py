@@ -68,7 +68,7 @@ FULL = [list(range(start, start + 3)) for start in range(1, 31, 3)]
 
 
 @pytest.mark.parametrize(("limit", "pages"), [(1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)])
-async def test_walk_returns_requested_items_and_pays_its_pages(limit: int, pages: int, tmp_path: Path) -> None:
+async def test_walk_returns_requested_items_and_is_charged_per_page(limit: int, pages: int, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         serve_pages(node, *FULL)
         body = (await node.get(f"{BOOKS}?limit={limit}")).json
@@ -98,7 +98,7 @@ async def test_cursor_resumes_a_walk_within_a_page(limit: int, tmp_path: Path) -
         assert seen == list(range(1, 13))
 
 
-async def test_short_pages_take_spare_pages_up_to_the_reservation(tmp_path: Path) -> None:
+async def test_walk_over_short_pages_reads_spare_pages_up_to_its_reservation(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         serve_pages(node, [1], [2], [3], [4], [5], [6])
         body = (await node.get(f"{BOOKS}?limit=6")).json
@@ -116,7 +116,7 @@ async def test_seen_items_are_skipped_and_page_without_new_items_is_free(tmp_pat
         assert len(node.upstream.requests) == 3
 
 
-async def test_failed_page_ends_walk_which_pays_earlier_pages_and_is_not_cached(tmp_path: Path) -> None:
+async def test_walk_ended_by_a_failed_page_is_charged_for_earlier_pages_and_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         serve_pages(node, [1, 2, 3], None, [7, 8, 9])
         body = (await node.get(f"{BOOKS}?limit=9")).json

@@ -64,7 +64,7 @@ def test_unpaginated_endpoint_suggests_no_paging() -> None:
 
 
 def first_call(id_: str, url: str) -> str:
-    """The URL of a request's first call."""
+    """Return the URL of a request's first upstream call."""
     row = BY_ID[id_]
     sent = {**example_values(row.endpoint), "url": url}
     values = declared_by(row.endpoint).read([(name, str(value)) for name, value in sent.items()])

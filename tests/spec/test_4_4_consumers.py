@@ -79,7 +79,7 @@ async def test_read_commits_nothing_and_repeats_until_acknowledged(tmp_path: Pat
         assert subjects(await page(node, "consumer=one&limit=2")) == ["key_2", "key_3"]
 
 
-async def test_any_position_of_the_served_page_can_be_acknowledged(tmp_path: Path) -> None:
+async def test_any_position_on_the_served_page_can_be_acknowledged(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 4)
         items = (await page(node, "consumer=one"))["data"]["items"]
@@ -99,7 +99,7 @@ async def test_acknowledgement_never_moves_a_consumer_back(tmp_path: Path) -> No
         assert subjects(await page(node, "consumer=one")) == ["key_2"]
 
 
-async def test_acknowledging_past_served_page_is_a_free_400(tmp_path: Path) -> None:
+async def test_acknowledging_past_served_page_returns_free_400(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         await page(node, "consumer=one&limit=2")

@@ -252,8 +252,8 @@ async def test_sixth_waiting_read_returns_immediately_with_retry_time(tmp_path: 
         assert subjects(seventh.json) == ["key_0"], "existing events are returned at any number of polls"
 
 
-async def test_unchanged_page_is_a_304_without_body(tmp_path: Path) -> None:
-    """Rule 3: only growth of the log changes the tag, except for a truncated page."""
+async def test_unchanged_page_returns_304_without_body(tmp_path: Path) -> None:
+    """Rule 3: the entity tag changes only when the log grows, except on a truncated page."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         for query, status in (

@@ -172,7 +172,7 @@ WRONG_CHANGES: list[tuple[dict[str, Any], str, str | None]] = [
 ]
 
 
-async def test_invalid_change_is_named_and_changes_nothing(tmp_path: Path) -> None:
+async def test_invalid_field_in_a_change_is_named_and_nothing_changes(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         before = (await make(node))["monitor"]
         for fields, param, meant in WRONG_CHANGES:

@@ -149,7 +149,7 @@ OF_FEEDS = ("events", "feeds", "consumers")
 
 
 async def kept(node: OpenNode) -> str:
-    """All stored data, except sealed or packed data, as one text."""
+    """Return all stored data as one text, without sealed and packed data."""
     tables = ("accounts", "keys", "operations", *OF_MONITORS, *OF_FEEDS, "replies", "notes")
     return repr([await table_of(node, table) for table in tables])
 

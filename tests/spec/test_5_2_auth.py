@@ -17,7 +17,7 @@ Present = Callable[[OpenNode], Awaitable[str | None]]
 
 
 def changed(change: Callable[[str], str | None]) -> Present:
-    """Suffixes of a valid key."""
+    """Return a function that presents a changed form of the node's valid key."""
 
     async def present(node: OpenNode) -> str | None:
         await trio.lowlevel.checkpoint()

@@ -37,7 +37,7 @@ def profile(number: int) -> str:
 
 
 async def assert_spent(node: OpenNode, answer: Answered, *, required: int = 1) -> None:
-    """Check that the key may not pay for this request, and that nothing was deducted."""
+    """Check that the request was refused because of the key's limit, and that nothing was deducted."""
     details = assert_refused(answer, "KEY_BUDGET_EXCEEDED", 402)
     assert details == {"reason": "key_budget_reached", "credits_required": required}
     assert answer.json["credits_remaining"] == (await node.money())[0]
@@ -148,7 +148,7 @@ async def test_free_requests_pass_with_a_spent_key(ask: AskWith, tmp_path: Path)
         assert await used(node, key_id) == 1
 
 
-async def test_spent_key_may_follow_a_call_paid_by_another(tmp_path: Path) -> None:
+async def test_spent_key_may_wait_for_a_call_charged_to_another_key(tmp_path: Path) -> None:
     """A request that waits for an identical call settles as a hit, and hits are free."""
     async with open_test_node(tmp_path) as node:
         key, key_id = await node.new_key(node.account, credit_limit=0)
@@ -224,7 +224,7 @@ async def test_two_402_errors_have_different_fixes(tmp_path: Path) -> None:
         assert (await node.get(profile(12), key=key)).status == 200
 
 
-async def test_key_revoked_during_a_call_pays_only_for_it(tmp_path: Path) -> None:
+async def test_key_revoked_during_a_call_is_charged_only_for_that_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         node.upstream.always(GOOD)
         answers: list[Answered] = []

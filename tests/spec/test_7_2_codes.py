@@ -72,7 +72,7 @@ def test_every_code_has_a_scene() -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
-async def test_code_occurs_as_the_table_says(scene: Scene, tmp_path: Path) -> None:
+async def test_code_is_returned_as_the_table_says(scene: Scene, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
         answer = await scene.ask(node)
         details = assert_refused(answer, scene.code, SPEC[scene.code][0])

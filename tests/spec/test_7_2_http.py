@@ -77,7 +77,7 @@ SENT = {
 
 
 @BOTH
-async def test_http_errors_use_the_envelope_and_their_row(engine: str, tmp_path: Path) -> None:
+async def test_http_errors_use_the_envelope_and_match_their_table_row(engine: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         for name, sent in SENT.items():
             answer = await raw_request(node.url, (*sent.lines, f"x-api-key: {node.key}"), sent.body)

@@ -31,7 +31,10 @@ def write_lock(folder: Path) -> Iterator[None]:
 
 
 async def test_locked_database_rejects_only_writes(tmp_path: Path) -> None:
-    """A claim with its charge waits for the store first. Requests without writes are served in the meantime."""
+    """A request that must write a claim and a charge waits for the store.
+
+    Requests without writes are served meanwhile.
+    """
     async with open_test_node(tmp_path, credits=10) as node:
         assert (await node.get(CACHED)).status == 200
         before, asked = await node.money(), len(node.upstream.requests)

@@ -82,7 +82,7 @@ async def test_error_has_its_reason_and_is_free(why: ReasonCase, tmp_path: Path)
         await assert_free(node, answer)
 
 
-def test_every_reason_has_a_row_or_a_planned_part() -> None:
+def test_every_specified_reason_is_tested_in_a_row_or_elsewhere() -> None:
     waiting = OF_THE_FEED.union(*BROUGHT_BY.values())
     assert {why.reason for why in ROWS.values() if why.reason} == SPEC - waiting
 

@@ -184,7 +184,7 @@ async def test_failure_names_parameter_and_next_step_and_is_free(failure: Failur
         )
 
 
-async def test_expired_cursor_is_a_410_with_missed_span(tmp_path: Path) -> None:
+async def test_expired_cursor_returns_410_with_missed_span(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node))["data"]["items"]
@@ -209,7 +209,7 @@ async def test_expired_cursor_is_a_410_with_missed_span(tmp_path: Path) -> None:
         assert subjects(await page(node, "cursor=oldest")) == ["key_3", "key_4"]
 
 
-async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
+async def test_removed_event_returns_400_with_start_of_log(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node))["data"]["items"]
@@ -224,7 +224,7 @@ async def test_removed_event_is_a_400_with_start_of_log(tmp_path: Path) -> None:
         assert subjects(await page(node, f"cursor={items[3]['id']}")) == ["key_4"]
 
 
-async def test_cursor_beyond_the_log_is_a_400_with_its_start(tmp_path: Path) -> None:
+async def test_cursor_beyond_the_log_returns_400_with_start_of_log(tmp_path: Path) -> None:
     """Method: shorten the log, as if an older copy of the database had been restored."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
@@ -259,7 +259,7 @@ class Away:
     [get(""), get("cursor=now"), get("consumer=one"), get("wait_s=25&cursor=now"), acking({"cursor": "oldest"})],
     ids=["a page", "a position", "a consumer's page", "a long-poll", "an acknowledgement"],
 )
-async def test_unavailable_store_is_a_503_with_retry_after(ask: Ask, tmp_path: Path) -> None:
+async def test_unavailable_store_returns_503_with_retry_after(ask: Ask, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         readers = node.node.feed.readers

@@ -71,7 +71,7 @@ def ask(node: Served, key: str, failing: Failing, idempotency_key: str) -> Answe
 
 
 def statement(node: Served, key: str, request_id: str) -> list[tuple[str, int]]:
-    """Type and amount of a request's entries, newest first."""
+    """Return the type and the amount of a request's entries, newest first."""
     page: dict[str, Any] = node.get(f"/v1/credits/transactions?request_id={request_id}", key).json
     return [(item["type"], item["amount"]) for item in page["data"]["items"]]
 
@@ -88,7 +88,7 @@ def assert_pending(answer: Answered, failing: Failing) -> str:
 
 
 def fail_and_kill(place: Place, key: str, number: int) -> dict[str, Failing]:
-    """One round on a node that dies with every refund pending. Return the requests by id."""
+    """Run one round: a node is killed while every refund is pending. Return the requests by id."""
     with refusing_refunds(place), place.recovering().serve("--sandbox") as node:
         answers = {f: ask(node, key, f, f"{number}-{place_}") for place_, f in enumerate(FAILING)}
         pending = {assert_pending(answer, failing): failing for failing, answer in answers.items()}
@@ -124,7 +124,7 @@ def test_uncommitted_refunds_survive_a_crash(place: Place) -> None:
 
 
 def test_idempotency_key_with_pending_refund_is_free_after_restart(place: Place) -> None:
-    """While the first node lives, the key is still claimed; afterwards, the same request is called and billed again."""
+    """While the first node runs, the key is still claimed. Afterwards, the same request is called and billed again."""
     _, key = place.new_key(balance=BALANCE)
     claimed = Failing("/v1/github/profile?handle=broken", "UPSTREAM_ERROR", claimed=True)
     with refusing_refunds(place), place.serve("--sandbox") as node:

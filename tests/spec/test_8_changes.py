@@ -88,7 +88,7 @@ async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
 
 
 async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
-    """Without a key, the second is rejected, because runs must be a minute apart."""
+    """Without an idempotency key, the second request is rejected, because runs must be a minute apart."""
     async with open_test_node(tmp_path) as node:
         id_ = (await change(node, MONITORS, TRACKED, "make")).json["monitor"]["id"]
         first = await change(node, f"{MONITORS}/{id_}/run")
@@ -110,7 +110,7 @@ async def test_run_is_opened_once_and_read_by_id(tmp_path: Path) -> None:
         assert (refused["reason"], refused["param"], refused["remove_params"]) == ("invalid_param", "when", ["when"])
 
 
-async def test_consumer_is_moved_once(tmp_path: Path) -> None:
+async def test_repeated_consumer_change_moves_it_only_once(tmp_path: Path) -> None:
     """Method: undo the effect of a reset with a key, then repeat the request."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)

@@ -57,7 +57,7 @@ async def test_value_beyond_its_limit_is_rejected(query: str, tmp_path: Path) ->
         assert details["param"] == query.partition("=")[0]
 
 
-async def test_wait_of_25_seconds_is_held_and_0_is_not(tmp_path: Path) -> None:
+async def test_wait_of_25_seconds_waits_and_0_returns_immediately(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         cursor = await end(node)
         with trio.fail_after(2):

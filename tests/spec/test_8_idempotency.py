@@ -54,7 +54,7 @@ async def test_key_can_be_reused_after_a_day(tmp_path: Path) -> None:
         assert (await ask(node, OTHER)).json["credits_used"] == 1
 
 
-async def test_unfinished_claim_lasts_5_minutes_and_late_owner_pays_nothing(tmp_path: Path) -> None:
+async def test_unfinished_claim_lasts_5_minutes_and_late_owner_is_not_charged(tmp_path: Path) -> None:
     """The request that took over the key has paid; the late owner is refunded, and its outcome is discarded."""
     async with open_test_node(tmp_path) as node:
         late: list[Answered] = []
@@ -162,7 +162,9 @@ async def test_final_error_binds_the_key_to_its_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/github/search?query=a", "/v1/hackernews/top"])
-async def test_other_endpoint_conflicts_during_and_mismatches_after_the_first(target: str, tmp_path: Path) -> None:
+async def test_key_at_another_endpoint_conflicts_during_and_mismatches_after_the_first(
+    target: str, tmp_path: Path
+) -> None:
     async with open_test_node(tmp_path) as node:
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():

@@ -52,7 +52,7 @@ async def test_balance_shows_spendable_held_and_deducted_credits(tmp_path: Path)
         assert await data(node, BALANCE) == {"balance": 9, "held": 0, "recent_deductions": spent}
 
 
-async def test_running_call_is_held_until_its_response(tmp_path: Path) -> None:
+async def test_credits_of_a_running_call_stay_reserved_until_its_response(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=10) as node:
         async with trio.open_nursery() as nursery:
             with node.upstream.holding():

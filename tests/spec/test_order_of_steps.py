@@ -43,7 +43,7 @@ class Counters:
 
 
 async def counters(node: OpenNode) -> Counters:
-    """The counters after all pending writes. Reading them changes none."""
+    """Return the counters after all pending writes. Reading them changes none."""
     balance, held = await node.money()
     assert held == 0
     store, parts = node.node.stores.store, node.node.api._parts
@@ -147,7 +147,7 @@ async def test_claim_is_checked_before_the_cache(tmp_path: Path) -> None:
 
 
 async def test_claim_charge_and_circuit_are_checked_in_order(tmp_path: Path) -> None:
-    """Steps 7, 9 and 10: 422, 402, 503; then step 8, where none of them matters."""
+    """Steps 7, 9 and 10 return 422, 402 and 503. At step 8, a cached response is returned in spite of their causes."""
     async with open_test_node(tmp_path, credits=2, **TRIPPED) as node:
         cached = "/v1/bluesky/profile?handle=ada.test"
         assert (await node.get(cached, headers={"idempotency-key": "one"})).status == 200

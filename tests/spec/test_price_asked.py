@@ -34,7 +34,7 @@ async def test_price_above_max_credits_is_rejected_before_any_effect(allowed: in
 
 
 async def test_hit_passes_any_max_credits_and_refresh_does_not(tmp_path: Path) -> None:
-    """The reservation counts, and a hit reserves nothing; the parameter does not change the request's identity."""
+    """`max_credits` limits the reservation, and a hit reserves nothing. It is not part of the request's identity."""
     async with open_test_node(tmp_path) as node:
         assert (await node.get(VELOCITY)).json["cached"] is False
         hit = (await node.get(f"{VELOCITY}&max_credits=0")).json

@@ -93,7 +93,7 @@ def urls(data: Any) -> list[str]:
 
 
 def kinds(data: Any) -> set[str]:
-    """Return the beginnings of their names."""
+    """Return the first four letters of each page's name in a response."""
     return {url.rpartition("/")[2][:4] for url in urls(data)}
 
 

@@ -35,7 +35,7 @@ async def test_each_ring_ends_one_wait_in_either_order(bell: Bell) -> None:
     assert scope.cancelled_caught, "no ring is left over"
 
 
-async def test_wait_that_cannot_be_abandoned_continues_until_the_ring(bell: Bell) -> None:
+async def test_wait_that_may_not_give_up_continues_until_the_ring(bell: Bell) -> None:
     has_heard = False
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_ring_later, bell)

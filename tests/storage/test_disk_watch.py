@@ -39,7 +39,7 @@ class Disk:
         return self.watch.refusal
 
 
-async def test_watch_refuses_below_the_floor_until_a_tenth_above() -> None:
+async def test_watch_refuses_from_below_the_floor_until_a_tenth_above_it() -> None:
     disk = Disk(FLOOR)
     assert await disk.at(FLOOR) is None
     said = await disk.at(FLOOR - 1)

@@ -109,7 +109,7 @@ def test_invalid_note_is_ignored(tmp_path: Path, note: bytes) -> None:
         assert read_note(database) == {}
 
 
-async def test_owners_note_can_be_read_while_it_owns(tmp_path: Path) -> None:
+async def test_owners_note_can_be_read_while_the_store_is_open(tmp_path: Path) -> None:
     assert read_owner_note(url(tmp_path)) is None
     async with open_store(url(tmp_path), [NOTES]) as store:
         assert read_owner_note(url(tmp_path)) == {}
@@ -152,7 +152,7 @@ async def reopen(address: str) -> None:
             pass
 
 
-async def test_foreign_write_lock_fails_calls_instead_of_hanging(tmp_path: Path) -> None:
+async def test_write_lock_of_another_program_fails_calls_instead_of_hanging(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]) as store:
         await store.write(lambda tx: tx.run("PRAGMA busy_timeout = 50"))  # it takes seconds by default
         other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)

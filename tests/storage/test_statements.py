@@ -41,7 +41,7 @@ def test_statement_over_a_list_changes_and_counts_its_rows(tx: SqliteTx, count: 
 
 
 @pytest.mark.parametrize("numbers", [[1], [1, 3], [9]])
-def test_list_is_found_in_every_form_of_query(tx: SqliteTx, numbers: list[int]) -> None:
+def test_every_form_of_query_accepts_a_list(tx: SqliteTx, numbers: list[int]) -> None:
     tx.run_many("INSERT INTO numbers (id, double) VALUES {rows}", [(1, 2), (2, 4), (3, 6)])
     found = [(number, 2 * number) for number in numbers if number < 9]
     for sql in (

@@ -53,7 +53,7 @@ def supervision(log: FakeLog) -> Supervision:
     return Supervision(log, Random(1))
 
 
-async def test_work_that_returns_ends(supervision, autojump_clock):
+async def test_work_that_returns_is_not_restarted(supervision, autojump_clock):
     runs = 0
 
     async def work() -> None:
@@ -129,13 +129,13 @@ async def test_unavailable_store_is_not_a_failure_of_the_loop(away, supervision,
     assert [line["level"] for line in log.named("loop_waits")] == ["warning"] * 10
 
 
-async def test_loss_of_the_store_passes_through(supervision, log, autojump_clock):
+async def test_store_unusable_is_raised_to_the_caller(supervision, log, autojump_clock):
     with pytest.raises(StoreInUse):
         await supervision.keep("beat", Loop(StoreInUse("another node")).run)
     assert log.lines == []
 
 
-async def test_loss_of_the_store_passes_through_a_group_and_its_other_failures_are_logged(supervision, log):
+async def test_store_unusable_in_a_group_is_raised_and_other_failures_are_logged(supervision, log):
     lost, failed = StoreInUse("another node"), ValueError("broken")
     with pytest.raises(BaseExceptionGroup) as raised:
         await supervision.keep("beat", Loop(BaseExceptionGroup("", [failed, lost])).run)

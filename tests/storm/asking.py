@@ -23,7 +23,7 @@ AGAIN_S = 0.02
 
 @dataclass(slots=True)
 class Living:
-    """A serving node. Set this event before killing it."""
+    """A serving node. Set `is_killed` before killing it."""
 
     process: Process
     public: Origin
@@ -37,7 +37,7 @@ class Figures:
     pages: int = 0
     lost_connections: int = 0
     refused_503: Counter[str] = field(default_factory=Counter)
-    """By error message."""
+    """Counted by error message."""
     long_polls: int = 0
     polls_hung_up: int = 0
     polls_full: int = 0
@@ -55,7 +55,7 @@ class Nodes:
     living: dict[int, Living] = field(default_factory=dict)
     figures: Figures = field(default_factory=Figures)
     is_written: bool = False
-    """Whether everything was appended, and all nodes are up."""
+    """Whether all events were appended, and all nodes are up."""
     _waiting: set[trio.CancelScope] = field(default_factory=set)
 
     async def read(self, target: str, key: str) -> Any:
@@ -67,7 +67,7 @@ class Nodes:
         return await self._ask("POST", target, key, orjson.dumps(body))
 
     async def wait(self, target: str, key: str, *, wait_s: int) -> Any:
-        """Return the envelope of a long-poll, or None if this side disconnected (sometimes, and at the end)."""
+        """Return the envelope of a long-poll, or None if the reader disconnected (sometimes, and at the end)."""
         is_hasty = self.rng.random() < 0.05
         with self._open_wait(self.rng.random() if is_hasty else PATIENCE_S) as scope:
             return await self.read(f"{target}&wait_s={wait_s}", key)
@@ -84,7 +84,7 @@ class Nodes:
                 self._waiting.discard(scope)
 
     def end_writing(self) -> None:
-        """Let readers finish; waiting ones disconnect."""
+        """Let readers finish. Readers that wait in a long-poll disconnect."""
         self.is_written = True
         for scope in self._waiting:
             scope.cancel()
@@ -116,7 +116,10 @@ class Nodes:
             return None
 
     async def _taken(self, answer: HttpAnswer) -> Any:
-        """Return the envelope. If all polls of the key are in use, it comes immediately, with a time to wait."""
+        """Return the envelope.
+
+        If all of the key's polls are in use, it arrives immediately; then wait as long as it says.
+        """
         told = answer.headers.get("x-poll-interval")
         if told is not None:
             self.figures.polls_full += 1

@@ -28,7 +28,10 @@ def parser_of(name: str, told: str | None) -> ArgumentParser:
 
 
 def run(parser: ArgumentParser, run_storm: RunStorm) -> None:
-    """Run it according to the command line, and print its figures. A failed storm leaves its files in its folder."""
+    """Run the storm according to the command line, and print its figures.
+
+    A failed storm leaves its files in its folder.
+    """
     chosen = vars(parser.parse_args())
     folder = Path(tempfile.mkdtemp(prefix="storm-"))
     with ExitStack() as servers:

@@ -1,4 +1,4 @@
-"""Facts of the plan in the form in which producers create them, with valid data."""
+"""The facts of the plan, as producers create them, with valid data."""
 
 from __future__ import annotations
 

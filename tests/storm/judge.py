@@ -38,7 +38,7 @@ class Filter:
         return types + (f"&subject_id={','.join(self.parents)}" if self.parents else "")
 
     def admits(self, row: Row) -> bool:
-        """Return whether it selects this event."""
+        """Return whether the filter selects this event."""
         if self.types and not any(fnmatchcase(row.type, one) for one in self.types):
             return False
         return not self.parents or row.parent_id in self.parents
@@ -51,11 +51,11 @@ def visible(rows: Iterable[Row], key_id: str, chosen: Filter) -> array[int]:
 
 @dataclass
 class LogJudge:
-    """Judges the logs of accounts one after the other, and then whether all batches are complete."""
+    """Checks the logs of accounts one after the other, and then whether all batches are complete."""
 
     plan: Plan
     found: dict[int, int] = field(default_factory=dict)
-    """The facts of each batch that were found in the logs, as bits."""
+    """The facts of each batch that were found in the logs, as a bit mask by batch."""
 
     def log(self, account_id: str, rows: Iterable[Row], *, ends: tuple[int, int]) -> Iterator[str]:
         """Yield the faults of an account's log. `ends` are the first and last position according to its feed."""
@@ -94,7 +94,7 @@ class LogJudge:
 
 
 def judge_walk(expected: Numbers, seen: Numbers) -> Iterator[str]:
-    """Check that a walker saw the log visible to it, in order, once."""
+    """Check that a walker saw each event of its visible log once and in order."""
     if array("Q", expected) == array("Q", seen):
         return
     at = next((n for n, pair in enumerate(zip(expected, seen, strict=False)) if pair[0] != pair[1]), None)
@@ -110,7 +110,7 @@ def judge_walk(expected: Numbers, seen: Numbers) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A page that a consumer received, and the number of acknowledgements answered before it was requested."""
+    """A page that a consumer received, and the number of acknowledgements that were answered before its request."""
 
     items: array[int]
     acked_before: int
@@ -155,7 +155,7 @@ def _end(index: Mapping[int, int], page: Given) -> int:
 
 
 def _floors(ends: Sequence[int]) -> list[int]:
-    """Return the furthest end after zero, one, two, ... acknowledgements."""
+    """Return the furthest acknowledged position before the first acknowledgement and after each one."""
     floors = [0]
     for end in ends:
         floors.append(max(floors[-1], end))

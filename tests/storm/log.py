@@ -1,4 +1,4 @@
-"""The log in the database, read directly."""
+"""Reads the log directly from the database."""
 
 from __future__ import annotations
 

@@ -56,13 +56,16 @@ def numbers_of(items: Sequence[Any]) -> array[int]:
 
 @dataclass
 class Walker:
-    """Walks from the oldest event to the end. Sometimes it drops the rest of a page, and continues after an item."""
+    """Walks from the oldest event to the end.
+
+    Sometimes the walker drops the rest of a page, and continues after its last remaining item.
+    """
 
     reader: Reader
     rng: Random
     seen: array[int] = field(default_factory=lambda: array("Q"))
     seen_at: list[tuple[int, float]] = field(default_factory=list)
-    """The times at which it had seen a number of events."""
+    """How many events each page had, and when it was seen."""
 
     async def walk(self, nodes: Nodes) -> None:
         """Read until no more events can arrive."""
@@ -84,7 +87,7 @@ class Walker:
             self.seen_at.append((len(items), time.time()))
 
     def delays(self, committed_at: dict[int, float]) -> Iterator[float]:
-        """Return the delay between commit and first sight of each page's first event, if its commit was reported."""
+        """Yield the delay from commit to first sight of each page's first event, if its commit was reported."""
         place = 0
         for count, at in self.seen_at:
             if count and (began := committed_at.get(self.seen[place] >> 8)) is not None:
@@ -94,7 +97,7 @@ class Walker:
 
 @dataclass
 class Consumer:
-    """A named consumer: everything that it received, and the acknowledged part."""
+    """A named consumer: the pages that it received, and the pages that it acknowledged."""
 
     name: str
     reader: Reader

@@ -34,13 +34,13 @@ SETTINGS: dict[str, Setting] = {
     "log.access": False,
 }
 TO_MEET = ("lost_connections", "long_polls", "rereads", "restarts", "acknowledged")
-"""The events that the readers of killed nodes must have met; the storm continues until then."""
+"""The events that readers of killed nodes must have experienced; the storm continues until then."""
 WALKERS = 2
 """Walkers of each account: one sees everything visible to its key, the other has filters."""
 CHECK_S = 0.05
 POLL_S, POLL_LEAST_S = 1, 0.9
 POLLS_FREE_S = 90.0
-"""The polls of a dead node count until their leases have expired."""
+"""The time until all polls are free: a dead node's polls count until their leases have expired."""
 
 
 @dataclass(frozen=True, slots=True)

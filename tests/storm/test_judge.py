@@ -34,7 +34,7 @@ def renumbered(rows: list[Row]) -> list[Row]:
     return [row._replace(pos=pos) for pos, row in enumerate(rows, 1)]
 
 
-def test_sound_log_passes_with_or_without_reports_of_its_end() -> None:
+def test_sound_log_passes_whether_its_last_batches_were_reported_or_not() -> None:
     assert verdicts(rows_of(BATCHES), BATCHES) == []
     assert verdicts(rows_of(BATCHES), BATCHES[:-3]) == []
     assert verdicts(rows_of(BATCHES[:-3]), BATCHES[:-3]) == []

@@ -21,7 +21,7 @@ SIZE = Size(EVENTS, KILLS, accounts=3, consumers=4, kill_every_s=0.8)
 
 
 def assert_covered(figures: dict[str, Any]) -> None:
-    """Return whether all events that the test must cover have happened."""
+    """Check that all events that the test must cover have happened."""
     assert figures["kills"] >= KILLS
     assert figures["events"] >= EVENTS
     for happened in ("walked", "consumed", "lost_connections", "long_polls", "rereads", "restarts", "acknowledged"):

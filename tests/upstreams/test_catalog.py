@@ -1,4 +1,4 @@
-"""The registry: endpoints by path and id, suggestions for misspelled paths, and missing credentials."""
+"""The catalog: endpoints by path and by id, suggestions for misspelled paths, and missing credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(_args: Args) -> Steps:
 
 
 def site(platform: Platform, **credentials: str) -> Site:
-    """A site whose upstream is never called here."""
+    """Return a site whose upstream is never called."""
     sources = {name: source_over(ScriptedExchange(OK), name=name) for name in platform.sources}
     return Site(platform, sources, credentials=credentials, user_agent="sluice/1")
 
@@ -99,7 +99,7 @@ def test_endpoint_is_available_with_all_its_credentials(credentials: dict[str, s
         ("/v1/birds/profile", "/v1/birds/profile"),
     ],
 )
-def test_misspelled_path_gives_the_nearest_or_none(path: str, meant: str | None) -> None:
+def test_misspelled_path_suggests_the_nearest_or_none(path: str, meant: str | None) -> None:
     assert Catalog([site(BIRDS), site(FISH)]).nearest(path) == meant
 
 

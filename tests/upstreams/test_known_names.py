@@ -1,4 +1,4 @@
-"""Suggestions for misspelled names: the same as from a comparison with every name, at a fraction of its cost."""
+"""Suggestions for misspelled names are the same as after comparing every name, at a fraction of the cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz/_"
 
 
 def misspelled(text: str, rng: Random) -> str:
-    """Return the text with one to four letters changed, removed or added."""
+    """Return the text with one to four of its letters changed, removed or added."""
     letters = list(text)
     for _ in range(rng.randint(1, 4)):
         place = rng.randrange(4, len(letters))
@@ -50,7 +50,7 @@ def test_cutoff_decides_how_similar_a_name_must_be() -> None:
 
 
 def test_cost_is_a_small_part_of_comparing_every_name() -> None:
-    """Method: CPU time compared with the full comparison in the same process; 800 names and the worst texts."""
+    """Method: compare CPU time with that of the full comparison in the same process: 800 names, the worst texts."""
     many = [*PATHS, *(path.replace("/v1/", f"/v1/{number}") for number in range(4) for path in PATHS)]
     names = KnownNames(many)
     names.nearest("the first one reads the names")

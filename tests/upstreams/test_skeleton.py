@@ -1,4 +1,4 @@
-"""The skeleton of a platform is a valid platform: it loads, its cases and tests pass, and it follows the code style."""
+"""The skeleton of a platform is a valid platform: it loads, its cases pass, and its code follows the style."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLUG = "a_new_forum"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Iterator[Path]:
-    """A checkout without platforms, whose packages are found in addition to the program's own."""
+    """A checkout without platforms of its own. The program's packages are found too."""
     added = [tmp_path / "upstreams" / "platforms", tmp_path / "tests" / "platforms"]
     for folder, package in zip(added, (upstreams.platforms, tests.platforms), strict=True):
         folder.mkdir(parents=True)
@@ -36,7 +36,7 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
 
 
 def written(checkout: Path) -> tuple[Platform, ModuleType, ModuleType]:
-    """The platform of the skeleton, its cases and its tests."""
+    """Return the skeleton's platform, its cases and its tests."""
     write_skeleton(SLUG, checkout)
     cases, traps = (import_module(f"tests.platforms.{SLUG}.{name}") for name in ("cases", "test_traps"))
     return import_module(f"upstreams.platforms.{SLUG}").PLATFORM, cases, traps

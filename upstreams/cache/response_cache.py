@@ -13,8 +13,10 @@ from dataclasses import dataclass
 _OVERHEAD_BYTES = 200
 """The memory of an entry in addition to its key and body: the objects that hold it."""
 _EVICTIONS_MAX = 30_000
-"""The maximum number of evictions per stored response, more than the longest response needs. If the limit is lowered,
-several responses free the space."""
+"""The maximum number of evictions per stored response. Even the longest response needs fewer.
+
+After the limit is lowered, it may take several stored responses to free the space.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Cache:
         return found is not None and found[1] > self._now() + for_s
 
     def put(self, key: bytes, body: bytes, ttl_s: float) -> None:
-        """Store a response. It is not stored if it alone exceeds the limit."""
+        """Store a response, unless it alone exceeds the limit."""
         if key in self._entries:
             self._drop(key)
         size = _size(key, body)

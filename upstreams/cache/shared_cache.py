@@ -1,9 +1,9 @@
 """The response cache of several nodes: first this node's memory, then the shared state. One call serves all nodes.
 
-After a miss, a node takes a turn: it finds the response, leads under a lock, or waits for the leader. A lock is short
-and is renewed while the call runs, so that another node can lead soon after a node dies. The lock never outlives the
-deadline of the call, and it is fenced: a node that lost its lock stores nothing. While the server is unavailable, every
-node works separately.
+After a miss, a node takes a turn: it finds the response, makes the call under a lock (it leads), or waits for the node
+that leads. A lock is short and is renewed while the call runs, so that another node can lead soon after a node dies.
+The lock never outlives the deadline of the call, and it is fenced: a node that lost its lock stores nothing. While the
+server is unavailable, every node works separately.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from storage.supervision import Keep, unsupervised
 from upstreams.cache.response_cache import Cache
 
 BODY_BYTES_MAX = 256 * 1024
-POLL_S = 0.5  # finds new replies if their message was lost
+POLL_S = 0.5  # finds a new response even if the message about it was lost
 LOCK_S = 2.0
 RENEW_S = 0.5
 LANDED = b"sluice:landed"
@@ -32,7 +32,7 @@ RENEWED = b"sluice:renewed"
 
 @dataclass(frozen=True, slots=True)
 class SharedCacheStatistics:
-    """Counts since startup: responses of other nodes, waits for calls of other nodes, and calls without the server."""
+    """Counts since startup: responses from other nodes, waits for other nodes' calls, and calls without the server."""
 
     found_total: int
     waited_total: int
@@ -55,7 +55,7 @@ class CacheTurn:
     def keep(self, body: bytes, ttl_s: float) -> None:
         """Store the response on this node and, unless it is too long or the lock was lost, for all nodes.
 
-        Call this once.
+        Call this method at most once per turn.
         """
         self._keep(body, ttl_s)
 
@@ -70,7 +70,7 @@ class SharedCache:
             read_script("upstreams", name) for name in ("cache_turn", "cache_renew", "cache_end", "cache_put")
         )
         self._waiters: dict[bytes, set[trio.Event]] = {}
-        # By lock token: the name of the request, and the deadline of the call.
+        # Maps each lock token to the name of its request and the deadline of its call.
         self._locks: dict[bytes, tuple[bytes, float]] = {}
         self._node = token_hex(6).encode()
         self._tokens = count()
@@ -78,10 +78,10 @@ class SharedCache:
 
     @asynccontextmanager
     async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[CacheTurn]:
-        """Yield another node's response, waiting for it until `deadline_at` on Trio's clock; else the caller leads.
+        """Yield another node's response if it arrives by `deadline_at` on Trio's clock; otherwise the caller leads.
 
-        A caller that does not wait leads even if another node's call is in progress. In that case, only the response of
-        the other node is shared.
+        If `waits` is False, the caller leads even if another node's call is in progress. In that case, only the other
+        node's response is shared.
 
         Raises:
             trio.TooSlowError: The call of another node did not end in time.

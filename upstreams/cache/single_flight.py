@@ -21,14 +21,14 @@ class _Flight(Generic[T]):
 class Flights(Generic[T]):
     """Calls in progress, by key. If a leader fails or is cancelled, exactly one follower takes over.
 
-    A task leads if no call is in progress, or if its leader had no result. It must call `begin` without an `await` in
-    between, and then `end` in every case.
+    A task becomes the leader if no call is in progress, or if the previous leader ended without a result. The leader
+    must call `begin` without an `await` in between, and must call `end` in every case.
     """
 
     def __init__(self, is_shared: Callable[[T], bool] = lambda _result: True) -> None:
         """`is_shared` returns whether followers can use a result. If not, one of them leads next."""
         self._is_shared = is_shared
-        self._flights: dict[Hashable, _Flight[T] | None] = {}  # None as long as there are no followers
+        self._flights: dict[Hashable, _Flight[T] | None] = {}  # the value is None while a call has no followers
         self.followed_total = 0
         self.following = 0
         """The number of tasks that are currently waiting for a call."""
@@ -63,8 +63,8 @@ class Flights(Generic[T]):
         return None
 
     def begin(self, key: Hashable) -> None:
-        """Start a call for `key`. None may be in progress for this key."""
-        assert key not in self._flights, "one leads at a time"
+        """Start a call for `key`. No other call for the key may be in progress."""
+        assert key not in self._flights, "only one task leads at a time"
         self._flights[key] = None
 
     def end(self, key: Hashable, result: T | None) -> None:

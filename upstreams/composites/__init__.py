@@ -1,6 +1,6 @@
-"""Endpoints that combine platforms (decisions 18), built from the roles and addresses that platforms declare.
+"""Endpoints that combine platforms (decisions 18). They are built from the roles and URL forms that platforms declare.
 
-One package per slug, each with a function `over` that returns the `Platform` of its endpoints.
+There is one package for each slug. Its function `over` returns the `Platform` that has the package's endpoints.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def composite_slugs() -> tuple[str, ...]:
 
 
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
-    """Return these platforms with their derived endpoints, followed by the web and the composites.
+    """Return these platforms with their derived endpoints, and after them the web and the composites.
 
-    The web is created here, because it holds caches of the pages that it reads.
+    The web is created here instead of in its own module, because it has caches for the pages that it reads.
     """
     known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
     slugs = (slug for slug in composite_slugs() if slug != _WEB)
@@ -36,7 +36,7 @@ def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
 
 
 def _with_derived(platform: Platform) -> Platform:
-    """Return the platform with the endpoints that can be derived from its declared endpoints."""
+    """Return the platform with the endpoints that can be derived from those it declares."""
     from upstreams.composites.derived import derived_of  # noqa: PLC0415 - imported when the platforms are loaded
 
     derived = derived_of(platform)

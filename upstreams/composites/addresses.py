@@ -1,8 +1,8 @@
-"""Finds the endpoint for a URL (decisions 14), using the forms that platforms declare, without any call.
+"""Finds the endpoint for a URL by the forms that platforms declare, without any call (decisions 14).
 
 A URL on a platform's own hosts leads to that platform or nowhere. A URL on a known but unsupported platform leads
-nowhere. Any other host may run software that several platforms can read, such as Mastodon. Such a URL has one
-destination per platform with a matching form.
+nowhere. Any other host may run software that several platforms can read, such as Mastodon. A URL on such a host has one
+possible destination for each platform with a matching form.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from upstreams.model.params import Param, Value, match_form
 from upstreams.model.roles import Role
 
 DETAILS: Final = ("post", "app", "collection", "repository", "article", "author", "comment")
-"""The kinds of records that a URL may lead to, in order of preference if several forms match.
+"""The kinds of records that a URL can lead to. If several forms match, the first kind in this order is used.
 
-For example, the URL of a post also contains its author, and the URL of a comment contains its post.
+For example, a post's URL also contains its author, and a comment's URL also contains its post.
 """
 SHORT: Final = frozenset(
     """
@@ -33,7 +33,7 @@ SHORT: Final = frozenset(
     w.wiki wp.me x.gd
     """.split()  # noqa: SIM905 - a list would take one line per word
 )
-"""Hosts of short links. Only a call would reveal where they lead."""
+"""The hosts of short links, whose destination cannot be found without a call."""
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _JUNK = ".,;:!?'\"*`|\u2019\u201d\u2026"
 _PAIRS = {")": "(", "]": "[", "}": "{", ">": "<", "\u00bb": "\u00ab"}
@@ -46,7 +46,7 @@ _GIT = re.compile(
 
 
 class Destination(NamedTuple):
-    """An endpoint, and the parameter values that a URL contains for it."""
+    """The endpoint that a URL leads to, and the parameter values that the URL contains."""
 
     platform: Platform
     endpoint: Endpoint
@@ -55,18 +55,18 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The possible destinations of a URL."""
+    """All destinations that a URL may have."""
 
     url: str
     """The URL in canonical form."""
     host: str
     destinations: tuple[Destination, ...]
     is_certain: bool
-    """Whether the host belongs to a platform. If not, only a call shows which destination is right."""
+    """Whether the host belongs to a platform. If it does not, only a call can show which destination is right."""
 
 
 class Addresses:
-    """The addresses of the given platforms."""
+    """Finds destinations among the given platforms."""
 
     def __init__(self, platforms: Iterable[Platform]) -> None:
         self._hosts: list[tuple[str, Platform]] = []
@@ -79,11 +79,11 @@ class Addresses:
                 self._anywhere.append(platform)
 
     def find(self, address: str, role: Role | None = None) -> Resolution:
-        """Return the destinations of a URL, limited to endpoints with `role` if one is given.
+        """Return the possible destinations of a URL. With `role`, only endpoints with this role are included.
 
         Raises:
-            InvalidArgument: The text is not a URL, is a short link, leads to nothing readable on a platform's own host,
-                or is on a known but unsupported platform (reason `unsupported`).
+            InvalidArgument: The text is not a URL, or is a short link. The URL is on a platform's own host but leads to
+                nothing readable, or it is on a known but unsupported platform (reason `unsupported`).
         """
         url, host, place = _checked(address)
         if host in SHORT:
@@ -102,7 +102,7 @@ class Addresses:
 
 
 def _checked(address: str) -> tuple[str, str, str]:
-    """Return the URL in canonical form, its host without `www.`, and its fragment (such as `#note_5`)."""
+    """Return the URL in canonical form, its host without `www.`, and its fragment, such as `#note_5`."""
     # Imported here because it loads the transport, which is not needed by commands that list platforms.
     from upstreams.guard.addresses import check_url  # noqa: PLC0415
 
@@ -128,7 +128,7 @@ def _checked(address: str) -> tuple[str, str, str]:
 
 
 def _trimmed(address: str) -> str:
-    """Return the URL without brackets, quotes and punctuation from the text that it was copied from."""
+    """Return a URL without the brackets, quotes and punctuation that surrounded it in a text."""
     text = address.strip().lstrip("`<([{\"'\u00ab\u201c")
     while text:
         last = text[-1]
@@ -140,7 +140,7 @@ def _trimmed(address: str) -> str:
 
 
 def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
-    """Return the single-record endpoint that a URL leads to; None if there is none."""
+    """Return the endpoint for one record that a URL leads to on this platform, or None if there is none."""
     playing = role and platform.playing(role)
     found = [
         Destination(platform, one, values)
@@ -153,7 +153,7 @@ def _destination(platform: Platform, url: str, host: str, role: Role | None) -> 
 
 
 def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict[str, Value] | None:
-    """Return a URL's parameter values for an endpoint in canonical form; None if no form matches."""
+    """Return the parameter values for an endpoint that a URL contains, in canonical form; None if no form matches."""
     own = tuple(one.form for one in platform.address_forms if one.resource == endpoint.resource)
     by_name = {param.name: param for param in endpoint.params}
     if own:
@@ -180,13 +180,13 @@ def _canonical(by_name: Mapping[str, Param], sent: Mapping[str, str]) -> dict[st
 
 
 def _at_host(endpoint: Endpoint, value: str, host: str) -> dict[str, Value]:
-    """Return the host as a value for the endpoint's own parameter, unless another value already contains a host."""
+    """Return the URL's host as the value of the endpoint's host parameter, unless `value` already contains a host."""
     names_host = any("." in part for part in value.split("/"))
     return {} if names_host else {one.name: host for one in endpoint.params if one.is_host and one.default != host}
 
 
 def _kinds(platform: Platform) -> str:
-    """Return a phrase that lists the kinds of records that the platform's URLs lead to."""
+    """Return a phrase that lists the kinds of records to which the platform's URLs lead."""
     names = [one.resource for one in platform.endpoints if one.archetype.key in DETAILS and not one.archetype.many]
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -201,7 +201,10 @@ _HOST_PREFIX: Final = re.compile(r"^(?:www\d?|m|mobile|amp|old|new)\.(?=[^.]+\.[
 
 
 def canonical_url(url: str | None) -> str | None:
-    """Return the host, path and relevant query of a URL, equal for all its spellings; None if it is not a URL."""
+    """Return a URL's host, path and relevant query, which are the same for all its spellings.
+
+    None if it is not a URL.
+    """
     try:
         parts = urlsplit(url or "")
         port = parts.port
@@ -217,5 +220,5 @@ def canonical_url(url: str | None) -> str | None:
 
 
 def subject_of(post: Record) -> str | None:
-    """Return the canonical URL of the page that a post links to; without a link, of the post itself."""
+    """Return the canonical URL of the page that a post links to. If the post links to no page, return its own URL."""
     return canonical_url(post["ext"].get("link")) or canonical_url(post["url"])

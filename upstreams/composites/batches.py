@@ -1,7 +1,7 @@
-"""Batches: many items of one kind in one call (decisions 14), declared in terms of roles.
+"""Batches: one call that reads many items of one kind (decisions 14). A batch is declared by the role of its endpoints.
 
-Planning makes no calls. `plan_rows` finds the endpoint and values for each input, or the reason why there are none.
-`plan_legs` groups the rows that one call to the upstream can answer.
+Planning makes no calls. `plan_rows` finds the endpoint and the values for each input, or the reason why it has none.
+`plan_legs` groups the rows that one call to the upstream can read.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ class Batch:
     platform: str
     resource: str
     role: Role
-    """The role of the endpoints that read the rows."""
+    """The role of the endpoints from which rows are read."""
     rows_max: int
     cost_credits: int = 1
     rows_a_cost: int = 1
-    """The number of rows that `cost_credits` pays for. It is above 1 if the price depends on the number of upstream
-    calls."""
+    """The number of rows that `cost_credits` buys. It is above 1 if several rows need only one upstream call."""
     form: Literal["whole", "counts", "words"] = "whole"
-    """The part of a record that a row returns."""
+    """Which part of a record each row contains."""
 
     @property
     def path(self) -> str:
-        """Return the path of its route."""
+        """Return the path of the batch's route."""
         return f"/v1/{self.platform}/{self.resource}"
 
 
@@ -58,19 +57,19 @@ CHANNELS: Final = Batch("youtube", "channels", "profile", 1_000, cost_credits=5,
 
 
 class BatchInput(NamedTuple):
-    """One input: a URL, a name on a platform, or a comment's id with the URL of its post."""
+    """One input: a URL, a name on a platform, or a comment's id and its post's URL."""
 
     shown: Any
-    """The input exactly as it was sent. It is repeated in the row of the answer."""
+    """The input exactly as it was sent. Its row in the response repeats it."""
     url: str | None = None
     platform: str | None = None
     name: str | None = None
     values: Mapping[str, Value] = MappingProxyType({})
-    """Further parameters for reading the record."""
+    """Other parameters for reading the record."""
 
 
 class Row(NamedTuple):
-    """The plan of a row: its destination, or the reason why it has none."""
+    """The plan for a row: its destination, or the reason why it has none."""
 
     item: BatchInput
     destination: Destination | None
@@ -79,24 +78,24 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchLeg:
-    """Rows that are read together, by index. If there is only one, the endpoint's own read is used."""
+    """Rows that are read together. `places` are their indexes. A single row is read with the endpoint's own read."""
 
     site: Site
     endpoint: Endpoint
-    """The endpoint, adapted to read the rows of this leg."""
+    """A copy of the endpoint that reads the rows of this leg."""
     values: Mapping[str, Value]
     places: tuple[int, ...]
     names: tuple[str, ...] = ()
-    """The values that identify the rows, in order, if there are several."""
+    """The values that identify the rows, in the order of `places`. Empty for a single row."""
 
     @property
     def resource(self) -> str:
-        """The resource of the rows."""
+        """The resource that the rows belong to."""
         return self.endpoint.resource.removesuffix(_MANY)
 
 
 def plan_rows(batch: Batch, items: Sequence[BatchInput], sites: Mapping[str, Site], addresses: Addresses) -> list[Row]:
-    """Return the plan of each row, in the order of the inputs."""
+    """Return the plan for each row, in the order of the inputs."""
     rows = []
     for item in items:
         try:
@@ -126,7 +125,7 @@ def _destination(batch: Batch, item: BatchInput, sites: Mapping[str, Site], addr
 
 
 def _by_address(role: Role, url: str, addresses: Addresses) -> Destination:
-    """Return the endpoint with a role for a URL. The URL of a post is not accepted as the URL of its author."""
+    """Return the endpoint with a role for a URL. A post's URL is not accepted as the URL of its author."""
     return _first_destination(addresses.find(url), role)
 
 
@@ -139,9 +138,9 @@ def _first_destination(found: Resolution, role: Role) -> Destination:
 
 
 def _comment_of(post: Destination, comment_id: str) -> Destination:
-    """Return the endpoint of a comment that is identified by its id and its post.
+    """Return the endpoint for a comment that is identified by its id and its post.
 
-    The comment's canonical value is the first of these that the endpoint accepts: the post's value, a slash and the id;
+    Three values are tried, and the first one that the endpoint accepts is used: the post's value, a slash and the id;
     the host, a slash and the id; or the id alone.
     """
     endpoint = post.platform.playing("comment")
@@ -157,14 +156,14 @@ def _comment_of(post: Destination, comment_id: str) -> Destination:
 def _first_accepted(
     endpoint: Endpoint, names: Sequence[str], texts: Sequence[str], values: Mapping[str, Value]
 ) -> dict[str, Value]:
-    """Return `values` plus the first combination of a text and a parameter name that the endpoint accepts."""
+    """Return `values`, with the first combination of a parameter name and a text that the endpoint accepts."""
     refusal: InvalidArgument | None = None
     for text, name in product(texts, names):
         try:
             return endpoint.canonical({**values, name: text})
         except InvalidArgument as exc:
             refusal = exc
-    assert refusal is not None, "there is a name and a value"
+    assert refusal is not None, "at least one combination was tried"
     raise refusal
 
 
@@ -181,16 +180,16 @@ def _by_name(batch: Batch, item: BatchInput, sites: Mapping[str, Site]) -> Desti
 
 
 def _names_of(endpoint: Endpoint, item: BatchInput) -> tuple[str, ...]:
-    """Return the parameters that may take the name of an input."""
+    """Return the parameters that can contain the name in an input."""
     if endpoint.many is not None and item.platform is None:
         return (endpoint.many.param,)
     return ("handle",) if "handle" in endpoint.named_by else endpoint.named_by
 
 
 def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
-    """Map the index of each distinct row with a destination to the indexes of later rows with the same destination.
+    """Return the distinct rows that have a destination, each with the later rows that have the same destination.
 
-    A row that repeats an earlier row shares its record and is free.
+    Rows are given by index. A row that repeats an earlier one shares its record and is free.
     """
     first: dict[tuple[Any, ...], int] = {}
     repeats: dict[int, list[int]] = {}
@@ -208,7 +207,7 @@ def repeats_of(rows: Sequence[Row]) -> dict[int, list[int]]:
 
 
 def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
-    """Return the calls that distinct rows need, in the order of their first rows."""
+    """Return the calls that read the distinct rows, in the order of each call's first row."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for place in repeats_of(rows):
         row = rows[place]
@@ -217,7 +216,7 @@ def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
     legs = []
     for places in groups.values():
         destination = rows[places[0]].destination
-        assert destination is not None, "only rows that lead somewhere are in a group"
+        assert destination is not None, "only rows with a destination are in a group"
         site, many = sites[destination.platform.slug], destination.endpoint.many
         size = 1 if many is None else many.size
         for begin in range(0, len(places), size):
@@ -227,7 +226,7 @@ def plan_legs(rows: Sequence[Row], sites: Mapping[str, Site]) -> list[BatchLeg]:
 
 
 def plan_each(rows: Sequence[Row], sites: Mapping[str, Site], places: Sequence[int]) -> list[BatchLeg]:
-    """Return one leg per row, for rows whose joint call was refused."""
+    """Return one leg for each row, to retry rows whose joint call was rejected."""
     found = ((place, rows[place].destination) for place in places)
     return [
         _leg(sites[one.platform.slug], one.endpoint, [rows[place]], (place,)) for place, one in found if one is not None
@@ -235,7 +234,7 @@ def plan_each(rows: Sequence[Row], sites: Mapping[str, Site], places: Sequence[i
 
 
 def _group(destination: Destination, sites: Mapping[str, Site], place: int) -> tuple[Any, ...]:
-    """Return the key that rows share if they can be read together; the row's own index if it must be read alone."""
+    """Return a key that is equal for rows that can be read together. A row that must be read alone has a unique key."""
     slug, endpoint, many = destination.platform.slug, destination.endpoint, destination.endpoint.many
     if many is None or many.param not in destination.values or not _has_all(sites[slug], many.needs):
         return (place,)
@@ -265,12 +264,12 @@ def _leg(site: Site, endpoint: Endpoint, rows: Sequence[Row], places: tuple[int,
 
 
 def ceiling(batch: Batch, rows: Sequence[Row]) -> int:
-    """Return the maximum cost of rows in credits (decisions 17)."""
+    """Return the maximum price of the rows, in credits (decisions 17)."""
     return -(-len(repeats_of(rows)) // batch.rows_a_cost) * batch.cost_credits
 
 
 def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
-    """Return the part of a record that a row returns."""
+    """Return the part of a record that its row contains."""
     if batch.form == "whole":
         return record
     if batch.form == "words":
@@ -284,7 +283,7 @@ def part_of(batch: Batch, record: Record, include: Sequence[str]) -> Record:
 
 
 def _words_of(record: Record, include: Sequence[str]) -> Record:
-    """Return a transcript as a single text, or as segments with their times."""
+    """Return a transcript as one text, or as segments with their times."""
     segments = [
         {"start_ms": one["start_ms"], "duration_ms": _duration_ms(one["start_ms"], one["end_ms"]), "text": one["text"]}
         for one in record["transcripts"]

@@ -1,4 +1,4 @@
-"""Endpoints that are derived from the roles of a platform's other endpoints (decisions 18)."""
+"""Endpoints that are built from other endpoints of the same platform, found by their roles (decisions 18)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _INCLUDE = several("include", "Parts to return with the account (default: both).
 
 
 def derived_of(platform: Platform) -> tuple[Endpoint, ...]:
-    """Return the endpoints that are derived from the roles of a platform's own endpoints."""
+    """Return the endpoints that can be derived from a platform's own endpoints, by their roles."""
     profile, posts = platform.playing("profile"), platform.playing("profile_posts")
     full = _profile_full(platform, profile, posts) if profile is not None and posts is not None else None
     return tuple(one for one in (full, omni_search(platform)) if one is not None)
@@ -91,7 +91,7 @@ def _values(endpoint: Endpoint, args: Args) -> dict[str, Value]:
 
 
 def _page(platform: Platform, posts: Endpoint, args: Args, rows: int, before: Settled | None = None) -> Part:
-    """Return the part for a page of posts: the page after `before`, or otherwise the page that the cursor names."""
+    """Return the part that reads a page of posts: the page after `before` or, without it, the page of the cursor."""
     own = {name: value for name, value in _values(posts, args).items() if name != "limit"}
     cursor = args.cursor if before is None else before.next
     size = rows if before is None else before.part.values.get("limit", rows)  # the page numbers depend on the page size
@@ -99,7 +99,7 @@ def _page(platform: Platform, posts: Endpoint, args: Args, rows: int, before: Se
 
 
 def numbers_of(author: Record, posts: Sequence[Record]) -> Record:
-    """Return the statistics of an account and its posts."""
+    """Return statistics about an account and its posts."""
     rates = [rate_of(post, author["followers"]) for post in posts]
     moments = moments_of(posts)
     forms = [format_of(post) for post in posts]

@@ -1,4 +1,4 @@
-"""The legs of a composite: parts of the platforms that have a role, run in parallel (decisions 14 and 18).
+"""The legs of a composite: calls to all platforms that have a role, made in parallel (decisions 14 and 18).
 
     def compare(platforms: Sequence[Platform], args: Args) -> Steps:
         parts = [part_of(one, "profile", {"handle": args.text("handle")}) for one in platforms]
@@ -33,11 +33,11 @@ from upstreams.model.roles import CONTRACTS, Role
 from upstreams.model.steps import Fetched, Leg, Missing, Page, Part, Single
 
 LEG_S: Final = 10.0
-"""The timeout of a leg, in seconds. Most legs answer within one second, and one slow leg must not delay all others."""
+"""The time limit of a leg, in seconds. Most legs answer within one second, and a slow leg must not delay the others."""
 
 
 class Settled(NamedTuple):
-    """A part of a composite and its answer."""
+    """A part of a composite, together with its answer."""
 
     part: Part
     answer: Fetched | Missing
@@ -54,7 +54,7 @@ class Settled(NamedTuple):
 
     @property
     def record(self) -> Record | None:
-        """The record of the answer. None if the leg failed, or if nothing in the record identifies it."""
+        """The record in the answer. None if the leg failed, or if the record has neither an id nor a text."""
         if not isinstance(self.answer, Fetched) or not isinstance(self.answer.result, Single):
             return None
         record = self.answer.result.record
@@ -62,24 +62,24 @@ class Settled(NamedTuple):
 
     @property
     def records(self) -> list[Record]:
-        """The rows of the answer; empty if the leg failed."""
+        """The rows in the answer. Empty if the leg failed."""
         result = self.answer.result if isinstance(self.answer, Fetched) else None
         return result.records if isinstance(result, Page) else []
 
     @property
     def next(self) -> State | None:
-        """The state of the next page; None on the last page."""
+        """The state from which the next page can be requested, or None on the last page."""
         result = self.answer.result if isinstance(self.answer, Fetched) else None
         return result.next if isinstance(result, Page) else None
 
 
 def playing(platforms: Iterable[Platform], *roles: Role) -> tuple[Platform, ...]:
-    """Return the platforms that have an endpoint in each of these roles."""
+    """Return the platforms that have an endpoint for each of these roles."""
     return tuple(one for one in platforms if all(one.playing(role) for role in roles))
 
 
 def with_missing(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
-    """Return these platforms, plus an empty one for each missing slug. Its legs then report `unsupported`."""
+    """Return these platforms, and an empty platform for each slug that is missing. Its legs report `unsupported`."""
     known = tuple(platforms)
     absent = [slug for slug in slugs if slug not in {one.slug for one in known}]
     return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=(), docs_url="") for slug in absent))
@@ -94,7 +94,7 @@ def part_of(
     cursor: State | None = None,
     within_s: float = LEG_S,
 ) -> Part:
-    """Return the endpoint with a role as an optional part. For a list, request up to `rows` rows in one call."""
+    """Return a platform's endpoint for a role as an optional part. For a list, the part requests up to `rows` rows."""
     endpoint = platform.playing(role)
     resource = CONTRACTS[role].resource if endpoint is None else endpoint.resource
     sized = {**values, **_sized(endpoint, rows)} if rows and endpoint is not None else values
@@ -107,16 +107,19 @@ def _sized(endpoint: Endpoint, rows: int) -> dict[str, Value]:
 
 
 def named(platform: Platform, role: Role, name: str) -> dict[str, Value]:
-    """Return the value that identifies the account or item for an endpoint: `handle` if the endpoint accepts it."""
+    """Return the value that identifies an account or item.
+
+    It is sent as `handle` if the endpoint accepts that parameter.
+    """
     endpoint = platform.playing(role)
     return {"handle" if endpoint is None or "handle" in endpoint.named_by else endpoint.named_by[0]: name}
 
 
 def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    """Run these parts in parallel, and return their legs.
+    """Run these parts in parallel, and return one leg for each.
 
     Raises:
-        UpstreamError, LimitError: All parts failed; this is the most useful failure.
+        UpstreamError, LimitError: All parts failed. This is the most useful of their failures.
     """
     settled = yield from attempt(parts)
     check_any(settled)
@@ -124,7 +127,7 @@ def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settl
 
 
 def attempt(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settled]]:
-    """Run these parts in parallel, and return their legs. All of them may fail."""
+    """Run these parts in parallel, and return one leg for each, even if all of them fail."""
     answers = (yield tuple(parts)) if parts else ()
     return [Settled(part, answer) for part, answer in zip(parts, answers, strict=True)]
 
@@ -136,7 +139,7 @@ def check_any(settled: Sequence[Settled]) -> None:
 
 
 def failure_of(settled: Sequence[Settled]) -> UpstreamError | LimitError:
-    """Return the failure of a composite whose legs all failed. An outage takes precedence over "not found"."""
+    """Return the failure to report if all legs failed. An outage takes precedence over "not found"."""
     failures = [leg.answer.failure for leg in settled if isinstance(leg.answer, Missing) and leg.answer.failure]
     failed = [one for one in failures if not isinstance(one, NotFound | InvalidArgument | PartUnavailable)]
     if failed:
@@ -146,12 +149,12 @@ def failure_of(settled: Sequence[Settled]) -> UpstreamError | LimitError:
 
 
 def legs_of(settled: Iterable[Settled]) -> tuple[Leg, ...]:
-    """Return the legs in the form in which an answer reports them."""
+    """Return the legs in the form in which a response reports them."""
     return tuple(Leg(f"{leg.part.platform}/{leg.part.resource}", leg.answer) for leg in settled)
 
 
 def states_of(cursor: State | None) -> dict[str, State | None] | None:
-    """Return the state where each leg continues, by platform.
+    """Return the state from which each leg continues, by platform.
 
     None means that all legs start from the beginning. If a platform has no state, its list has ended.
     """
@@ -161,9 +164,9 @@ def states_of(cursor: State | None) -> dict[str, State | None] | None:
 
 
 def joined_states(settled: Iterable[Settled]) -> State | None:
-    """Return one cursor for all legs; None if no leg continues.
+    """Return one cursor for all legs, or None if no leg has a next page.
 
-    It holds the next page of each leg, or, for a leg that failed, the same page.
+    It contains the next page of each leg. For a leg that failed, it contains the same page again.
     """
     states: dict[str, str | int] = {}
     for leg in settled:

@@ -1,4 +1,4 @@
-"""Search for posts on one platform, with the comments on the first of them (decisions 18)."""
+"""Search for posts on one platform, with the comments on the first posts (decisions 18)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import CACHE, Fetched, Page, Part, Steps
 
 PLATFORMS: Final = frozenset(("discourse", "hackernews", "lemmy", "reddit"))
-"""The platforms whose search returns threads of communities (decisions 18)."""
+"""The platforms whose search returns threads in communities (decisions 18)."""
 LEAST: Final = 5
 _POSTS: Final = 25
 _COMMENTS: Final = 15
@@ -46,7 +46,7 @@ _INCLUDE = several("include", "Parts to return with the posts (default: both).",
 
 
 def omni_search(platform: Platform) -> Endpoint | None:
-    """Return the endpoint that a platform uses for threads; None for all other platforms."""
+    """Return the endpoint that searches a platform for threads, or None if the platform has no communities."""
     search, comments = platform.playing("search"), platform.playing("comments")
     if platform.slug not in PLATFORMS or search is None or comments is None:
         return None
@@ -108,7 +108,7 @@ def _thread(platform: Platform, comments: Endpoint, post: Record, hosts: Mapping
 
 
 def _chosen(posts: Sequence[Record], args: Args) -> list[Record]:
-    """Return the requested posts of a page in the requested order."""
+    """Return the requested posts on a page, in the requested order."""
     days = _DAYS.get(args.text("timeframe"))
     since_at = None if days is None else args.now_at - days * DAY_S
     community = args.text_or_none("community")
@@ -126,7 +126,7 @@ def _chosen(posts: Sequence[Record], args: Args) -> list[Record]:
 
 
 def community_of(post: Record) -> str | None:
-    """Return the name or number of a post's community; None if it has none."""
+    """Return the name or number of a post's community, or None if it belongs to none."""
     ext = post["ext"]
     return next((str(ext[name]) for name in _COMMUNITIES if ext.get(name)), None)
 

@@ -1,4 +1,4 @@
-"""Parameters that composites share: lists of names from a fixed set, and the choice of platforms and parts."""
+"""Parameters that several composites use: lists of names from a fixed set, such as platforms and parts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from upstreams.model.params import Args, Param, Value
 
 @dataclass(frozen=True, slots=True)
 class Several(Param):
-    """Comma-separated names from a fixed set. The canonical order is the order of `among`."""
+    """Comma-separated names from a fixed set. Their canonical order is that in `among`."""
 
     among: tuple[str, ...] = ()
 
     def asks_for(self, value: Value, slug: str) -> bool:
-        """Whether the value names this platform."""
+        """Whether the value contains the slug of this platform."""
         return slug in str(value).split(",")
 
     def canonical(self, text: str) -> str:
@@ -37,19 +37,22 @@ class Several(Param):
 
 
 def several(name: str, description: str, among: Iterable[str], *, default: str | None = None) -> Several:
-    """Return a parameter for several names. If it has no `default` and is not sent, it means all names."""
+    """Return a parameter for several names.
+
+    If the request does not contain it and there is no `default`, it means all names.
+    """
     known = tuple(among)
     return Several(name, description, ",".join(known[:2]) or "none", default=default, length_max=1_000, among=known)
 
 
 def chosen(args: Args, name: str, among: Iterable[str]) -> tuple[str, ...]:
-    """Return the names in a request, or all of them if it has none."""
+    """Return the names that a request contains, or all names if it contains none."""
     text = args.text_or_none(name)
     return tuple(among) if text is None else tuple(text.split(","))
 
 
 def number(name: str, description: str, default: int, *, least: int, most: int) -> Param:
-    """Return an integer parameter with a range."""
+    """Return an integer parameter with a minimum and a maximum."""
     return Param(
         name,
         f"{description}, {least} to {most}.",

@@ -1,4 +1,4 @@
-"""Numbers computed from an account and its posts: rates, frequencies, formats. An unknown value is None, never 0."""
+"""Numbers computed from an account and its posts: rates, frequencies, formats. An unknown number is None, never 0."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ WEEK_S: Final = 7 * DAY_S
 
 
 class Rate(NamedTuple):
-    """The engagement rate of a post, relative to its views if known, otherwise to the followers of its author."""
+    """A post's engagement rate, relative to its views or, if they are unknown, to its author's followers."""
 
     value: float
     by_views: bool
 
 
 def rate_of(post: Record, followers: int | None) -> Rate | None:
-    """Return likes, comments and shares divided by views, or by followers without views; None if unknown or above 1."""
+    """Return likes, comments and shares divided by views, or by followers if views are unknown.
+
+    None if unknown or above 1.
+    """
     engagement = post["engagement"]
     parts = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     whole = engagement["views"] or followers
@@ -31,17 +34,17 @@ def rate_of(post: Record, followers: int | None) -> Rate | None:
 
 
 def moments_of(posts: Sequence[Record]) -> list[float]:
-    """Return the publication times of posts in Unix seconds, oldest first."""
+    """Return when the posts were published, in Unix seconds, oldest first."""
     return sorted(unix(post["published_at"]) for post in posts if post["published_at"])
 
 
 def unix(instant: str) -> float:
-    """Return a record's timestamp as Unix seconds."""
+    """Return the time of a record's timestamp in Unix seconds."""
     return datetime.fromisoformat(instant).timestamp()
 
 
 def posts_per_week(posts: Sequence[Record]) -> float | None:
-    """Return the posting frequency; None for fewer than two posts, or if all have the same time."""
+    """Return the posts per week, or None if there are fewer than two posts or all have the same time."""
     moments = moments_of(posts)
     if len(moments) < 2 or moments[-1] == moments[0]:
         return None
@@ -71,5 +74,5 @@ def median_of(values: Sequence[float | None]) -> float | None:
 
 
 def rounded(value: float | None, digits: int = 4) -> float | None:
-    """Return a number rounded for the answer."""
+    """Return a number, rounded for the response."""
     return None if value is None else round(value, digits)

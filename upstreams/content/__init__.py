@@ -1,7 +1,6 @@
 """Parses bodies that are not JSON into values: feeds, HTML, XML, captions and text, in any charset.
 
-A call names the form that it accepts: `Call(path, accepts=FEED)`. A body that cannot be parsed raises one of
-`UNREADABLE`.
+A call names the form that it accepts: `Call(path, accepts=FEED)`. Parsing a malformed body raises one of `UNREADABLE`.
 """
 
 from __future__ import annotations

@@ -26,11 +26,11 @@ _UNITS_DURATION = re.compile(
 )
 _CLOCK_DURATION = re.compile(r"(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,]\d{1,6})?", re.ASCII)
 _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re.ASCII)
-"""Seconds, with a decimal point or with commas between thousands. Other uses of commas would be ambiguous."""
+"""Seconds, with a decimal point or with commas between thousands. Any other use of a comma would be ambiguous."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
 _DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None, strict=False)
-"""NaN and the infinities are rejected, because they are not valid JSON. Raw line breaks in strings are accepted,
-because some programs send them."""
+"""NaN and infinity are rejected, because they are not valid JSON. Raw line breaks in strings are accepted, because some
+programs send them."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -58,7 +58,7 @@ def short_count(found: Any) -> int | None:
 
 
 def duration(found: Any) -> int | None:
-    """Return the whole seconds of a duration: 90.5, "5,400", "1:02:03", "PT4M13S" or "3h8m33s"; None otherwise."""
+    """Return the whole seconds of a duration (90.5, "5,400", "1:02:03", "PT4M13S", "3h8m33s"); None for other texts."""
     if not isinstance(found, str):
         amount = fraction(found)
         return None if amount is None else values.count(int(amount))
@@ -77,7 +77,7 @@ def duration(found: Any) -> int | None:
 
 
 def _on_a_clock(hours: int, minutes: int, seconds: int) -> int | None:
-    """Return a clock time in seconds. None if a part other than the first non-zero part is 60 or more."""
+    """Convert a clock time to seconds. Return None if a part after the first non-zero part is 60 or more."""
     if (hours and minutes >= 60) or ((hours or minutes) and seconds >= 60):
         return None
     return values.count((hours * 60 + minutes) * 60 + seconds)

@@ -21,9 +21,9 @@ _TAG = re.compile(r"</?[a-z0-9:.][^<>]{0,200}>|\{\\[^{}]{0,200}\}", re.IGNORECAS
 """A tag, or an override of another format, such as `{\\an8}`."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _BLOCKS = ("NOTE", "STYLE", "REGION")
-"""The first words of blocks that are not cues."""
+"""The first words of blocks that are not cues, such as comments."""
 _HEADLESS_LINES: Final = 5
-"""SubRip has no header. One of the first lines contains the times of a cue."""
+"""SubRip has no header, but one of its first lines contains the times of a cue."""
 _ROLLING_SHARE: Final = 4
 """Captions are rolling if more than one of this many cues starts with the end of the previous cue."""
 _ROLLED_LINES: Final = 4
@@ -59,7 +59,7 @@ def read_captions(raw: bytes, content_type: str = "") -> fields.Json:
 
 
 def _cues(lines: list[str]) -> Iterator[_Cue]:
-    """Yield the cues with words: the times of each, and the lines up to a blank line or the next times."""
+    """Yield the cues that have words. Each has its times, and its lines up to a blank line or the next times."""
     times: re.Match[str] | None = None
     words: list[str] = []
     is_first, skips = True, False
@@ -90,7 +90,7 @@ def _plain_lines(words: list[str]) -> list[str]:
 
 
 def _new_texts(cues: list[list[str]]) -> list[str]:
-    """Return the text of each cue. Rolling captions lose repeated text, which may leave a cue empty."""
+    """Return the text of each cue. In rolling captions, repeated text is removed, which may leave a cue empty."""
     texts = [" ".join(lines) for lines in cues]
     repeated = [_repeated(before, text) for before, text in zip([[], *cues], texts, strict=False)]
     rolled = sum(0 < count < len(text) for count, text in zip(repeated, texts, strict=True))

@@ -1,9 +1,9 @@
-"""Decodes bytes to text. Uses the header, the byte order mark, the document's declaration and the bytes themselves.
+"""Decodes bytes to text, by the header, the byte order mark, the document's declaration and the bytes themselves.
 
 The checks are made in this order:
 
 1. A byte order mark, which never occurs by chance, and the escapes of a declared charset that uses only ASCII bytes.
-2. Well-formed UTF-8, which does not occur by chance either. A declaration of another charset is then wrong.
+2. Well-formed UTF-8, which does not occur by chance either. If another charset is declared, the declaration is wrong.
 3. The declarations.
 4. A detector that examines some of the bytes.
 
@@ -108,7 +108,7 @@ def _declared(raw: bytes, content_type: str) -> str | None:
 
 
 def _codec(label: str, raw: bytes) -> str | None:
-    """Return Python's codec for a charset name; None if the name is unknown or cannot be right."""
+    """Return Python's codec for a charset name; None if the name is unknown or cannot be correct."""
     try:
         name = codecs.lookup(label).name
     except (LookupError, ValueError):

@@ -12,11 +12,11 @@ from typing import Final
 from upstreams.model import values
 
 _YEAR_MIN: Final = 1_000
-"""Programs that have no date write year 0 or 1."""
+"""Programs write the year 0 or 1 if they have no date."""
 _NO_DATE: Final = datetime(2001, 1, 1)  # noqa: DTZ001 - compared as written, in any zone
-"""Programs that have no date write midnight of 0001-01-01, which is read as 2001 if years have two digits."""
+"""Programs write midnight of 0001-01-01 if they have no date. With two-digit years, it is read as 2001."""
 _CENTURY_FROM: Final = 69
-"""Two-digit years from here on belong to the previous century (RFC 5322, 4.3)."""
+"""Two-digit years from this one on belong to the previous century (RFC 5322, 4.3)."""
 _TIME = (
     r"(?P<hour>\d{1,2})(?P<colon>[:.])(?P<minute>\d{1,2})"
     r"(?:(?P=colon)(?P<second>\d{1,2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -36,7 +36,7 @@ _FORMS = tuple(
     )
 )
 _COMMENT = re.compile(r"\s*(?:\(([^()]*)\)|\[([^\[\]]*)\])$")
-"""A comment after a time. It is used as the zone only if the time has no other one."""
+"""A comment after a time. It is used as the zone only if the time has no zone."""
 _MONTH_NAMES = "january february march april may june july august september october november december"
 _MONTHS = {name[:letters]: at for at, name in enumerate(_MONTH_NAMES.split(), 1) for letters in (3, len(name))}
 _MONTHS["sept"] = 9

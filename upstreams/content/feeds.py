@@ -35,7 +35,7 @@ _BASE = "{http://www.w3.org/XML/1998/namespace}base"
 _ABOUT = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}about"
 _MEMBERS: Final = frozenset(("title", "link", "guid", "id", "description", "summary", "content", "enclosure"))
 _RANKS: Final = {"text/html": 0, "application/xhtml+xml": 0, "": 1}
-"""The types of a web page, most preferred first. Any other type ranks after them."""
+"""The types of a web page, most preferred first. All other types rank after them."""
 
 
 def read_feed(raw: bytes, content_type: str = "") -> fields.Json:
@@ -90,7 +90,7 @@ class _FeedReader:
         }
 
     def _entries(self) -> list[Element]:
-        """Return the items in order, at any position. A nested item counts if it has members of an item."""
+        """Return the items in order, at any depth. A nested item counts only if it has the members of an item."""
         named = [(self._name(one), one) for one in self._root.iter("{*}item", "{*}entry")]
         own = next((name for name, _ in named if name in ("item", "entry")), "")
         found = [one for name, one in named if name == own]

@@ -28,14 +28,14 @@ REFERENCES_MAX: Final = 500_000
 DECLARATIONS_MAX: Final = 100
 ATTRIBUTES_MAX: Final = 1_000
 _BEFORE_MAX = 4_096
-"""The number of characters before a document that are skipped, because programs print warnings there."""
+"""The number of characters before a document that are skipped, because some programs print warnings there."""
 _COUNTED_FROM = 64 * 1024
-"""On a page shorter than this, the attributes of an element are never slow to parse."""
+"""On pages shorter than this, parsing the attributes of an element never takes long."""
 UNFINISHED_MAX: Final = 20_000
 """The maximum words in an unfinished element or comment. An image inside a URL counts as one word."""
 _PIECE = 32 * 1024
 _ROOT = re.compile(r"<(?:rss|feed|rdf:rdf|channel|opml|urlset|sitemapindex)[\s>]", re.IGNORECASE)
-"""The root of a document without a declaration. Anything further on is part of its text."""
+"""The root of a document without a declaration. A match further on would be part of the document's text."""
 _OF_WINDOWS = re.compile(r"&#(?:0{0,3}(12[89]|1[345]\d)|[xX]0{0,3}([89][0-9A-Fa-f]));", re.ASCII)
 
 
@@ -115,22 +115,22 @@ class _Attributes:
 
     def __init__(self) -> None:
         self.moved = False
-        """Whether the parser has found anything since this flag was reset."""
+        """Whether the parser has found anything since this flag was last reset."""
 
     def start(self, tag: str, attributes: Any) -> None:
         self.moved = True
         if len(attributes) > ATTRIBUTES_MAX:
             raise UnexpectedBody(f"an element <{tag[:40]}> has more than {ATTRIBUTES_MAX} attributes")
 
-    def data(self, words: str) -> None:  # noqa: ARG002 - it is enough that there are some
+    def data(self, words: str) -> None:  # noqa: ARG002 - it only matters that there is data
         self.moved = True
 
     def close(self) -> None:
-        """End the parsing, without a result."""
+        """End the parsing. There is no result."""
 
 
 def _check_attributes(words: str) -> None:
-    """Refuse an element with very many attributes. Building a tree takes time in the square of their number.
+    """Refuse an element with very many attributes. The time to build a tree grows with the square of their number.
 
     The attributes are counted in a first pass in a thread, which takes a millisecond for a long page. It uses the same
     parser, so attributes cannot be hidden from it. The page is parsed in pieces, because the parser creates objects for

@@ -22,7 +22,7 @@ _PIECE: Final = 32 * 1024
 
 
 def html_tree(page: bytes, parser: Any) -> Any:
-    """Return the root of a UTF-8 page; None if it is empty. `parser` must be an unused HTML parser.
+    """Return the root of a UTF-8 page, or None if the page is empty. `parser` must be an unused HTML parser.
 
     Raises:
         LxmlError: The page cannot be parsed.
@@ -44,7 +44,7 @@ class _Flattening:
         self._tree = etree.TreeBuilder(element_factory=make_element)
         self._depth = 0
         self._lowest = ""
-        """The tag of the open element in the last level. It ends when the next element starts there."""
+        """The tag of the open element in the last level. The element ends when the next one starts in that level."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Start an element."""
@@ -69,7 +69,7 @@ class _Flattening:
         self._tree.data(words)
 
     def close(self) -> Any:
-        """Return the root of the tree; None if the page was refused."""
+        """Return the root of the tree, or None if the page was refused."""
         return None if self._depth else self._tree.close()
 
     def _end_lowest(self) -> None:

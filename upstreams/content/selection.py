@@ -1,4 +1,4 @@
-"""Extraction of values from an HTML page, declared as a table of names and of places in the page.
+"""Extracts values from an HTML page, as declared in a table of names and places in the page.
 
     CHANNEL = page(
         title=words(".tgme_channel_info_header_title"),
@@ -12,9 +12,9 @@
 
     Call("/s/durov", accepts=CHANNEL)
 
-A place is a CSS selector, matched inside the row in document order. Without a selector, it is the row itself. A field
-map then reads the values like JSON. A row inside another row is part of the outer row, so no element is read for more
-than one row.
+A place is a CSS selector, matched inside the row in document order. Without a selector, the place is the row itself. A
+field map then reads the values like JSON. A row inside another row is part of the outer row, so no element is read for
+more than one row.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def attribute(name: str, css: str = "") -> Selected:
 
 
 def meta(name: str) -> Selected:
-    """Select the content of the page's `<meta>` element with this name or property: `og:title`."""
+    """Select the content of the page's `<meta>` element with this name or property, such as `og:title`."""
     return partial(
         _read_first, _found(f'meta[property="{name}"], meta[name="{name}"]'), lambda one: one.get("content") or None
     )
 
 
 def every(one: Selected, css: str) -> Selected:
-    """Select a list with the result of `one` for each matching element, without Nones."""
+    """Select a list with the result of `one` for each matching element. Results that are None are left out."""
     return partial(_read_every, _found(css), one)
 
 
@@ -123,7 +123,7 @@ def _read_rows(
 
 
 def _outermost(elements: list[Element]) -> Iterator[Element]:
-    """Yield elements that are not inside another one of them. They must be given in document order."""
+    """Yield the elements that are not inside another one. The given elements must be in document order."""
     if len(elements) > ROWS_MAX:
         raise UnexpectedBody(f"expected at most {ROWS_MAX} elements, got more")
     last: Element = None

@@ -70,7 +70,7 @@ _OF_TEXT = _HTML | {
 
 
 def repair_xml(words: str) -> str:
-    """Return a document without its errors, as described at the top of this module."""
+    """Return a document without its errors, as described in the docstring of this module."""
     words = _NO_XML.sub("", words.replace("\x0b", " ").replace("\x0c", " "))
     repair = _Repair(words)
     whole = repair.whole()
@@ -89,7 +89,8 @@ class _Open:
     """The index of the element's tag."""
     is_container: bool
     follower: int = 0
-    """The index of the inner tag before which the element ends if its end tag is missing; 0 if there is none."""
+    """The index of the inner tag before which the element ends if its own end tag is missing; 0 if there is no such
+    tag."""
     between: list[_Open] = field(default_factory=list)
     """The elements of a container that were open at that inner tag. If one of them has an end tag, the inner tag is
     inside the container."""
@@ -230,7 +231,7 @@ class _Repair:
         return ended
 
     def _close_missing(self, one: _Open) -> None:
-        """Write the end of an element whose end tag is missing. Elements inside it have already ended."""
+        """Write the end of an element whose end tag is missing. The elements inside it must have ended already."""
         one.is_unclosed = True
         if self._is_word(one):
             self._tags[one.place] = f"&#60;{self._tags[one.place][1:-1]}&#62;"
@@ -250,7 +251,7 @@ class _Repair:
         return is_plain and around in _OF_TEXT and ":" not in one.low
 
     def _end_all(self) -> None:
-        """End all elements that are still open. The last ones were truncated, the others were never closed."""
+        """End all elements that are still open. The last ones were truncated, and the others were never closed."""
         is_cut_off = True
         while self._open:
             one = self._pop()
@@ -281,7 +282,7 @@ class _Repair:
     def _cut(self, place: int, end: int) -> int:
         """Return the end of an unclosed section.
 
-        It is the end of its element if another section starts before the next section end.
+        This is the end of its element if another section starts before the next section end.
         """
         another = self._words.find("<![CDATA[", place, None if end < 0 else end)
         if (another < 0 and end >= 0) or not self._open:

@@ -95,7 +95,7 @@ def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = Fa
 
 
 def check_addresses(addresses: Iterable[str], *, allow_insecure: bool = False) -> tuple[str, ...]:
-    """Return the addresses of a name without duplicates, in order. If ANY is not clearly public, all are refused.
+    """Return the addresses of a name without duplicates, in order. If any is not clearly public, all are refused.
 
     Raises:
         TargetRefused: The name has no address, or an address is invalid or not public. The message does not contain the
@@ -152,7 +152,7 @@ def _host(text: str) -> tuple[str, bool]:
 def _in_ascii(name: str) -> str:
     """Return an international name in ASCII.
 
-    Full-width or circled letters are refused, because they would be converted.
+    Full-width or circled letters are refused, because the conversion would replace them with ordinary letters.
     """
     if name.isascii():
         return name

@@ -1,7 +1,7 @@
 """The transport to hosts that callers name. Addresses are checked, and the connection goes to a checked address.
 
-Each call is checked separately. A redirect is a separate call, so it is checked too. Addresses are cached for some
-seconds. Connections only go to checked addresses, so a later change of the name has no effect.
+Each call is checked separately. A redirect is a separate call, so it is checked too. Addresses are cached for a few
+seconds. A later change of the name has no effect, because connections only go to checked addresses.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NO_SUCH_NAME = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", sock
 class NameUnknown(httpx.ConnectError):
     """No address was found for a host name.
 
-    `is_certain`: the name servers report that there is none. `is_late`: the lookup timed out, possibly because this
-    node has too many lookups in progress.
+    `is_certain` means that the name servers report that there is none. `is_late` means that the lookup timed out,
+    possibly because this node has too many lookups in progress.
     """
 
     def __init__(self, problem: str, *, is_certain: bool = False, is_late: bool = False) -> None:

@@ -48,7 +48,10 @@ class SystemResolver:
 
 
 class _Both:
-    """Two limiters in one, acquired in this order. A task that waits for the first holds no token of the second."""
+    """Two limiters in one, acquired in this order.
+
+    While a task waits for the first, it holds no token of the second.
+    """
 
     def __init__(self, first: trio.CapacityLimiter, second: trio.CapacityLimiter) -> None:
         self._first = first

@@ -1,14 +1,6 @@
-"""Calls as values, and endpoints that make one call, so that a platform's declaration reads like its documentation.
+"""The function that builds the call.
 
-    LOOKUP = Get("/v1/accounts/lookup", acct=HANDLE)
-    POST_OF_ID = Get("/v1/statuses/{id}", id=POST_ID)
-
-    single("profile", "One account.", AUTHOR, LOOKUP, author_of)
-    listing("hashtag", "Posts with a hashtag.", POST_LIST, Get("/v1/timelines/tag/{tag}", tag=TAG), post_of, OLDER)
-
-The members of a call are parameters, constants, or values `made` from parameters. A member whose name occurs in the
-path is inserted there as one segment; `{+name}` allows a value with slashes. All other members go into the query, or
-into the body for a `Post`. Members with the value None are omitted.
+It receives arguments, a body format, a page's query members, and others to add.
 """
 
 from __future__ import annotations
@@ -35,14 +27,17 @@ _Make = Callable[[Args, Accepts, Mapping[str, Any], Mapping[str, Any]], Call]
 
 
 class Made(NamedTuple):
-    """A call member that a function computes from parameter values; a parameter that was not sent is None."""
+    """A call member that a function computes from parameter values.
+
+    A parameter that the request does not contain is None.
+    """
 
     function: Callable[..., Value | None]
     params: tuple[Param, ...]
 
 
 class Secret(NamedTuple):
-    """A call member that holds a credential; omitted if the credential is not configured."""
+    """A call member whose value is a credential. It is omitted if the operator has not configured the credential."""
 
     name: str
 
@@ -51,12 +46,12 @@ Member = Param | Made | Secret | Value | tuple[str, ...] | None
 
 
 def made(function: Callable[..., Value | None], *params: Param) -> Made:
-    """Return a member that `function` computes from the values of these parameters; it may raise InvalidArgument."""
+    """Return a member that `function` computes from the values of these parameters. It may raise InvalidArgument."""
     return Made(function, params)
 
 
 class Get:
-    """A GET request as a value: `at` builds the call for a request's arguments."""
+    """A GET request as a value. `at` builds the call for the arguments of a request."""
 
     method: Literal["GET", "POST"] = "GET"
     _body = ""
@@ -75,7 +70,7 @@ class Get:
         accepts: Accepts = "json",
         headers: tuple[tuple[str, str], ...] = (),
     ) -> Get:
-        """Return the same call with another source, as optional, with a session, or with a body other than JSON."""
+        """Return a copy of the call with another source, body format or headers, or marked as optional or signed in."""
         other = type(self)(self.path, **self._members)
         other._via = {
             "source": source, "optional": optional, "needs_session": signed, "accepts": accepts, "headers": headers,
@@ -84,17 +79,17 @@ class Get:
 
     @property
     def accepts(self) -> Accepts:
-        """The form of the response body if no map reads it."""
+        """The format of the response body if no map reads it."""
         accepts: Accepts = self._via.get("accepts", "json")
         return accepts
 
     def form(self, usual: Accepts) -> Accepts:
-        """Return the body form of this call if it is not JSON, else `usual`."""
+        """Return the call's body format if it is a `Form`, and otherwise `usual`."""
         return self.accepts if isinstance(self.accepts, Form) else usual
 
     @property
     def params(self) -> tuple[Param, ...]:
-        """The parameters that the call uses, in order."""
+        """The parameters that the call uses, in the order of its members."""
         found: dict[str, Param] = {}
         for member in self._members.values():
             for param in (member,) if isinstance(member, Param) else member.params if isinstance(member, Made) else ():
@@ -102,18 +97,24 @@ class Get:
         return tuple(found.values())
 
     def at(self, args: Args, pages: Pages | None = None, **given: Value | tuple[str, ...] | None) -> Call:
-        """Build the call for these arguments; with `pages`, for one page of a list. `given` adds members."""
+        """Build the call for these arguments, or with `pages` for one page of a list.
+
+        `given` contains additional members.
+        """
         if pages is None:
             return self.make(args, self.accepts, _NOTHING, given)
         return self.make(args, self.form(pages.accepts), pages.paging.query(args), given)
 
     @cached_property
     def make(self) -> _Make:
-        """The function that builds the call from arguments, a body form, a page's query members and further members."""
+        """The function that builds the call.
+
+        It receives the arguments, the body format, the page's query members and others.
+        """
         return _compiled(self)
 
     def _display(self, written: Mapping[str, str]) -> str:
-        """Return the code for the arguments of `Call` after the path."""
+        """Return code for the arguments that follow the path in `Call(...)`."""
         return f"{{{_members(written)}**more, **page}}, {self._rest('None')}"
 
     def _rest(self, body: str) -> str:
@@ -125,7 +126,7 @@ class Get:
 
 
 class Post(Get):
-    """A POST request that only reads and is retried like a GET; its members are sent as a JSON object."""
+    """A POST request that changes nothing and is retried like a GET. Its members are sent as a JSON object."""
 
     method = "POST"
 
@@ -134,7 +135,7 @@ class Post(Get):
 
 
 class PostForm(Get):
-    """A POST request that only reads and is retried like a GET; its members are sent as a form."""
+    """A POST request that changes nothing and is retried like a GET. Its members are sent as form data."""
 
     method = "POST"
 
@@ -151,7 +152,10 @@ def _sent(members: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _compiled(get: Get) -> _Make:
-    """Generate the function without loops. Most requests make one call, and this function is most of its cost."""
+    """Generate the function that builds the call.
+
+    Most requests make a single call, and building it is most of their cost, so the generated code contains no loops.
+    """
     names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "sent": _sent}
     codes = {name: _code(member, names) for name, member in get._members.items()}
     in_path = {found[2] for found in _PLACE.finditer(get.path)}
@@ -201,10 +205,10 @@ def single(
     at: str = "",
     **options: Unpack[Options],
 ) -> Endpoint:
-    """Return an endpoint for one record from one call.
+    """Return an endpoint for one record, which takes one call.
 
     `at` is the path of the record's object in the body. If it ends with `[0]`, the object is the first entry of a list,
-    which may be empty.
+    and the record does not exist if the list is empty.
     """
     is_first = at.endswith("[0]")
     rows = Rows(record if not isinstance(record, RecordMap) or is_first or not at else record.inside(at), at[:-3])
@@ -249,7 +253,10 @@ def listing(
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
-    """Return an endpoint for a list with one call per page; `collect` limits the rows that a walk collects."""
+    """Return an endpoint for a list that takes one call per page.
+
+    `collect` is the maximum number of rows that a walk collects.
+    """
     read = partial(_read_page, call, pages, call.form(pages.accepts))
     return listing_by(resource, summary, archetype, read, pages, collect=collect, **_with_params(options, call.params))
 
@@ -264,9 +271,9 @@ def listing_by(
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
-    """Return an endpoint for a list whose `read` makes further calls and returns `pages.page`.
+    """Return an endpoint for a list whose `read` makes additional calls and returns `pages.page`.
 
-    `params` belong to its calls.
+    `params` are the parameters of these calls.
     """
     params = (*options.get("params", ()), *pages.paging.params(collect))
     fields = _completed({**options, "params": ()}, params, pages.record, archetype)

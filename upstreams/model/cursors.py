@@ -1,4 +1,8 @@
-"""Cursor tokens: the start of the next page, signed and bound to one endpoint and its parameters (decisions 10)."""
+"""Cursor tokens.
+
+Each one contains the position of the next page, is signed, and is valid only for one endpoint and its parameters
+(decisions 10).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _PAYLOAD_MAX = (_TOKEN_MAX - len(PREFIX)) * 3 // 4 - _MAC_BYTES
 
 
 class CursorSigner:
-    """Creates and reads tokens: `cur_` + base64url(12 bytes of MAC + the state as JSON)."""
+    """Creates and opens tokens: `cur_` + base64url(12 bytes of MAC + the state as JSON)."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -30,10 +34,12 @@ class CursorSigner:
         return digest.digest()
 
     def seal(self, binding: bytes, state: State) -> str:
-        """Return a token for `state`; `binding` identifies the endpoint and parameters it is valid for.
+        """Return a token for `state`.
+
+        It is valid only with the same `binding`, which identifies the endpoint and parameters.
 
         Raises:
-            UpstreamFailed: The token would be too long to be sent back.
+            UpstreamFailed: The token would be longer than a request accepts.
         """
         payload = orjson.dumps(dict(state))
         if len(payload) > _PAYLOAD_MAX:
@@ -43,10 +49,10 @@ class CursorSigner:
         return PREFIX + urlsafe_b64encode(self._mac(binding, payload) + payload).rstrip(b"=").decode()
 
     def open(self, binding: bytes, token: str) -> State:
-        """Return the state in a token.
+        """Return the state that a token contains.
 
         Raises:
-            InvalidCursor: The token is malformed, was modified, or belongs to another request.
+            InvalidCursor: The token is malformed, was changed, or belongs to another request.
         """
         raw = _decoded(token)
         mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]

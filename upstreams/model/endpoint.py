@@ -1,4 +1,4 @@
-"""Platforms declared as data and pure functions, used for routing, validation, prices, the catalog and tests.
+"""Platforms declared as data and pure functions, the basis of routing, validation, prices, catalog and tests.
 
 A platform module defines `PLATFORM = Platform(...)` with one `Endpoint` for each resource. An endpoint's `read` is a
 generator that performs no I/O: it yields the calls that it needs, receives their answers, and returns a `Page` or a
@@ -17,8 +17,8 @@ A generator runs up to its first call before anything is charged, so it can reje
 `InvalidArgument` for free. A path that would lead elsewhere, because a value in it is `..` or empty, is rejected at
 this point for all platforms (`upstreams.model.paths`).
 
-In addition to `read`, an endpoint may have `fallbacks`, which are other sources of the same data, and `collect`, which
-reads page after page until it has `limit` items.
+In addition to `read`, an endpoint may have `fallbacks`, which are other sources of the same data. It may also have
+`collect`, which reads page after page until it has `limit` items.
 """
 
 from __future__ import annotations
@@ -40,61 +40,63 @@ from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
 Tier = Literal["standard", "advanced", "premium"]
 Kind = Literal["profile", "post", "comments", "search", "analytics"]
 TTL_S: Final[Mapping[Kind, int]] = {"profile": 900, "post": 600, "comments": 300, "search": 120, "analytics": 1800}
-"""The cache TTL of each kind of response, in seconds (decisions 8)."""
+"""How long the cache stores each kind of response, in seconds (decisions 8)."""
 Read = Callable[[Args], Steps]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Another source for an endpoint, used when the endpoint's own read fails (decisions 9).
+    """Another source that serves an endpoint if the endpoint's own read fails (decisions 9).
 
-    A fallback with its own `read` can use a source with another format. The following pages come from the same source,
-    because its cursors are not valid elsewhere. A fallback without `read` is a mirror: it runs the endpoint's own read,
-    but sends every call for the platform's first source to `source`. Its cursors are valid for both.
+    A fallback with its own `read` can use a source with another format. The following pages then come from the same
+    source, because its cursors are not valid elsewhere.
+
+    A fallback without a `read` is a mirror. It runs the endpoint's own read, but each call to the platform's first
+    source is sent to `source` instead. Its cursors are valid for both sources.
     """
 
     source: str
     read: Read | None = None
     needs: tuple[str, ...] = ()
-    """Credentials that this fallback requires. It is skipped if one is missing."""
+    """Credentials that this fallback requires. If one is missing, the fallback is skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """How an endpoint collects `limit` items page by page; each page is billed (spec 4.3, rule 7)."""
+    """How an endpoint collects `limit` items by reading page after page. Each page is billed (spec 4.3, rule 7)."""
 
     per_page: int
-    """The maximum number of items per read, passed to the read as its `limit`."""
+    """The maximum number of items per page. It is passed to the read as its `limit`."""
     spare_pages: int = 4
-    """Additional pages that a walk may read, because some pages are not full."""
+    """How many pages more than expected a walk may read, because some pages are not full."""
 
 
 class PriceRange(NamedTuple):
     """The price of an endpoint, from `least` to `most` credits.
 
-    A request is accepted if the account has the least that its values can cost, and reserves the most. It is charged
-    the amount in its result (`Single.credits_used`, `Page.credits_used`), or the least if the result has none.
+    A request needs a balance of at least the minimum for its values. The maximum is reserved. The charge is the amount
+    in the result (`Single.credits_used`, `Page.credits_used`), or the minimum if the result contains none.
     """
 
     least: int
     most: int
     note: str
-    """One sentence that explains how the price is computed."""
+    """One sentence that explains how the price is determined."""
     of_values: Callable[[Mapping[str, Value]], tuple[int, int]] | None = None
-    """Computes the least and the most credits from the values of a request; None if they are the same for all requests.
-    """
+    """Computes the minimum and the maximum price from the values of a request. None if they are the same for every
+    request."""
     is_most_usual: bool = True
-    """Whether a request usually costs the most, because all its priced parts usually succeed. Otherwise it usually
-    costs the least."""
+    """Whether a request usually costs the maximum, because all its priced parts usually succeed. If not, it usually
+    costs the minimum."""
 
     def span(self, values: Mapping[str, Value]) -> tuple[int, int]:
-        """Return the least and the most that a request with these values costs."""
+        """Return the minimum and the maximum price of a request with these values, in credits."""
         return (self.least, self.most) if self.of_values is None else self.of_values(values)
 
 
 def fixed(credits_: int) -> PriceRange:
-    """Return a price that is the same for all requests."""
+    """Return a price that is the same for every request."""
     return PriceRange(credits_, credits_, "One charge per response; less if most of its legs fail.")
 
 
@@ -109,40 +111,40 @@ class Endpoint:
     params: tuple[Param, ...] = ()
     tier: Tier = "standard"
     price: PriceRange | None = None
-    """The price, if it differs from the tier's price."""
+    """The price, for endpoints whose price differs from that of their tier."""
     one_of: tuple[tuple[str, ...], ...] = ()
-    """Groups of parameters. A request must have exactly one parameter of each group."""
+    """Groups of alternative parameters. A request must contain exactly one parameter of each group."""
     lacks: Mapping[str, str] = field(default_factory=dict)
-    """Known parameters that no node can support. Each has a reason, which completes a sentence that starts with its
-    name."""
+    """Parameters that are known but that no node can support, each with a reason. The reason completes a sentence that
+    starts with the parameter's name."""
     located: Located | Within | None = None
-    """The subject of the endpoint, if a URL can name both the subject and its location."""
+    """The subject of the endpoint, for endpoints where a URL can name both the subject and its location."""
     kind: Kind | None = None
-    """The kind, which determines how long responses are cached. By default it is derived from the archetype and the
+    """The kind of response, which determines how long the cache stores it. By default, it follows from archetype and
     resource."""
     description: str = ""
     needs: tuple[str, ...] = ()
-    """Credentials that the endpoint requires. If one is missing, the endpoint is hidden and answers 503 without
+    """Credentials that the endpoint requires. If one is missing, the endpoint is hidden and returns 503 without
     Retry-After."""
     fallbacks: tuple[Fallback, ...] = ()
     collect: Collect | None = None
     never: tuple[str, ...] = ()
-    """Fields that the records never fill, with dots for nested fields: `engagement.views`. A map determines its
-    unfilled fields itself."""
+    """Fields that the records never fill, with dots for nested fields: `engagement.views`. Endpoints with a map need
+    not list them."""
     record: RecordMap | None = None
-    """The field map of the records, if they are read with one."""
+    """The field map that reads the records, if there is one."""
     role: Role | None = None
-    """The endpoint's role, if it cannot be derived from archetype and resource (`upstreams.model.roles`)."""
+    """The endpoint's role, if it does not follow from archetype and resource (`upstreams.model.roles`)."""
     newest: Mapping[str, Value] | None = None
-    """The parameter values that list the newest items first; None if the endpoint cannot do that."""
+    """The parameter values that sort a list newest first. None if the endpoint cannot sort this way."""
     many: Many | None = None
-    """How the upstream returns many records for one call."""
+    """How to read many records with one call, if the upstream supports that."""
     preview: Callable[[Mapping[str, Value]], Record] | None = None
-    """Builds the additional fields of a dry run from the parameter values alone. Raises InvalidArgument."""
+    """Returns the additional fields of a dry run, computed only from parameter values. Raises InvalidArgument."""
     by_workers: bool = False
-    """Whether worker processes read the answers, because they may need much CPU time. A request is free if no worker is
-    available."""
-    cache_ttl_s: int = 0  # 0: the TTL of the kind
+    """Whether worker processes read the answers, because this may need much CPU time. If no worker is available, the
+    request is not charged."""
+    cache_ttl_s: int = 0  # 0: the TTL of the response's kind
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
@@ -153,51 +155,51 @@ class Endpoint:
 
     @property
     def streams(self) -> bool:
-        """Whether responses are also available as server-sent events: page by page, or leg by leg."""
+        """Whether responses can also be streamed as server-sent events, one page or leg at a time."""
         return self.collect is not None or self.archetype.has_legs
 
     @property
     def named_by(self) -> tuple[str, ...]:
-        """The parameters that identify the subject. One of them must be sent."""
+        """The parameters that identify the subject, as alternatives: a request contains one of them."""
         return self.one_of[0] if self.one_of else next(((one.name,) for one in self.params if one.required), ())
 
     def resolve(self, args: Args) -> Args:
-        """Return the arguments for the reads; a URL among them is resolved by `Located.resolve`."""
+        """Return the arguments for the reads. `Located.resolve` converts a URL among them."""
         return args if self.located is None else self.located.resolve(args)
 
     def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values as normalized by `Within.normalize`."""
+        """Return the values after `Within.normalize`."""
         return values if self.located is None else self.located.normalize(values)
 
     @property
     def unfilled(self) -> frozenset[str]:
         """The fields that the records never fill, with dots for nested fields.
 
-        It includes `total` if a list does not report its length.
+        `total` is one if a list does not report its length.
         """
         return frozenset(self.never) | (frozenset() if self.record is None else self.record.unfilled)
 
     def canonical(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the values of a request in canonical form, with the parameters' defaults added.
+        """Return the values of a request in canonical form, with the defaults of missing parameters.
 
         Raises:
-            InvalidArgument: A value cannot be parsed.
+            InvalidArgument: A value is not valid.
         """
         sent = ((param, values.get(param.name)) for param in self.params)
         read = {param.name: param.canonical(value) for param, value in sent if isinstance(value, str)}
         return self.with_defaults(self.normalize({**values, **read}))
 
     def with_defaults(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        """Return `values` with the parameters' defaults added."""
+        """Return `values` with the defaults of missing parameters added."""
         defaults = {param.name: param.default for param in self.params if param.default is not None}
         return {**defaults, **values}
 
 
 class Options(TypedDict, total=False):
-    """The fields of an endpoint that a declaration may set in addition to the required ones."""
+    """The optional fields of an endpoint, which a declaration may set in addition to the required ones."""
 
     params: tuple[Param, ...]
-    """Further parameters; the parameters of the call are added automatically."""
+    """Additional parameters. The parameters of the call need not be repeated here."""
     tier: Tier
     one_of: tuple[tuple[str, ...], ...]
     located: Located | Within
@@ -212,7 +214,7 @@ class Options(TypedDict, total=False):
 
 
 def _kind_of(endpoint: Endpoint) -> Kind:
-    """Return the kind of an endpoint that does not declare one."""
+    """Return the response kind of an endpoint whose declaration does not set one."""
     if endpoint.archetype.name == "Author":
         return "profile"
     if endpoint.archetype.name == "CommentList":
@@ -222,7 +224,7 @@ def _kind_of(endpoint: Endpoint) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """An upstream platform. `sources` maps source names to the base addresses that it is read from."""
+    """An upstream platform."""
 
     slug: str
     title: str
@@ -230,42 +232,41 @@ class Platform:
     """Base addresses by source name.
 
     An address may contain the name of a `Host` parameter, as in `https://{instance}/api`. Each call then goes to the
-    host in the request, or to the call's own host (`Call.host`). The mapping is empty for composites that consist only
-    of parts.
+    host that the call or the request names (`Call.host`). The mapping is empty for a platform whose endpoints only
+    combine parts.
     """
     endpoints: tuple[Endpoint, ...]
     docs_url: str
     social: bool = False
     common: tuple[Param, ...] = ()
-    """Parameters that every endpoint accepts."""
+    """Parameters that every endpoint of the platform accepts."""
     credentials: tuple[str, ...] = ()
-    """Credentials that the platform can use. Credentials required by endpoints and fallbacks are added automatically.
-    """
+    """Credentials that the platform can use. Those that its endpoints and fallbacks require are added automatically."""
     headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
     refusals: Judge = by_status
-    """Classifies an answer with status 400 or above. If it returns None, the fetch treats the answer as throttled or
-    failed."""
+    """Classifies an answer with a status of 400 or above. If it returns None, the fetch treats 429 as throttling and
+    other answers as failures."""
     rest: Callable[[Answer], Backoff | None] = lambda _answer: None
-    """Returns the pause that a successful answer requires, because of an exhausted quota or the `backoff` of Stack
-    Exchange."""
+    """Returns the pause that a successful answer makes necessary: its quota is exhausted, or it contains Stack
+    Exchange's `backoff`."""
     pace: Pace | None = None
-    """The call rate that each source accepts."""
+    """The rate of calls that each source accepts."""
     method_of: Callable[[str], str] = lambda _path: ""
-    """Returns the name of the upstream method for a path if the upstream counts each method separately, else ""."""
+    """Returns the name of the method that a path calls, for upstreams that count calls per method, and otherwise ""."""
     open_session: Callable[[Credentials], SessionSteps] | None = None
     shares_session: bool = False
-    """Whether all nodes share one session, because the upstream limits sign-ins."""
+    """Whether all nodes share one session, for upstreams that limit sign-ins."""
     revalidates: tuple[str, ...] | None = None
     """Credentials with which an unchanged answer (304) does not count against the quota. None if it always counts."""
     source_needs: Mapping[str, str] = field(default_factory=dict)
-    """For each source whose calls all require a credential: the name of that credential."""
+    """The credential that all calls to a source require, by source name."""
     open_web: bool = False
-    """Whether callers pass URLs of web pages: http is allowed, as are ports 80, 443, 8080 and 8443, and bodies up to 10
-    MB."""
+    """Whether callers pass URLs of web pages. Then http and the ports 80, 443, 8080 and 8443 are allowed, and bodies
+    may have 10 MB."""
     hosts: tuple[str, ...] = ()
-    """The hosts of the platform's URLs, including subdomains. Hosts that callers name need not be listed."""
+    """The hosts of the platform's URLs. Their subdomains are included. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()
-    """URL forms that hold several values, which the `forms` of a parameter cannot express."""
+    """URL forms that contain several values, which the `forms` of a single parameter cannot describe."""
     _endpoint_of_role: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -277,29 +278,35 @@ class Platform:
         object.__setattr__(self, "_endpoint_of_role", casting(self.endpoints))
 
     def playing(self, role: Role) -> Endpoint | None:
-        """Return the endpoint with this role on the platform."""
+        """Return the platform's endpoint for a role, or None if it has none."""
         return self._endpoint_of_role.get(role)
 
     def host_of(self, source: str) -> str | None:
-        """Return the name of the parameter in a source's address; None if the host is fixed."""
+        """Return the name of the parameter in a source's address, or None if the host is fixed."""
         found = _HOST_NAME.search(self.sources[source])
         return found and found[1]
 
     def address(self, call: Call, values: Mapping[str, Value]) -> str:
-        """Return the base address for a call, with the host from the call or from the request."""
+        """Return the base address for a call, with the host that the call or the request names."""
         base_url = self.sources[call.source] if call.source else next(iter(self.sources.values()))
         return _HOST_NAME.sub(lambda found: call.host or str(values[found[1]]), base_url)
 
     @property
     def hidden_error(self) -> bytes:
-        """The JSON member that marks a body with status 200 as an error; empty if errors have an error status."""
+        """The JSON member that marks an error in a body with status 200.
+
+        Empty if errors always have an error status.
+        """
         refusals = self.refusals
         if not isinstance(refusals, Refusals) or not refusals.hidden:
             return b""
         return f'"{refusals.code.partition(".")[0]}"'.encode()
 
     def judge(self, answer: Answer) -> UpstreamError | None:
-        """Return the refusal that an error answer means, with the wait from its headers. If None, the fetch decides."""
+        """Return the refusal that an error answer expresses, with the wait from its headers.
+
+        If it is None, the fetch decides.
+        """
         refusal = self.refusals(answer)
         if refusal is None and answer.status == 429:
             refusal = UpstreamThrottled(answer.source)
@@ -308,7 +315,7 @@ class Platform:
         return refusal
 
     def _until_reset_s(self, answer: Answer) -> float | None:
-        """Return the seconds until an exhausted quota resets; None while calls are left."""
+        """Return the seconds until an exhausted quota resets, or None if calls are left."""
         rest = self.rest
         return rest.wait_s(answer.headers) if isinstance(rest, Remaining) and not rest.left_of(answer.headers) else None
 

@@ -1,4 +1,4 @@
-"""Failures of an upstream, one class each. Nothing here depends on our own HTTP responses."""
+"""The ways in which an upstream can fail, one exception class each. They do not depend on our HTTP responses."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Literal
 from limits.errors import CircuitOpen, LimitError, Throttled
 
 Blame = Literal["source", "request", "node"]
-"""The cause of a failure. Either the source is unreachable, it failed on this request, or this node or the caller left
-too little time."""
+"""The cause of a failure. `source`: the source is unreachable. `request`: it failed on this request. `node`: this node
+or the caller allowed too little time."""
 
 HELD_MAX_S = 86_400.0
-"""The longest accepted wait. Quotas reset at least daily, so a longer value from an upstream is an error and is
+"""The longest wait that is accepted from an upstream. Quotas reset at least daily, so a longer wait is an error and is
 ignored."""
 
 THROTTLED_S = 30.0
-"""Seconds to pause a source that throttles without naming a wait (spec 7.2)."""
+"""Seconds to pause a source that throttles without stating how long to wait (spec 7.2)."""
 
 BUSY_MAX_S = 60.0
 """The maximum Retry-After of `WorkersBusy`, in seconds."""
@@ -25,7 +25,7 @@ _TEXT_MAX = 500
 
 
 def _quoted(text: str) -> str:
-    """Return a text shortened to a readable length, with NUL replaced. An upstream may send megabytes."""
+    """Return a text with NUL replaced, shortened to a readable length, because an upstream may send megabytes."""
     return text[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -34,10 +34,10 @@ class UpstreamError(Exception):
 
 
 class NotFound(UpstreamError):
-    """The upstream reports that the item does not exist, or answered without usable data (spec 7.2, 7.3).
+    """The upstream reports that the item does not exist, or its answer contains no usable data (spec 7.2, 7.3).
 
     `reason` is one of the specification's reasons (`account_private`, `account_gone`, ...) or None. `by_status` is true
-    if the status is the only evidence. A server also answers with that status if it does not have the path.
+    if nothing but the status says so. A server that does not know the path answers with the same status.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class NotFound(UpstreamError):
 
 
 class PageTooCostly(NotFound):
-    """A page exceeded its time or memory limit and processing was stopped. The caller is charged.
+    """A page exceeded its time or memory limit, and its processing was stopped. The caller is charged.
 
-    Raise this only if the page itself caused the cost, never for work of this node or of another page. All other
+    Raise it only if the page itself is too costly, never because of this node's other work or another page. All other
     failures are refunded (`billing.charges.refunds`).
     """
 
@@ -68,8 +68,8 @@ class PageTooCostly(NotFound):
 class UpstreamFailed(UpstreamError):
     """The upstream did not answer, answered with an error, or sent an unreadable answer.
 
-    `passing` is true if another attempt may succeed: lost connections, timeouts, 5xx. `blame` determines how the
-    failure affects the circuit breaker of the source.
+    `passing` is true if another attempt may succeed, as after a lost connection, a timeout or a 5xx status. `blame`
+    determines how the failure affects the circuit breaker of the source.
     """
 
     def __init__(self, source: str, problem: str, *, passing: bool = False, blame: Blame = "request") -> None:
@@ -81,11 +81,11 @@ class UpstreamFailed(UpstreamError):
 
 
 class PartUnavailable(UpstreamFailed):
-    """A part of a composite needs a platform that this node does not serve, or a credential that it does not have."""
+    """A part of a composite needs a platform or a credential that this node does not have."""
 
 
 class SourceUnusable(UpstreamError):
-    """A source is unusable until the operator changes its configuration. Retrying does not help."""
+    """A source cannot be used until the operator changes its configuration. Retrying does not help."""
 
     def __init__(self, source: str, problem: str) -> None:
         super().__init__(f"{source}: {problem}")
@@ -93,14 +93,14 @@ class SourceUnusable(UpstreamError):
 
 
 class NoJson(UpstreamFailed):
-    """The upstream answered with a success status but without JSON, for example with a proxy's page."""
+    """The upstream answered with a success status, but not with JSON. The body may be a proxy's page, for example."""
 
 
 class UpstreamThrottled(UpstreamError):
-    """The upstream asks us to slow down.
+    """The upstream asked us to slow down.
 
-    `retry_after_s` is the wait that the upstream named, at most a day, or None if it named none. A wait of 0 counts as
-    none, so that a throttling source is not called again immediately.
+    `retry_after_s` is the wait that the upstream stated, at most a day, or None if it stated none. A wait of 0 counts
+    as none, because a throttling source must not be called again immediately.
     """
 
     def __init__(self, source: str, retry_after_s: float | None = None) -> None:
@@ -110,17 +110,16 @@ class UpstreamThrottled(UpstreamError):
 
 
 class WorkersBusy(UpstreamThrottled):
-    """This node has more queued worker tasks than it can finish in time; `retry_after_s` estimates when it has
-    capacity."""
+    """More worker tasks are queued on this node than it can finish in time. `retry_after_s` estimates the wait."""
 
     def __init__(self, ahead_s: float) -> None:
         super().__init__("node", min(max(ahead_s, 1.0), BUSY_MAX_S))
 
 
 class InvalidArgument(UpstreamError):
-    """A parameter has the right type but a value that this endpoint cannot use, detected before any call.
+    """A parameter has a value of the right type that this endpoint cannot use. Raised before any upstream is called.
 
-    `reason` is `capability_missing` if the value is valid but this node cannot support it.
+    `reason` is `capability_missing` if the value is valid, but this node cannot support it.
     """
 
     def __init__(self, param: str, problem: str, *, reason: str = "invalid_param") -> None:
@@ -131,7 +130,7 @@ class InvalidArgument(UpstreamError):
 
 
 class OtherSoftware(InvalidArgument):
-    """According to its own answer, a host that a caller named runs different software than its source requires."""
+    """A host that the caller named does not run the software that its source requires, according to its own answer."""
 
 
 class InvalidCursor(UpstreamError):
@@ -143,13 +142,13 @@ class InvalidCursor(UpstreamError):
 
 
 class StaleCursor(UpstreamError):
-    """A valid cursor of ours, for a position that the upstream no longer accepts (decisions 10)."""
+    """One of our own cursors is valid, but the upstream no longer accepts its position (decisions 10)."""
 
 
 class TargetRefused(UpstreamError):
     """A user's URL leads, or may lead, to an address that is not clearly public. The message is shown to the user.
 
-    `reason` is one of: too_long, malformed, scheme, userinfo, port, host, address; or software, if the host's answer
+    `reason` is too_long, malformed, scheme, userinfo, port, host or address. It is software if the host's own answer
     shows that it does not run the expected software.
     """
 
@@ -159,25 +158,29 @@ class TargetRefused(UpstreamError):
 
 
 class UnexpectedBody(UpstreamError):
-    """A body without the documented structure; the fetch converts it to `UpstreamFailed`."""
+    """A body does not have the documented structure. The fetch converts this error to `UpstreamFailed`."""
 
 
 class TooLarge(UnexpectedBody):
-    """A body with more entries than any page of a platform has."""
+    """A body has more entries than any page of a platform."""
 
 
 UNREADABLE = (UnexpectedBody, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""The exceptions that a platform's reader raises if a body has an unexpected structure."""
+"""The exceptions that reading a body can raise if its structure is unexpected."""
 
 
 def unreadable(source: str, exc: Exception) -> UpstreamFailed:
-    """Return the failure that one of the `UNREADABLE` exceptions means."""
-    detail = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # of other exceptions, only the log has the details
+    """Return the failure to report for one of the `UNREADABLE` exceptions."""
+    detail = f": {exc}" if isinstance(exc, UnexpectedBody) else ""  # the details of any other exception are only logged
     return UpstreamFailed(source, f"the body does not have the documented structure{detail}")
 
 
 def failure_to_report(refusals: list[UpstreamError | LimitError]) -> UpstreamError | LimitError:
-    """Return the failure to report: the first one, or the one with the shortest wait if the first only asks to wait."""
+    """Return the failure to report to the caller.
+
+    This is the first failure, unless it only asks the caller to wait. In that case, it is the one with the shortest
+    wait.
+    """
     return refusals[0] if isinstance(refusals[0], UpstreamFailed) else min(refusals, key=_wait_s)
 
 

@@ -1,4 +1,4 @@
-"""Getters for JSON from upstreams: each returns the plain value or None, and never guesses.
+"""Getters for JSON from upstreams. Each one returns a plain value or None, and never guesses.
 
 A getter tries its names in order. There are about twenty calls per record, mostly with one name, so the first name is
 tried without a loop, which saves a third of the time.
@@ -19,15 +19,16 @@ from upstreams.model.errors import TooLarge, UnexpectedBody
 Json = dict[str, Any]
 T = TypeVar("T")
 ROWS_MAX = 1_000
-"""Maximum number of rows on a page. No request to a platform asks for more than 100 rows."""
+"""The maximum number of rows on a page. We never request more than 100 rows from a platform."""
 WHOLE_MAX = 20_000
-"""Maximum number of rows in a list that is sent as a whole and split into pages here."""
+"""The maximum number of rows in a list that an upstream sends whole and that is split into pages here."""
 HTML_MAX = 1024 * 1024
-"""Maximum characters of a text with markup. Reading more in one piece would block other requests."""
+"""The maximum length of a text with markup, in characters. Reading a longer text in one go would delay other requests.
+"""
 
 
 def obj(value: Any) -> Json:
-    """Return `value` as an object.
+    """Return `value`, which must be an object.
 
     Raises:
         UnexpectedBody: The value is not an object.
@@ -38,7 +39,7 @@ def obj(value: Any) -> Json:
 
 
 def rows(value: Any, most: int = ROWS_MAX) -> list[Json]:
-    """Return `value` as a list of objects; other entries are skipped.
+    """Return the objects in `value`, which must be a list. Entries that are not objects are skipped.
 
     Raises:
         UnexpectedBody: The value is not a list, or has more than `most` entries.
@@ -51,13 +52,13 @@ def rows(value: Any, most: int = ROWS_MAX) -> list[Json]:
 
 
 def part(value: Json, name: str) -> Json:
-    """Return the object under `name`, or an empty object, whose members all read as None."""
+    """Return the object under `name`. If there is none, return an empty object, whose members all read as None."""
     inner = value.get(name)
     return inner if isinstance(inner, dict) else {}
 
 
 def parts(value: Json, name: str) -> list[Json]:
-    """Return the objects in the list under `name`, or an empty list."""
+    """Return the objects in the list under `name`. If there is no list, return an empty one."""
     inner = value.get(name)
     return [entry for entry in inner if isinstance(entry, dict)] if isinstance(inner, list) else []
 
@@ -71,7 +72,7 @@ def _first(getter: Callable[[Json, str], T | None], value: Json, names: tuple[st
 
 
 def text(value: Json, name: str, *others: str) -> str | None:
-    """Return the first non-empty string under one of the names; an empty string counts as missing."""
+    """Return the first non-empty string under these names; an empty string counts as missing."""
     found = value.get(name)
     if isinstance(found, str) and found:
         return found
@@ -79,19 +80,25 @@ def text(value: Json, name: str, *others: str) -> str | None:
 
 
 def number(value: Json, name: str, *others: str) -> int | None:
-    """Return the first whole number under one of the names, also from text or 3.0; None if it exceeds 64 bits."""
+    """Return the first whole number under these names, or None if it exceeds 64 bits. Text and 3.0 are accepted too."""
     found = values.number(value.get(name))
     return _first(number, value, others) if found is None and others else found
 
 
 def count(value: Json, name: str, *others: str) -> int | None:
-    """Return the first number under one of the names that can be a count; negative numbers are placeholders."""
+    """Return the first number under these names that can be a count.
+
+    Negative numbers are placeholders and are skipped.
+    """
     found = values.count(value.get(name))
     return _first(count, value, others) if found is None and others else found
 
 
 def total_of(counts: Iterable[int | None]) -> int | None:
-    """Return the sum of the counts that are not None. None if all are None or if the sum exceeds 64 bits."""
+    """Return the sum of the counts that are not None.
+
+    It is None if all counts are None or if the sum exceeds 64 bits.
+    """
     total: int | None = None
     for one in counts:
         if one is not None:
@@ -100,7 +107,7 @@ def total_of(counts: Iterable[int | None]) -> int | None:
 
 
 def flag(value: Json, name: str, *others: str) -> bool | None:
-    """Return True if a name is true, False if one is false, None if none was sent."""
+    """Return True if a member is true, False if one is false, or None if the upstream sent neither."""
     found = value.get(name)
     truth = found if isinstance(found, bool) else None
     if truth or not others:
@@ -110,18 +117,21 @@ def flag(value: Json, name: str, *others: str) -> bool | None:
 
 
 def ident(value: Json, name: str, *others: str) -> str | None:
-    """Return the first id under one of the names as a string, from a number or a text (decisions 3)."""
+    """Return the first id under these names as a string. The upstream may send a number or a text (decisions 3)."""
     found = values.ident(value.get(name))
     return _first(ident, value, others) if found is None and others else found
 
 
 def texts(value: Json, name: str) -> list[str] | None:
-    """Return the non-empty strings in the list under `name`, or None if it was not sent."""
+    """Return the non-empty strings in the list under `name`, or None if there is no list."""
     return values.texts(value.get(name))
 
 
 def instant(value: Json, name: str, *others: str) -> str | None:
-    """Return the first time under one of the names as ISO 8601 UTC with `Z`, from Unix seconds or ISO text."""
+    """Return the first time under these names as ISO 8601 UTC with `Z`.
+
+    The upstream may send Unix seconds or ISO text.
+    """
     found = values.instant(value.get(name))
     return _first(instant, value, others) if found is None and others else found
 
@@ -136,41 +146,48 @@ _MARKUP = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-"""A tag or a comment. Every branch also matches at the end of the text if the markup is not closed, as browsers do.
-Every match attempt succeeds, so the time is linear in the length for any input."""
+"""Matches a tag or a comment.
+
+Every branch also matches at the end of the text, as in browsers, if the markup is not closed. Because every attempt
+succeeds, the time is linear in the length of any text.
+"""
 _BLOCKS = """
     address article aside blockquote dd details div dl dt figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr li
     main nav ol p pre section summary table tr ul
 """
 _IN_PLACE_OF = {"br": "\n", "td": " ", "th": " "}
 _IN_PLACE_OF |= {mark: "\n" for block in _BLOCKS.split() for mark in (block, f"/{block}")}
-"""The text that replaces a tag or an end tag. All other tags are removed."""
+"""The text that replaces each tag or end tag. Tags that are not listed are removed."""
 _INLINE = "a abbr b code em i img kbd small span strong sub sup u"
 _USUAL_TAGS = _IN_PLACE_OF | {"br /": "\n", "br/": "\n", "hr /": "\n"}
 _USUAL_TAGS |= {mark: "" for tag in _INLINE.split() for mark in (tag, f"/{tag}")}
 _USUAL_ATTRIBUTES = re.compile(r"""([a-z]+[1-6]?)(?: [a-z-]+="[^"]*")++ ?/?""").fullmatch
-"""A tag whose attributes are all quoted: the next bracket closes it."""
+"""A tag whose attributes are all quoted. It ends at the next bracket."""
 _REMEMBERED_MAX = 2_000
-"""Maximum length of a text whose plain form is cached, in characters."""
+"""The maximum length in characters of a text whose plain form is cached."""
 _FREQUENT_REFERENCES = (
     ("&quot;", '"'), ("&#x27;", "'"), ("&#39;", "'"), ("&#x2F;", "/"), ("&lt;", "<"), ("&gt;", ">"), ("&nbsp;", "\xa0"),
 )  # fmt: skip
-"""Replaced before all other references, at a tenth of the cost of `unescape`. This is safe: another reference could
-only be completed by an ampersand, a letter, a digit or a semicolon, and none of these characters is one."""
+"""References that are replaced before all others, at a tenth of the cost of `unescape`.
+
+The replacement cannot complete another reference. That takes an ampersand, a letter, a digit or a semicolon, and none
+of these references stands for such a character.
+"""
 _ENDLESS_REFERENCE = re.compile(r"&#\d{20,};?")
-"""A numeric reference beyond any character. It is removed first, because int() rejects very long numbers."""
+"""A numeric reference to a number beyond any character. It is removed first, because int() rejects very long numbers.
+"""
 
 _SURROGATES = re.compile(
     r"&#(?:x(d[89ab][0-9a-f]{2})|(5[56]\d{3}));&#(?:x(d[c-f][0-9a-f]{2})|(5[67]\d{3}));", re.IGNORECASE | re.ASCII
 )
-"""References to the two surrogates of one character, as JavaScript programs encode it."""
+"""References to the two surrogates of one character, which some JavaScript programs write."""
 
 
 def plain(html: str | None) -> str | None:
-    """Return HTML as plain text: without tags, with references decoded, and blocks on separate lines (decisions 3).
+    """Return HTML as plain text: tags removed, references decoded, and blocks on separate lines (decisions 3).
 
     Raises:
-        UnexpectedBody: The text is longer than any text of a platform.
+        UnexpectedBody: The text is longer than any text on a platform.
     """
     if html is None or ("<" not in html and "&" not in html):
         return html
@@ -218,7 +235,7 @@ def _paired(found: re.Match[str]) -> str:
 
 
 def _without_usual_tags(html: str) -> str:
-    """Like `_without_markup`, at a third of the cost. Return "" if the text has unusual tags or attributes."""
+    """Like `_without_markup`, at a third of the cost. It returns "" if the text has unusual tags or attributes."""
     first, *others = html.split("<")
     pieces = [first]
     for other in others:
@@ -236,25 +253,25 @@ def _without_usual_tags(html: str) -> str:
 
 
 def _without_markup(html: str) -> str:
-    """Return the text between tags, with each tag replaced by its text."""
+    """Return the text between the tags, with each tag replaced by the text that stands for it."""
     pieces = _MARKUP.split(html)
-    del pieces[1::3]  # text and tag alternate from here
+    del pieces[1::3]  # from here on, text and tags alternate
     pieces[1::2] = [_IN_PLACE_OF.get(tag.lower(), "") if tag else "" for tag in pieces[1::2]]
     return "".join(pieces)
 
 
 def decoded(raw: bytes) -> str:
-    """Decode bytes as UTF-8, or as UTF-16 if they start with its byte order mark; the mark is removed."""
+    """Decode bytes as UTF-8, or as UTF-16 if they start with its byte order mark. The mark is removed."""
     encoding = "utf-16" if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
     return raw.decode(encoding, errors="replace")
 
 
 def any_true(*marks: object) -> bool | None:
-    """Return whether one of the marks is true; None if all are None."""
+    """Return whether one of these values is true; None if all of them are None."""
     known_marks = [mark for mark in marks if mark is not None]
     return any(known_marks) if known_marks else None
 
 
 def joined(*pieces: str | None) -> str | None:
-    """Return a title and a body as one text with a blank line between them; None if neither was sent."""
+    """Return a title and a body as one text, separated by a blank line; None if the upstream sent neither."""
     return "\n\n".join(filter(None, pieces)) or None

@@ -1,4 +1,4 @@
-"""Field maps: tables of our fields and where each one is read from, compiled at first use.
+"""Field maps: tables that state where each field of a record is read from. They are compiled when first used.
 
     byline_of = record_map(byline, id=ident("id"), username=text("login"), url=text("html_url"))
     post_of = record_map(
@@ -35,12 +35,12 @@ from upstreams.model.readers import NEVER, Reader
 
 _NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""Raised by a decoder if a body must be read from its full JSON instead."""
+"""The exceptions with which a decoder rejects a body. The body is then read from its full JSON."""
 
 
 @dataclass(frozen=True)
-class _Below(Reader):
-    """A record inside another record."""
+class _NestedRecord(Reader):
+    """Reads a record that is nested in another record."""
 
     map: RecordMap
     path: str
@@ -57,42 +57,42 @@ class _Below(Reader):
 
 @dataclass(frozen=True, eq=False)
 class RecordMap:
-    """A record as a table that maps each argument of its constructor to the reader of the upstream's value."""
+    """A table that maps each argument of a record's constructor to the reader of its value in the upstream's object."""
 
     make: Make
     readers: Mapping[str, Reader]
     ext: Mapping[str, Reader]
 
     def __call__(self, value: fields.Json, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
-        """Return the record of a fully parsed object; `given` holds the values of the request."""
+        """Return the record of an object that was parsed as plain JSON. `given` contains the values of the request."""
         build, takes_given = self._from_json
         record: Record = build(value, given) if takes_given else build(value)
         return record
 
     def at(self, path: str, *, unless: Reader | None = None) -> Reader:
-        """Return a reader for this map's record in the object under `path`.
+        """Return a reader that builds this map's record from the object under `path`.
 
-        The reader returns None if the object has no values, or if `unless`, a reader of the containing object, returns
+        It returns None if all values of the record are None, or if `unless`, a reader of the containing object, returns
         true.
         """
-        return _Below(self, path, unless)
+        return _NestedRecord(self, path, unless)
 
     def here(self, *, unless: Reader | None = None) -> Reader:
-        """Return a reader for this map's record from members of the same object.
+        """Return a reader that builds this map's record from members of the containing object itself.
 
-        It returns None in the cases described at `at`.
+        It returns None in the same cases as the reader that `at` returns.
         """
-        return _Below(self, "", unless)
+        return _NestedRecord(self, "", unless)
 
     def inside(self, path: str) -> RecordMap:
-        """Return the same map for objects that contain this map's object under `path`."""
+        """Return the same map for objects in which `path` leads to the object that this map reads."""
         readers = {name: reader.inside(path) for name, reader in self.readers.items()}
         return replace(self, readers=readers, ext={name: reader.inside(path) for name, reader in self.ext.items()})
 
     def with_fields(
         self, make: Make | None = None, *, ext: Mapping[str, Reader] | None = None, **readers: Reader
     ) -> RecordMap:
-        """Return the map with additional or replaced fields; `make` changes the constructor of the record."""
+        """Return a copy of the map with fields added or replaced. `make` replaces the constructor of the record."""
         ext = {**self.ext, **(ext or {})}
         return record_map(make or self.make, ext=ext, **{**self.readers, **readers})
 
@@ -100,33 +100,36 @@ class RecordMap:
     def unfilled(self) -> frozenset[str]:
         """The fields that the records never fill, with dots for nested fields.
 
-        Members of lists and of `ext` are not covered.
+        It does not cover members of lists or of `ext`.
         """
         return frozenset(_unfilled(self.make(**{name: _Filled(name) for name in self.readers}), self.readers))
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression that builds the record."""
+        """Return a Python expression that builds the record."""
         return self._display({name: to.once(reader) for name, reader in self.readers.items()}, to)
 
     def emit_or_none(self, to: Emitter) -> str:
-        """Return the expression that builds the record, or None if all fields are None."""
+        """Return a Python expression that builds the record, or evaluates to None if all its fields are None."""
         found = {name: to.once(reader) for name, reader in self.readers.items()}
         nothing = " and ".join(f"{one} is None" for one in found.values())
         return f"(None if {nothing} else {self._display(found, to)})"
 
     def _display(self, found: Mapping[str, str], to: Emitter) -> str:
-        """Return the record's source code, with these expressions as the arguments of its constructor."""
+        """Return source code of the record, with these expressions as the arguments of its constructor."""
         ext = {name: _Expression(to.once(reader)) for name, reader in self.ext.items()}
         written = {name: _Expression(expression) for name, expression in found.items()}
         blank = self.make(**dict.fromkeys(found))
         return _literal(self.make(**written, **({"ext": ext} if ext else {})), blank)
 
     def decode(self, raw: bytes) -> Any:
-        """Decode a body that is one object of this map. Raises one of `UNDECODED`."""
+        """Decode a body that consists of one object. Raises one of `UNDECODED`."""
         return self._compiled[0](raw)
 
     def read(self, body: Any, given: Mapping[str, Any] = _NONE_GIVEN) -> Record:
-        """Return the record of a decoded body or of plain JSON. Raises UnexpectedBody if the body is not an object."""
+        """Return the record in a body, which is decoded or plain JSON.
+
+        Raises UnexpectedBody if the body is not an object.
+        """
         if isinstance(body, msgspec.Struct):
             _, build, takes_given = self._compiled
             record: Record = build(body, given) if takes_given else build(body)
@@ -146,7 +149,7 @@ class RecordMap:
 
 
 class _Filled(str):
-    """A placeholder in a record for the argument with this name."""
+    """A placeholder in a record, which names the argument that fills its position."""
 
     __slots__ = ()
 
@@ -156,20 +159,20 @@ def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
         reader = readers[value] if isinstance(value, _Filled) else None
         if isinstance(value, dict):
             yield from (f"{name}.{below}" for below in _unfilled(value, readers))
-        elif isinstance(reader, _Below):
+        elif isinstance(reader, _NestedRecord):
             yield from (f"{name}.{below}" for below in reader.map.unfilled)
         elif reader is None or reader is NEVER:
             yield name
 
 
 class _Expression(str):
-    """Source code that takes the place of a value in a record."""
+    """Source code that stands for a value in a record."""
 
     __slots__ = ()
 
 
 def _literal(value: Any, blank: Any) -> str:
-    """Return the source code of a record whose values are source code; `blank` is the record without values."""
+    """Return source code of a record whose values are source code. `blank` is the same record without values."""
     if isinstance(value, _Expression):
         return f"({value} or [])" if blank == [] else str(value)
     if isinstance(value, dict):
@@ -179,10 +182,10 @@ def _literal(value: Any, blank: Any) -> str:
 
 
 class Rows:
-    """Decodes the list of objects at the path `at` of a body to records. Without `at`, the body is the list.
+    """Decodes a list of objects to records. `at` is the path of the list in the body; by default, the body is the list.
 
-    `also` names further members of the body to decode, such as a cursor or a total. Names may contain dots. If the row
-    is a function instead of a map, it receives whole objects, and the body is plain JSON.
+    `also` names other body members to decode, such as a cursor or a total. Their names may contain dots. If `row` is a
+    function instead of a map, it receives each whole object, and the body must be plain JSON.
     """
 
     def __init__(
@@ -196,10 +199,10 @@ class Rows:
     def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
         assert isinstance(self._row, RecordMap), "only a map's rows are decoded"
         shape = Shape()
-        row_shape = _down(shape, self._at, "list") if self._at else shape
+        row_shape = _shape_at(shape, self._at, "list") if self._at else shape
         build = compiled(self._row, row_shape)
         for path in self._also.values():
-            _down(shape, path, "value")
+            _shape_at(shape, path, "value")
         body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]
         return msgspec.json.Decoder(body_type).decode, build, row_shape.takes_given
 
@@ -210,12 +213,14 @@ class Rows:
     def records(
         self, body: Any, start: int = 0, stop: int | None = None, given: Mapping[str, Any] = _NONE_GIVEN
     ) -> list[Record]:
-        """Return the records of a decoded body or of plain JSON; with `start` and `stop`, only a slice of a long list.
+        """Return the records in a body, which is decoded or plain JSON.
+
+        `start` and `stop` select a slice of a long list.
 
         Raises:
-            UnexpectedBody: The list is missing, or is longer than any page.
+            UnexpectedBody: The list is missing, or is longer than any page of a platform.
         """
-        found = _below(body, self._at)
+        found = _value_at(body, self._at)
         most = fields.ROWS_MAX if stop is None else fields.WHOLE_MAX
         if not isinstance(found, list) or not found or not isinstance(found[0], msgspec.Struct):
             objects = fields.rows(found, most)[start:stop]
@@ -228,20 +233,20 @@ class Rows:
         return [build(row, given) for row in part] if takes_given else [build(row) for row in part]
 
     def members(self, body: Any) -> fields.Json:
-        """Return the further members of a body."""
+        """Return the values of the body members in `also`."""
         if isinstance(body, list):
             return {}
-        return {name: _below(body, path) for name, path in self._also.items()}
+        return {name: _value_at(body, path) for name, path in self._also.items()}
 
 
-def _down(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
+def _shape_at(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
     for name in path[:-1]:
         shape = shape.member(name, "object")
     return shape.member(path[-1], kind)
 
 
-def _below(body: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of a decoded body or of plain JSON; None if nothing is there."""
+def _value_at(body: Any, path: Sequence[str]) -> Any:
+    """Return the value at a path in a body, which is decoded or plain JSON. None if there is no value."""
     found = body if path == () or isinstance(body, msgspec.Struct) else fields.obj(body)
     for name in path:
         if isinstance(found, msgspec.Struct):
@@ -252,10 +257,10 @@ def _below(body: Any, path: Sequence[str]) -> Any:
 
 
 def record_map(make: Make, *, ext: Mapping[str, Reader] | None = None, **readers: Reader) -> RecordMap:
-    """Return the map of a record that `make` constructs, given a reader for each of its arguments.
+    """Return the map for records that `make` constructs, with a reader for each of its arguments.
 
     Raises:
-        TypeError: The constructor does not have such an argument, or a required argument is missing.
+        TypeError: The constructor has no such argument, or a required argument has no reader.
     """
     make(**dict.fromkeys(readers))
     return RecordMap(make, readers, ext or {})

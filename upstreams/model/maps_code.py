@@ -1,4 +1,4 @@
-"""Generates the function that a field map is compiled to, and the types for its decoder."""
+"""Generates a Python function from a field map, and the types for the map's decoder."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Only = Literal["", "text", "texts"]
 
 @dataclass(slots=True)
 class Shape:
-    """The members of an object that are read, and the form in which each one is read."""
+    """An object whose members a map reads, or one such member. It determines the type that the decoder creates."""
 
     kind: Kind = "object"
     members: dict[str, Shape] = field(default_factory=dict)
     only: Only = ""
-    """The only form in which a value is read, if there is just one. The decoder then decodes that form and rejects
+    """The form of the value, if all readers read it in the same form. The decoder then creates this form and rejects
     others."""
     takes_given: bool = False
-    """Whether the function also takes the values of the request."""
+    """Whether the generated function also receives the values of the request."""
     inner: dict[str, Shape] = field(default_factory=dict)
-    """Members that are objects with the same members and, if present, replace this object."""
+    """Members that replace this object if they are present. They are objects with the same members."""
     type: type[msgspec.Struct] | None = None
-    """The type that the decoder creates for this shape; None until it is defined."""
+    """The type that the decoder creates for this object; None until it is defined."""
 
     def member(self, name: str, kind: Kind, only: Only = "") -> Shape:
-        """Return the member of this name, read as this kind.
+        """Return the member with this name, creating it if necessary.
 
         Raises:
-            TypeError: The member is also read as another kind.
+            TypeError: Another reader reads the member as another kind.
         """
         found = self.members.setdefault(name, Shape(kind, only=only))
         if found.kind != kind:
@@ -41,12 +41,15 @@ class Shape:
         return found
 
     def in_place(self, name: str) -> Shape:
-        """Return the member of this name that replaces the object if present, and has the same members."""
+        """Return the member with this name that replaces the object if it is present.
+
+        It has the same members as the object.
+        """
         return self.inner.setdefault(name, Shape(members=self.members))
 
 
 OR_SELF = "?"
-"""A suffix of a name in a path. It selects the object under the name, or the parent object if there is none."""
+"""A suffix for a name in a path. It selects the object under that name or, if there is none, the containing object."""
 _PLACE = "<value {}>"
 _READ: dict[tuple[Only, bool], str] = {
     ("text", True): "({x} or None)",
@@ -54,8 +57,8 @@ _READ: dict[tuple[Only, bool], str] = {
     ("texts", True): '(v if (v := {x}) is None or "" not in v else [e for e in v if e])',
     ("texts", False): "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)",
 }
-"""The code that reads a value in a form. True if the decoder already created that form, False if the value may be
-anything."""
+"""Code that reads a value, by its form. The second key is true if the decoder already created that form, and false if
+the value may have any type."""
 _EMPTY: dict[str, Any] = {}
 
 
@@ -63,24 +66,24 @@ class Emits(Protocol):
     """Generates the code that reads one value."""
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression of the value; statements that must precede it are added to `to`."""
+        """Return an expression for the value. Statements that must run before it are added to `to`."""
 
 
 @dataclass(slots=True)
 class _Program:
-    """The function of one map during its generation, and the objects that it refers to."""
+    """The function of one map while it is generated, and the objects that it refers to."""
 
     from_json: bool
     names: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, Shape] = field(default_factory=dict)
-    """The names of the empty objects that replace missing ones, with their shapes."""
+    """The empty objects that replace missing ones: their names and their shapes."""
     typed: list[tuple[Shape, str, Only]] = field(default_factory=list)
-    """The values that are read in a single form. The index is the number of their placeholder in the code."""
+    """The values for which `only` returned a placeholder. The index of a value is the number of its placeholder."""
     variables: int = 0
     takes_given: bool = False
 
     def bind(self, value: Any) -> str:
-        """Return the name that the code uses for an object."""
+        """Return the name by which the generated code refers to an object."""
         if value is None:
             return "None"
         for name, known in self.names.items():
@@ -104,15 +107,15 @@ class _Program:
         return name
 
     def only(self, shape: Shape, found: str, form: Only) -> str:
-        """Return a placeholder for a value.
+        """Return a placeholder for the code that reads a value.
 
-        Whether the member is read in other forms too is known only after all readers were processed.
+        The code is chosen later, because other readers may still read the same member in another form.
         """
         self.typed.append((shape, found, form))
         return _PLACE.format(len(self.typed) - 1)
 
     def code(self, lines: Iterable[str]) -> str:
-        """Return the lines as one function."""
+        """Return the lines as the source code of one function."""
         head = "def read(o, given):" if self.takes_given else "def read(o):"
         code = "\n    ".join((head, *lines))
         for place, (shape, found, form) in enumerate(self.typed):
@@ -122,7 +125,7 @@ class _Program:
 
 
 class Emitter:
-    """Generates the lines that read one object. Each value is read once, even if several fields use it."""
+    """Generates the lines that read one object. Each value is read only once, even if several fields use it."""
 
     def __init__(self, program: _Program, variable: str, shape: Shape) -> None:
         self._program = program
@@ -131,30 +134,30 @@ class Emitter:
         self.body: list[str] = []
 
     def bind(self, value: Any) -> str:
-        """Return the name that the code uses for an object."""
+        """Return the name by which the generated code refers to an object."""
         return self._program.bind(value)
 
     def once(self, reader: Emits) -> str:
-        """Return the variable that holds the result of `reader`."""
+        """Return the variable that contains the result of `reader`."""
         if reader not in self._known:
             self._known[reader] = self.put(reader.emit(self))
         return self._known[reader]
 
     def put(self, expression: str) -> str:
-        """Return a new variable that holds this value."""
+        """Return a new variable with this value."""
         variable = self._program.variable()
         self.body.append(f"{variable} = {expression}")
         return variable
 
     def value(self, name: str) -> str:
-        """Return the expression of the plain JSON under a name."""
+        """Return an expression for the plain JSON under a name."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
         shape.member(last, "value").only = ""
         return self._get(holder, last)
 
     def only(self, name: str, form: Only) -> str:
-        """Return the expression of the non-empty text, or of the non-empty texts in the list, under a name."""
+        """Return an expression for the non-empty text under a name, or for the non-empty texts of the list under it."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
         own = shape.members.get(last) or shape.member(last, "value", form)
@@ -163,15 +166,15 @@ class Emitter:
         return self._program.only(own, self._get(holder, last), form)
 
     def given(self, name: str) -> str:
-        """Return the expression of a value of the request."""
+        """Return an expression for a value of the request."""
         self._program.takes_given = True
         return f"given.get({name!r})"
 
     def each(self, name: str, reader: Emits, *, first: bool = False, into: str = "") -> str:
-        """Return the variable with the results of `reader` for the objects of a list: all that are not None, or the
-        first.
+        """Return the variable for the results of `reader` over the objects in a list.
 
-        If `into` is the name of an existing list, the results are appended to it.
+        These are all results that are not None, or only the first one. If `into` names an existing list, they are
+        appended to it.
         """
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
@@ -189,7 +192,10 @@ class Emitter:
         return into
 
     def _holder(self, path: tuple[str, ...]) -> tuple[str, Shape]:
-        """Return the variable and the shape of the object at a path; a missing object has only None members."""
+        """Return the variable and the shape of the object at a path.
+
+        If the object is missing, all its members are None.
+        """
         if path not in self._objects:
             holder, shape = self._holder(path[:-1])
             name = path[-1].removesuffix(OR_SELF)
@@ -212,15 +218,16 @@ def _objects(found: Any) -> list[Any]:
 
 
 def attribute(name: str) -> str:
-    """Return the attribute for a member: the member's name if that is a valid attribute."""
+    """Return the attribute that stores a member: the member's own name, if it is a valid attribute name."""
     is_plain = name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("_")
     return name if is_plain else f"x_{name.encode().hex()}"
 
 
 def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callable[..., Any]:
-    """Compile a function of one object, decoded as `struct_of(shape)` or plain JSON, and record its members in `shape`.
+    """Compile a function that reads one object, decoded as `struct_of(shape)` or parsed as plain JSON.
 
-    If `shape.takes_given` is set, the second argument of the function is the values of the request.
+    The members that it reads are added to `shape`. If it sets `shape.takes_given`, the function expects the values of
+    the request as its second argument.
     """
     program = _Program(from_json)
     to = Emitter(program, "o", shape)
@@ -236,7 +243,7 @@ _TYPES: dict[Only, Any] = {"": Any, "text": str | None, "texts": list[str] | Non
 
 
 def struct_of(shape: Shape) -> type[msgspec.Struct]:
-    """Return the type with these members of an object. It is created once, when all members are known."""
+    """Return the type for this shape. It is created only once, after all members are known."""
     if shape.type is None:
         members: dict[str, Any] = {}
         for name, one in (shape.members | shape.inner).items():

@@ -1,4 +1,4 @@
-"""Parameters of endpoints: their declaration, and the access to their values in a read."""
+"""Declarations of endpoint parameters, and access to their values while an endpoint is read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from upstreams.model.errors import InvalidArgument
 
 Value = str | int | bool
 State = Mapping[str, str | int]
-"""The start of the next page, in the terms of the upstream: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}` (decisions 10)."""
+"""The position at which the next page starts, in the upstream's own terms: `{"p": 2}`, `{"o": 30}`, `{"c": "..."}`
+(decisions 10)."""
 Credentials = Mapping[str, str]
 _DROPPED = re.compile(r"[\t\r\n]")
 _QUERY = re.compile(r"[?#]")
@@ -21,10 +22,10 @@ _QUERY = re.compile(r"[?#]")
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A query parameter of an endpoint, as shown in the guide (spec 2.4), and the canonical form of its values.
+    """A query parameter of an endpoint, as shown in the guide (spec 2.4), and the rules for its values.
 
-    Every spelling of a value is first converted to the same canonical text. That text is sent upstream, and identifies
-    responses, cursors and charges (decisions 8).
+    Each value is first converted from any accepted spelling to one canonical text. That text is sent upstream. It also
+    identifies responses, cursors and charges, so all spellings share them (decisions 8).
     """
 
     name: str
@@ -38,36 +39,38 @@ class Param:
     maximum: int | None = None
     length_max: int = 500
     strip: str = ""
-    """Characters that may precede a value without being part of it, such as `@`."""
+    """Characters that are removed from the start of a value, such as `@`."""
     fold: bool = False
-    """Whether the platform ignores case, so that values are converted to lower case."""
+    """Whether the platform ignores case. Values are then converted to lower case."""
     blanks: str = ""
-    """The text that the platform uses in place of each run of spaces."""
+    """The text that replaces each run of spaces, as on the platform."""
     pattern: str = ""
     """A regular expression that must match the whole canonical value."""
     forms: tuple[str, ...] = ()
-    """Regular expressions for other spellings, such as URLs. The value consists of the matched groups, joined by
-    slashes. URLs are matched without scheme, `www.` and user, and with the host in lower case; first without query and
-    fragment, then with them."""
+    """Regular expressions for other spellings, such as URLs. The value is the matched groups, joined by slashes.
+
+    A URL is matched without its scheme, `www.` and user, and with its host in lower case. It is tried without its query
+    and fragment first, and then with them.
+    """
     problem: str = ""
-    """A description of valid values, for patterns that the example does not make clear."""
+    """An error message that describes valid values, for patterns that the example does not make clear."""
     is_host: bool = False
     is_address: bool = False
-    """Whether the value is a whole URL, whose host, path and query are called as given."""
+    """Whether the value is a whole URL. The call then uses its host, path and query as given."""
     platform: str = ""
-    """The slug of the platform that the values belong to, for composites that combine several platforms."""
+    """The slug of the platform that the values belong to, in composites that combine several platforms."""
 
     @property
     def example_value(self) -> Value:
-        """The example, converted to a value of a request."""
+        """The example, converted to the value that a request would carry."""
         return self.example if self.type in ("integer", "boolean") else self.canonical(self.example)
 
     def asks_for(self, value: Value, slug: str) -> bool:  # noqa: ARG002 - for names, it depends on the value
-        """Return whether a value selects a platform of a composite. A URL selects all of them."""
+        """Return whether a composite calls a platform for this value. For a URL, it calls every platform."""
         return self.type == "url" or slug == self.platform
 
     def canonical(self, text: str) -> str:
-        """Return the canonical form of a value in any spelling.
+        """Return the canonical form of a value, whatever its spelling.
 
         Raises:
             InvalidArgument: The text is not a valid value.
@@ -101,16 +104,17 @@ class Param:
         return found[1].lower() + _coded(found[2] or "/") + _coded(found[3] or "")
 
     def at_address(self, address: str) -> str | None:
-        """Return the canonical value in a URL; None if none of the parameter's forms match the URL."""
+        """Return the canonical value that a URL contains, or None if the URL matches none of the parameter's forms."""
         try:
             return None if match_form(self.forms, address) is None else self.canonical(address)
         except InvalidArgument:
             return None
 
     def _read(self, value: str) -> str:
-        """Return the value in a URL.
+        """Return the value that a URL contains.
 
-        The forms are applied repeatedly, because the value may be a URL again and a canonical value must not change.
+        The forms are applied until nothing changes, because the extracted value may itself be a URL. Without this, a
+        canonical value could change when it is parsed again.
         """
         while (found := _read_as(self.forms, value)) is not None and found != value:
             value = found.strip()
@@ -123,8 +127,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _UNRESERVED = re.compile(r"%(2[dDeE]|3\d|4[1-9a-fA-F]|5[\daAfF]|6[1-9a-fA-F]|7[\daAeE])")
-"""Percent-codes of letters, digits, hyphen, dot, underscore and tilde, which are equivalent to these characters (RFC
-3986, 2.3)."""
+"""Percent-encoded letters, digits, hyphens, dots, underscores and tildes. They are equivalent to the plain characters
+(RFC 3986, 2.3)."""
 _SCHEME = re.compile(
     r"(?:(?:https?|ssh|git)://)?(?:www\.)?(?:git@)?([^/?#:]+)(?::(?:443|80|22)(?=/|$))?", re.IGNORECASE
 )
@@ -138,7 +142,7 @@ _SAFE = "/?%:@!$&'()*+,;=[]~"
 
 
 def _coded(piece: str) -> str:
-    """Normalize the percent-encoding of a path or query: codes in upper case, and only where needed."""
+    """Normalize the percent-encoding of a path or query: upper-case codes, and only where encoding is needed."""
 
     def one(code: re.Match[str]) -> str:
         letter = chr(int(code[1], 16)) if code[1] else ""
@@ -148,13 +152,13 @@ def _coded(piece: str) -> str:
 
 
 def _read_as(forms: tuple[str, ...], value: str) -> str | None:
-    """Return the value in one of these spellings; None if none of them match."""
+    """Return the value that one of these spellings extracts, or None if none of them matches."""
     matched = match_form(forms, value)
     return matched and "/".join(unquote(group) for group in matched.groups() if group is not None)
 
 
 def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
-    """Return the match of the first of these spellings that matches a value; its groups remain percent-encoded."""
+    """Return the match of the first spelling that matches a value. Its groups are still percent-encoded."""
     found = _SCHEME.match(value)
     if found is None or _DROPPED.search(value):
         return None
@@ -171,7 +175,7 @@ def match_form(forms: tuple[str, ...], value: str) -> re.Match[str] | None:
 
 
 class AddressForm(NamedTuple):
-    """A form of URL that leads to an endpoint. Its named groups are parameter values."""
+    """A URL form that identifies an endpoint. Its named groups are parameter values."""
 
     resource: str
     form: str
@@ -182,11 +186,10 @@ _HOST = r"(?=.{4,253}$)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z][a-z0-
 
 
 def Host(name: str, *, default: str | None = None, example: str = "", description: str = "") -> Param:  # noqa: N802 - reads like a declaration
-    """Return a parameter for a host that the caller names, in any spelling of its URL.
+    """Return a parameter for a host that the caller names, accepting its URL in any spelling.
 
-    It becomes part of source addresses.
-
-    Credentials are never sent to this host, and it is called only if its address is clearly public (`upstreams.guard`).
+    The host becomes part of source addresses. Credentials are never sent to it, and it is called only if its address is
+    clearly public (`upstreams.guard`).
     """
     return Param(
         name,
@@ -205,15 +208,15 @@ def Host(name: str, *, default: str | None = None, example: str = "", descriptio
 
 
 def Address(name: str, description: str, example: str) -> Param:  # noqa: N802 - reads like a declaration
-    """Return a parameter for a whole URL on any host; `upstreams.model.paths` turns it into a call."""
+    """Return a parameter for a whole URL on any host. `upstreams.model.paths` converts the URL to a call."""
     return Param(name, description, example, type="url", length_max=2_000, is_address=True)
 
 
 def forms_at_host(mark: str) -> tuple[str, ...]:
-    """Return the spellings of a name that may be on another host: its URL, with `mark` before the name, or `name@host`.
+    """Return the accepted spellings of a name that may belong to another host.
 
-    The canonical form is the name, a slash and its host. If a profile is shown on a third host, its URL contains
-    the account's own host.
+    They are its URL, with `mark` before the name, and `name@host`. The canonical form is the name, a slash and its
+    host. If a third host shows the profile, the URL on that host contains the account's own host.
     """
     return (
         rf"(?=[^/]+/{mark}([^/@]+)(?:/|$))([^/@]+)/.*",
@@ -223,7 +226,7 @@ def forms_at_host(mark: str) -> tuple[str, ...]:
 
 
 AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
-"""The part of a name's pattern that follows the name itself and matches its host."""
+"""The end of a name's pattern, which matches the host after the name."""
 
 
 def at_host(name: str | None) -> str | None:
@@ -261,7 +264,8 @@ def collected(maximum: int, default: int) -> Param:
 class Args:
     """The arguments of a `read`: validated parameters, the cursor's state, the platform's credentials and the time.
 
-    Never modify an instance. The class is not frozen, because every request creates one and frozen classes are slower.
+    Never modify an instance. The class is not frozen, because every request creates an instance and frozen classes are
+    slower to create.
     """
 
     values: Mapping[str, Value]
@@ -269,30 +273,31 @@ class Args:
     credentials: Credentials = field(default_factory=dict)
     now_at: float = 0.0
     account_id: str = ""
-    """The account of the request, used only to share capacity fairly. It is not part of any key, cursor or response."""
+    """The account that made the request, used only to share capacity fairly. It never affects a key, cursor or
+    response."""
 
     def text(self, name: str) -> str:
-        """Return a string parameter that is always set: required, or with a default."""
+        """Return a string parameter that always has a value, because it is required or has a default."""
         value = self.values[name]
         assert isinstance(value, str)
         return value
 
     def text_or_none(self, name: str) -> str | None:
-        """Return a string parameter, or None if it was not sent."""
+        """Return a string parameter, or None if the request does not contain it."""
         return self.text(name) if name in self.values else None
 
     def number(self, name: str) -> int:
-        """Return an integer parameter that is always set."""
+        """Return an integer parameter that always has a value."""
         value = self.values[name]
         assert isinstance(value, int)
         return value
 
     def position(self, key: str, first: int) -> int:
-        """Return the page number or offset under `key` in the cursor; without a cursor, `first`."""
+        """Return the page number or offset stored under `key` in the cursor, or `first` if there is no cursor."""
         value = self.cursor.get(key, first) if self.cursor else first
         return value if isinstance(value, int) else first
 
     def token(self, key: str = "c") -> str | None:
-        """Return the upstream's cursor inside our cursor; None on the first page."""
+        """Return the upstream's cursor, which our cursor contains, or None on the first page."""
         value = self.cursor.get(key) if self.cursor else None
         return None if value is None else str(value)

@@ -1,8 +1,8 @@
-"""Checks that a path leads where its adapter intended. A caller's value cannot redirect it to another path.
+"""Checks that values from a caller cannot redirect a call to a path that its adapter did not intend.
 
-Calls to whole URLs, from callers or from answers, use the host, path and query as given. Servers resolve `.` and `..`
-even if they are percent-encoded once or twice, or next to an encoded slash. Some treat Unicode compatibility forms of
-these characters as the characters themselves.
+Servers resolve `.` and `..` even if they are percent-encoded once or twice, or next to an encoded slash. Some servers
+treat Unicode compatibility forms of these characters as the characters themselves. Calls to whole URLs, from callers or
+from answers, are exempt: they use the host, path and query as given.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _DECODED_TIMES = 3
 _DOTS = re.compile(r"(?:^|[/\\])[\s\0-\x20]*\.\.?[\s\0-\x20]*(?:[/\\;?#]|$)")
 
 _HOST: Final = replace(Host("host"), forms=())
-"""A host name exactly as given, including `www.`."""
+"""A parameter for a host name exactly as given, including `www.`."""
 _URL_IN_ANSWER: Final = Address("url", "A URL in a response.", "https://example.org/x")
 
 
 class Located:
-    """The subject of an endpoint, identified by a URL that includes the host, or by a name on the host in `host`.
+    """The subject of an endpoint, given as a URL, or as a name together with the `host` parameter.
 
     The canonical form of the URL is its host, a slash and the name.
     """
@@ -39,7 +39,7 @@ class Located:
         self.groups = (tuple(one.name for one in params),)
         """The parameters. A request must have exactly one of them."""
         self.name = next(one for one in params if one.type != "url")
-        """The parameter that a call receives, regardless of the parameter that was sent."""
+        """The parameter that calls use, whichever parameter the request contained."""
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 
@@ -48,7 +48,7 @@ class Located:
         return values
 
     def resolve(self, args: Args) -> Args:
-        """Return the arguments with the name and the host from the URL, or unchanged if no URL was sent.
+        """Return the arguments with the name and host taken from the URL, or unchanged if the request contains no URL.
 
         Raises:
             InvalidArgument: The host is not clearly public.
@@ -62,10 +62,10 @@ class Located:
 
 
 class Within:
-    """The subject of an endpoint, identified by its number or by a URL that also names the place, in one parameter.
+    """The subject of an endpoint, given in one parameter as its number, or as a URL that also names its place.
 
-    The canonical form of the URL is the place, a slash and the number. The place is another parameter of the platform,
-    such as a site, a country or a host. A name may be used instead of a number.
+    The place is another parameter of the platform, such as a site, a country or a host. The canonical form of the URL
+    is the place, a slash and the number. A name may replace the number.
     """
 
     __slots__ = ("_name", "groups", "params", "place")
@@ -78,10 +78,10 @@ class Within:
         self._name = subject.name
 
     def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Return the values. If they contain a URL, replace it by the number and the place in it.
+        """Return the values, with a URL among them replaced by the number and the place that it names.
 
         Raises:
-            InvalidArgument: A different place was also sent, or the place does not exist.
+            InvalidArgument: The request also names a different place, or the place does not exist.
         """
         place, mark, number = str(values.get(self._name, "")).partition("/")
         if not mark:
@@ -92,10 +92,12 @@ class Within:
         return {**values, self._name: number, self.place.name: place}
 
     def resolve(self, args: Args) -> Args:
-        """Return the arguments with number and place extracted. A place that equals the default counts as not sent.
+        """Return the arguments with the number and the place extracted from a URL.
+
+        A place that equals the default is overridden by the URL, because the request may not have set it.
 
         Raises:
-            InvalidArgument: The URL names a different place than the one sent, or its place does not exist.
+            InvalidArgument: The URL names a different place than the request, or its place does not exist.
         """
         if "/" not in str(args.values.get(self._name, "")):
             return args
@@ -106,10 +108,10 @@ class Within:
 
 @dataclass(slots=True)
 class AddressCall(Call):
-    """A call to a whole URL from a caller or an answer. Empty segments in its path are allowed."""
+    """A call to a whole URL that a caller or an answer provides. Its path may contain empty segments."""
 
     written: str = ""
-    """The query as given, which is sent instead of the members."""
+    """The query string of the URL, unchanged. It is sent instead of `query`."""
 
     def target(self, base_path: str) -> str:
         """See `Call`."""
@@ -117,7 +119,7 @@ class AddressCall(Call):
 
 
 def address_call(name: str, address: str, *, source: str, accepts: Accepts, optional: bool = False) -> AddressCall:
-    """Return the call to a URL in canonical form, from the parameter of this name.
+    """Return the call to a URL in canonical form. `name` is the parameter that errors refer to.
 
     Raises:
         InvalidArgument: The host is not clearly public.
@@ -132,7 +134,7 @@ def address_call(name: str, address: str, *, source: str, accepts: Accepts, opti
 def call_from_answer(
     address: str | None, *, source: str, accepts: Accepts, optional: bool = False
 ) -> AddressCall | None:
-    """Return the call to a URL in an answer; None if the URL cannot be called."""
+    """Return the call to a URL that an answer contains, or None if the URL cannot be called."""
     try:
         written = _URL_IN_ANSWER.canonical(address or "")
         return address_call("url", written, source=source, accepts=accepts, optional=optional)
@@ -141,22 +143,23 @@ def call_from_answer(
 
 
 def leads_straight(wanted: Wanted) -> bool:
-    """Return whether no path of these calls has an empty segment, or a segment that is `.` or `..` in any encoding.
+    """Return whether every path in these calls leads where it says.
 
-    Empty segments are allowed in a URL that was given as a whole.
+    A path does not if a segment is empty, or is `.` or `..` in any encoding. Only a URL that was given as a whole may
+    have empty segments.
     """
     if not isinstance(wanted, Call):
         return not isinstance(wanted, tuple) or all(map(leads_straight, wanted))
     path = wanted.path
     if ("//" in path or path[-1:] == "/") and not isinstance(wanted, AddressCall):
         return False
-    # Nearly all paths have none of these characters, so nothing needs to be decoded.
+    # Nearly all paths are plain, which is cheaper to check than decoding them.
     is_plain = "%" not in path and "/." not in path and "\\" not in path and path.isascii()
     return is_plain or not has_dots(path)
 
 
 def count_detours(wanted: Wanted) -> int:
-    """Return how many segments in the paths of these calls are empty, or `.` or `..` in any encoding."""
+    """Return how many segments in the paths of these calls are empty, or are `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
         return sum(map(count_detours, wanted))
     segments = wanted.path.split("/")[1:] if isinstance(wanted, Call) else []
@@ -165,7 +168,7 @@ def count_detours(wanted: Wanted) -> int:
 
 
 def has_dot_segment(wanted: Wanted) -> bool:
-    """Return whether the path of a call has a segment that is `.` or `..` in any encoding."""
+    """Return whether a path in these calls has a segment that is `.` or `..` in any encoding."""
     if isinstance(wanted, tuple):
         return any(map(has_dot_segment, wanted))
     return isinstance(wanted, Call) and has_dots(wanted.path)

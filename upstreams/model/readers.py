@@ -1,4 +1,4 @@
-"""Readers. Each reads one field from the members that a field map names, as a plain value or None (decisions 3).
+"""Readers for field maps. Each one reads one field of a record as a plain value or None (decisions 3).
 
 A dot in a name leads into a nested object: `count("reactions.total_count")`. If a reader has several names, the first
 one with a value is used.
@@ -15,26 +15,26 @@ from upstreams.model.maps_code import Emitter
 
 
 class Reader:
-    """Reads one field of a record."""
+    """Reads the value of one field of a record."""
 
     def emit(self, to: Emitter) -> str:
-        """Return the expression that reads the value."""
+        """Return a Python expression that reads the value."""
         raise NotImplementedError
 
     def inside(self, path: str) -> Reader:
-        """Return a reader of the same value for objects that contain this reader's object under `path`."""
+        """Return a reader of the same value for objects in which `path` leads to the object that this reader reads."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class _Value(Reader):
-    """The first value under `names` that `template` does not turn into None."""
+    """Reads the first value among `names` that `template` does not convert to None."""
 
     names: tuple[str, ...]
     template: str
     function: Callable[[Any], Any]
     usual: Callable[[Any], Any] | None = None
-    """A faster function for values in their usual form."""
+    """A faster function, used if the value has its usual form."""
 
     def emit(self, to: Emitter) -> str:
         function, usual = to.bind(self.function), to.bind(self.usual)
@@ -62,7 +62,8 @@ _INSTANT = (
 )
 _HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
-"""Templates that read the usual form of a value without a function call, but with the same result as `values`."""
+"""Code that converts values in their usual form without a function call. The results are the same as those of `values`.
+"""
 
 
 @dataclass(frozen=True)
@@ -91,47 +92,47 @@ class _Texts(Reader):
 
 
 def text(*names: str) -> Reader:
-    """Return a reader of a non-empty string."""
+    """Return a reader for a non-empty string."""
     return _Text(names)
 
 
 def html(*names: str) -> Reader:
-    """Return a reader of HTML as plain text (decisions 3)."""
+    """Return a reader that converts HTML to plain text (decisions 3)."""
     return _Value(names, _HTML, fields.plain)
 
 
 def ident(*names: str) -> Reader:
-    """Return a reader of an id as a string, from a number or a text."""
+    """Return a reader for an id, which it returns as a string. The upstream may send a number or a text."""
     return _Value(names, _IDENT, values.ident)
 
 
 def number(*names: str) -> Reader:
-    """Return a reader of a whole number."""
+    """Return a reader for a whole number."""
     return _Value(names, _WITHIN % -values.INTEGER_MAX, values.number)
 
 
 def count(*names: str) -> Reader:
-    """Return a reader of a number that can be a count."""
+    """Return a reader for a number that can be a count."""
     return _Value(names, _WITHIN % 0, values.count)
 
 
 def fraction(*names: str) -> Reader:
-    """Return a reader of a number that may have a fraction."""
+    """Return a reader for a number that may have a fraction."""
     return _Value(names, _OTHER, values.fraction)
 
 
 def flag(*names: str) -> Reader:
-    """Return a reader of True or False."""
+    """Return a reader for True or False."""
     return _Value(names, _FLAG, values.flag)
 
 
 def instant(*names: str) -> Reader:
-    """Return a reader of a time as ISO 8601 UTC, from Unix seconds or ISO text."""
+    """Return a reader for a time, which it returns as ISO 8601 UTC. The upstream may send Unix seconds or ISO text."""
     return _Value(names, _INSTANT, values.instant, values.instant_of_text)
 
 
 def texts(name: str) -> Reader:
-    """Return a reader of the non-empty strings of a list."""
+    """Return a reader for the non-empty strings in a list."""
     return _Texts(name)
 
 
@@ -150,7 +151,10 @@ class _Of(Reader):
 
 
 def of(function: Callable[..., Any], *arguments: Reader | str) -> Reader:
-    """Return a reader that calls a function with the results of other readers, or with the plain JSON under a name."""
+    """Return a reader that calls a function.
+
+    Its arguments are the results of other readers, or the plain JSON under a name.
+    """
     return _Of(function, arguments)
 
 
@@ -173,12 +177,12 @@ class _Gathered(Reader):
 
 
 def gathered(*readers: Reader) -> Reader:
-    """Return a reader that collects the results of all readers in one list: entries of lists, and texts."""
+    """Return a reader that collects the results of all these readers in one list. A result is a list or a text."""
     return _Gathered(readers)
 
 
 def choice(name: str, choices: Mapping[str, Any]) -> Reader:
-    """Return a reader that looks up a text in `choices`; None if the text is not among them."""
+    """Return a reader that translates a text with the table `choices`; None if the table does not contain the text."""
     return of(dict(choices).get, text(name))
 
 
@@ -196,13 +200,13 @@ class _Each(Reader):
 
 
 def each(name: str, reader: Reader) -> Reader:
-    """Return a reader that applies `reader` to each object of a list and collects the results that are not None."""
+    """Return a reader that applies `reader` to each object in a list and collects the results that are not None."""
     return _Each(name, reader)
 
 
 @dataclass(frozen=True)
 class _Made(Reader):
-    """An expression that uses the results of readers."""
+    """Reads an expression that combines the results of other readers."""
 
     expression: str
     readers: tuple[Reader, ...]
@@ -215,31 +219,34 @@ class _Made(Reader):
 
 
 def written(expression: str, *readers: Reader) -> Reader:
-    """Return a reader that evaluates an expression in which `{0}` and so on are the results of other readers.
+    """Return a reader that evaluates a Python expression in which `{0}`, `{1}` and so on are results of other readers.
 
-    It is faster than a function of the same readers.
+    It is faster than `of` with the same readers, because it calls no function.
     """
     return _Made(expression, readers)
 
 
 def first(name: str, reader: Reader | None = None) -> Reader:
-    """Return a reader of the first result of `reader` in a list of objects, or without `reader` of its first string."""
+    """Return a reader for the first result of `reader` in a list of objects.
+
+    Without `reader`, it reads the first string.
+    """
     return _Made("{0}[0] if {0} else None", (texts(name),)) if reader is None else _Each(name, reader, first=True)
 
 
 def either(*readers: Reader) -> Reader:
-    """Return a reader of the first result that is not None."""
+    """Return a reader for the first result that is not None."""
     *before, last = (f"{{{place}}}" for place in range(len(readers)))
     return _Made(" ".join((*(f"{one} if {one} is not None else" for one in before), last)), readers)
 
 
 def unless(mark: Reader, reader: Reader) -> Reader:
-    """Return a reader of the result of `reader`, or of None if `mark` is true."""
+    """Return a reader that returns None if `mark` is true, and otherwise the result of `reader`."""
     return _Made("None if {0} else {1}", (mark, reader))
 
 
 def address(template: str, *readers: Reader) -> Reader:
-    """Return a reader that fills the `{}` of a text with results of readers; None if one of them is None."""
+    """Return a reader that inserts the results of readers at the `{}` of a text; None if a result is None."""
     placeholders = [f"{{{place}}}" for place in range(len(readers))]
     nothing = " or ".join(f"{one} is None" for one in placeholders)
     written = repr(template.format(*("{{" + one + "}}" for one in placeholders)))
@@ -247,7 +254,10 @@ def address(template: str, *readers: Reader) -> Reader:
 
 
 def total(one: Reader, other: Reader) -> Reader:
-    """Return a reader of the sum of two counts. If only one is set, it is the sum. None beyond 64 bits."""
+    """Return a reader for the sum of two counts.
+
+    A missing count is ignored. The result is None if it exceeds 64 bits.
+    """
     both = f"{{0}} + {{1}} if {{0}} + {{1}} <= {values.INTEGER_MAX} else None"
     return _Made(f"{{1}} if {{0}} is None else {{0}} if {{1}} is None else {both}", (one, other))
 
@@ -268,7 +278,7 @@ NEVER: Final = _Constant(None)
 
 
 def always(value: Any) -> Reader:
-    """Return a reader that returns the same value for every record. The value must not be modified."""
+    """Return a reader that returns the same value for every record. Callers must not modify the value."""
     return NEVER if value is None else _Constant(value)
 
 
@@ -284,5 +294,5 @@ class _Given(Reader):
 
 
 def given(name: str) -> Reader:
-    """Return a reader of a value of the request, such as the host that it names; None if it was not sent."""
+    """Return a reader for a value of the request, such as its host; None if the request does not contain the value."""
     return _Given(name)

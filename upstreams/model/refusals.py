@@ -1,7 +1,8 @@
-"""The behavior of an upstream: the meaning of its errors, the remaining quota, and its rate limit.
+"""The behavior of an upstream: what its errors mean, how it reports its quota, and how many calls it accepts.
 
-Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"}) Remaining("x-ratelimit-remaining",
-reset="x-ratelimit-reset") Pace(300, per_s=300)
+Refusals(gone=(410,), private={401: "authenticated user"}, bad={422: "query"})
+Remaining("x-ratelimit-remaining", reset="x-ratelimit-reset")
+Pace(300, per_s=300)
 """
 
 from __future__ import annotations
@@ -27,24 +28,30 @@ from upstreams.model.steps import Answer
 Headers = Mapping[str, str]
 Judge = Callable[[Answer], UpstreamError | None]
 Cases = Mapping[int | str, str | tuple[str, ...]] | tuple[int | str, ...]
-"""Maps statuses, or codes in the body, to words. The message must contain one of the words. An empty word matches every
-message."""
+"""The statuses, or codes in the body, that identify a case. A mapping also requires the message to contain one of the
+words given for the status. An empty word matches every message."""
 ABSENT: Final = (404, 410, 451)
 _UNIX_FROM_S = 1e9
-"""Smaller numbers in a reset header are a number of seconds from now, larger ones are Unix seconds."""
+"""A smaller number in a reset header is in seconds from now. A larger one is in Unix seconds."""
 _DAY_S = 86_400.0
 _LISTED = re.compile(r";\s*(r|t)=(\d{1,12})")
 
 
 class Backoff(NamedTuple):
-    """A request to pause for `for_s` seconds: for the answered method (`Platform.method_of`), or for all calls."""
+    """A pause of `for_s` seconds that an upstream requests.
+
+    It applies to the method that was called (`Platform.method_of`) or to the whole source.
+    """
 
     for_s: float
     scope: Literal["method", "source"]
 
 
 def by_status(answer: Answer) -> UpstreamError | None:
-    """Return NotFound for 404, 410 and 451, the statuses that mean the same on most platforms."""
+    """Return NotFound for the statuses 404, 410 and 451, which mean the same on most platforms.
+
+    Return None for any other.
+    """
     return NotFound(by_status=True) if answer.status in ABSENT else None
 
 
@@ -52,9 +59,11 @@ def by_status(answer: Answer) -> UpstreamError | None:
 class Refusals:
     """Classifies an error answer by its status, by the code in its body, and by words in its message.
 
+    The code is checked before the status. If nothing matches, the fetch treats 429 as throttling and any other status
+    as a failure.
+
     Words are matched only in JSON, because a proxy's page may contain them too. Plain text is quoted in the error, but
-    a page is not. Codes are checked first. If nothing matches, the fetch treats 429 as throttling and anything else as
-    a failure.
+    a page is not.
     """
 
     absent: Cases = ABSENT
@@ -62,29 +71,29 @@ class Refusals:
     gone: Cases = ()
     """The account was deleted or suspended."""
     private: Cases = ()
-    """Only some users may see the item."""
+    """Only some users can see the item."""
     throttled: Cases = ()
-    """The upstream asks to slow down; treated as throttling."""
+    """The upstream asks us to slow down."""
     stale: Cases = ()
-    """The upstream no longer accepts the cursor. The walk must start again."""
+    """The upstream no longer accepts the cursor. The client must start again at the first page."""
     passing: Cases = ()
-    """A failure that may disappear on the next attempt."""
+    """A failure after which another attempt may succeed."""
     bad: Mapping[int | str, str | Mapping[str, str]] = field(default_factory=dict)
-    """A value that the upstream rejects. Given as the name of our parameter, or as a map from words of the message to
-    names."""
+    """The upstream rejects the value of a parameter. Each entry is the name of our parameter, or maps words of the
+    message to names."""
     code: str = ""
-    """The member of the body with the error code."""
+    """The body member that contains the error code."""
     message: str = ""
-    """The member of the body with the error message. Of several names, separated by bars, the first one present is
-    used."""
+    """The body member that contains the error message. Several names are separated by bars, and the first one with a
+    text is used."""
     hidden: bool = False
-    """Whether errors also occur with a success status; `code` is then in the body."""
+    """Whether errors also occur with a success status. The body then contains `code`."""
     other: Judge | None = None
-    """A function for cases that a table cannot express. It is called first, even for a success status if the body is
-    empty or null."""
+    """A function for cases that the tables cannot express. It is called first, and also for a success status with an
+    empty or null body."""
 
     def __call__(self, answer: Answer) -> UpstreamError | None:
-        """Return the refusal that an error answer means; None if no case matches."""
+        """Return the refusal that an error answer expresses, or None if no case matches."""
         if self.other is not None and (refusal := self.other(answer)) is not None:
             return refusal
         code, message = self._code_and_message(answer)
@@ -127,7 +136,7 @@ class Refusals:
 
 
 def _member(body: Mapping[str, Any], name: str) -> Any:
-    """Return the member under a dotted name; if it is a list, its first entry."""
+    """Return the member under a dotted name. If its value is a list, return the first entry."""
     found: Any = body if name else None
     for step in name.split("."):
         found = found.get(step) if isinstance(found, dict) else None
@@ -137,27 +146,28 @@ def _member(body: Mapping[str, Any], name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Remaining:
-    """Reads how much of a quota is left, from headers or from members of the body.
+    """Reads the remaining quota from headers or from body members.
 
-    A reset is a number of seconds from now, Unix seconds, or an ISO time. The structured form, `"api";r=0;t=57`, has
-    both values in the one header `left`.
+    The reset is in seconds from now, in Unix seconds, or an ISO time. In the structured form, `"api";r=0;t=57`, the
+    header `left` contains both the remaining calls and the reset.
     """
 
     left: str = ""
-    """The header with the number of calls left."""
+    """The header that contains the number of remaining calls."""
     reset: str = ""
-    """The header with the time at which the quota resets."""
+    """The header that contains the time of the quota's reset."""
     window_s: float = HELD_MAX_S
-    """The period of the quota. A later reset is a mistake of the upstream."""
+    """The period of the quota in seconds. An upstream that reports a later reset is wrong, so the wait is limited to
+    this period."""
     member: str = field(default="", kw_only=True)
-    """The member of the body with the number of calls left."""
+    """The body member that contains the number of remaining calls."""
     daily: bool = field(default=False, kw_only=True)
-    """Whether the quota resets at midnight UTC, for upstreams whose answers do not say so."""
+    """Whether the quota resets at midnight UTC. It is for upstreams whose answers do not contain the reset."""
     pause: str = field(default="", kw_only=True)
-    """The member of the body that says for how many seconds to pause calls of this method."""
+    """The body member that contains the number of seconds for which this method must not be called."""
 
     def __call__(self, answer: Answer) -> Backoff | None:
-        """Return the pause that a successful answer requires."""
+        """Return the pause that a successful answer makes necessary, or None."""
         if self.left and self.left_of(answer.headers) == 0 and (wait_s := self.wait_s(answer.headers)) is not None:
             return Backoff(wait_s, "source")
         if self.member and answer.number(self.member) == 0:
@@ -168,13 +178,13 @@ class Remaining:
         return None
 
     def left_of(self, headers: Headers) -> int | None:
-        """Return the number of calls left; None if unknown."""
+        """Return the number of remaining calls, or None if unknown."""
         text = headers.get(self.left, "")
         found = dict(_LISTED.findall(text)).get("r", text)
         return int(found) if found.isdecimal() else None
 
     def wait_s(self, headers: Headers) -> float | None:
-        """Return the seconds until the quota resets; None if unknown."""
+        """Return the seconds until the quota resets, or None if unknown."""
         listed = dict(_LISTED.findall(headers.get(self.left, ""))) if self.left else {}
         wait_s = float(listed["t"]) if "t" in listed else until_reset_s(headers, self.reset)
         return None if wait_s is None else min(wait_s, self.window_s)
@@ -182,10 +192,10 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The number of calls that a platform accepts in `per_s` seconds. Each node enforces it separately.
+    """The number of calls that a platform accepts in `per_s` seconds. Each node enforces this rate on its own.
 
-    `costs` maps path prefixes (below the source's address) to the cost of methods that count as more than one call.
-    `sources` names the sources that the limit applies to; empty means all of them.
+    `costs` is for methods that count as more than one call. It maps path prefixes, without the source's base path, to
+    costs. `sources` lists the sources to which the rate applies; empty means all of them.
     """
 
     calls: float
@@ -194,17 +204,17 @@ class Pace:
     sources: tuple[str, ...] = ()
 
     def of(self, source: str) -> Pace | None:
-        """Return the rate limit of a source; None if it has none."""
+        """Return the rate that applies to a source, or None if none does."""
         return self if source in self.sources or not self.sources else None
 
     def cost(self, path: str) -> float:
-        """Return the cost of a call of a path. The longest matching prefix applies."""
+        """Return the cost of calling a path, which the longest matching prefix determines."""
         begins = [begin for begin in self.costs if path.startswith(begin)]
         return self.costs[max(begins, key=len)] if begins else 1.0
 
 
 class Bucket:
-    """A token bucket: the calls a source still accepts.
+    """A token bucket that contains the calls that a source still accepts.
 
     It starts full and refills evenly. Only its source modifies it.
     """
@@ -217,11 +227,14 @@ class Bucket:
         self._at = now
 
     def left(self, now: float) -> float:
-        """Return the number of calls that may be made now."""
+        """Return the number of calls that can be made now."""
         return min(self.pace.calls, self._left + (now - self._at) * self.pace.calls / self.pace.per_s)
 
     def wait_s(self, path: str, now: float) -> float:
-        """Return the seconds until a call of this path is allowed. If the result is 0, its cost is deducted."""
+        """Return the seconds until this path may be called.
+
+        If the result is 0, the cost of the call has been deducted.
+        """
         pace, cost = self.pace, self.pace.cost(path)
         rate = pace.calls / pace.per_s
         self._left, self._at = self.left(now), now
@@ -232,7 +245,7 @@ class Bucket:
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """Return the seconds in `Retry-After`, from a number or a date; None if it is unreadable or in the past."""
+    """Return the seconds in `Retry-After`, which may be a number or a date; None if it is unreadable or in the past."""
     text = headers.get("retry-after", "")
     if text.isdecimal():
         return float(text) or None
@@ -240,9 +253,9 @@ def retry_after_s(headers: Headers) -> float | None:
 
 
 def until_reset_s(headers: Headers, name: str) -> float | None:
-    """Return the seconds until the time in the header `name`; None if it is unreadable or in the past.
+    """Return the seconds until the time in the header `name`, or None if it is unreadable or in the past.
 
-    The header has seconds from now, Unix seconds or ISO text.
+    The header may contain seconds from now, Unix seconds or ISO text.
     """
     text = headers.get(name, "")
     if text.isdecimal():
@@ -262,13 +275,13 @@ def _until_midnight_s(headers: Headers) -> float | None:
 
 
 def _until_s(at: float | None, headers: Headers) -> float | None:
-    """Return the seconds until `at`, measured from the answer's own `Date`."""
+    """Return the seconds from the answer's `Date` header until `at`, so that our clock does not matter."""
     sent_at = _http_date(headers.get("date", ""))
     return at - sent_at if at is not None and sent_at is not None and at > sent_at else None
 
 
 def _http_date(date: str) -> float | None:
-    """Return an HTTP date as Unix seconds; None if it is not one."""
+    """Return an HTTP date as Unix seconds, or None if the text is not an HTTP date."""
     try:
         parts = parsedate_tz(date)
         return None if parts is None else float(mktime_tz(parts))

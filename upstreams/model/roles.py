@@ -1,4 +1,4 @@
-"""The roles of endpoints. A composite names the role that it needs instead of a particular endpoint (decisions 18).
+"""The roles of endpoints. A composite names the role it needs, not an endpoint (decisions 18).
 
 Most roles follow from the archetype and the resource name of an endpoint. An endpoint with another name declares its
 role:
@@ -39,17 +39,17 @@ Role = Literal[
 
 
 class Contract(NamedTuple):
-    """The guarantees of every endpoint with a role."""
+    """The guarantees that every endpoint with a role gives."""
 
     archetype: str
-    """The name of the archetype."""
+    """The name of the endpoint's archetype."""
     resource: str = ""
-    """The resource that has this role if no endpoint declares it. `{post}` is the resource of the role `post`; "" is
-    any."""
+    """The resource whose endpoint has this role, unless an endpoint declares the role. `{post}` stands for the resource
+    of the role `post`. If it is empty, any resource matches."""
     of: Role | None = None
     """The role whose parameters the endpoint also accepts."""
     takes: tuple[str, ...] = ()
-    """Further parameters that the endpoint accepts."""
+    """Other parameters that the endpoint accepts."""
 
 
 CONTRACTS: Final[Mapping[Role, Contract]] = {
@@ -69,11 +69,11 @@ CONTRACTS: Final[Mapping[Role, Contract]] = {
     "app_search": Contract("AppList", "search", takes=("query",)),
     "transcript": Contract("Transcript", of="post"),
 }
-"""All roles. If a role is `of` another one, it follows that role."""
+"""The contract of each role. A role that is `of` another role comes after that role."""
 
 
 class Player(Protocol):
-    """The attributes of an endpoint that determine its role."""
+    """The attributes of an endpoint from which its role is determined."""
 
     @property
     def resource(self) -> str:
@@ -95,7 +95,10 @@ P = TypeVar("P", bound=Player)
 
 
 def casting(endpoints: Iterable[P]) -> dict[Role, P]:
-    """Return the endpoint for each role that the platform has; the first one if several match."""
+    """Return the endpoint for each role that a platform has.
+
+    If several endpoints match a role, the first one is used.
+    """
     listed, parts = tuple(endpoints), dict[Role, P]()
     for role, contract in CONTRACTS.items():
         declared = [one for one in listed if one.role == role]

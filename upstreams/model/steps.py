@@ -21,49 +21,51 @@ _PLAIN_SEGMENT = re.compile(r"[\w.~-]*", re.ASCII).fullmatch
 
 
 class Form(NamedTuple):
-    """A form of body other than JSON, read by `upstreams.content`."""
+    """A format of response bodies other than JSON. `upstreams.content` reads them."""
 
     media_types: str
     """The value of the Accept header."""
     read: Callable[[bytes, str], Any]
-    """Builds values from a body and its Content-Type. Raises one of `UNREADABLE`."""
-    follows: bool = True  # False: the read handles redirects itself, and a redirect counts as an answer
+    """Converts a body with this Content-Type to values. Raises one of `UNREADABLE`."""
+    follows: bool = True  # False: the read handles redirects itself, so a redirect is an answer
 
 
 Accepts = Literal["json", "json or text"] | RecordMap | Rows | Form
-"""The form of a response body. A map or its rows decode only the members they read, if the body has the usual form."""
+"""The format of a response body. A map or its rows decode only the members that they read, if the body has the usual
+form."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One upstream request of a `read`. The reader must percent-encode `path` (`segment`).
+    """One request that a `read` sends to the upstream. The read must percent-encode values in `path` with `segment`.
 
-    Never modify an instance. `Call`, `Single` and `Page` are not frozen, because every request creates them and
-    creation is twice as fast without freezing.
+    Never modify an instance. `Call`, `Single` and `Page` are not frozen, because every request creates some of them and
+    frozen instances take twice as long to create.
     """
 
     path: str
     query: Mapping[str, Value | Sequence[Value] | None] = field(default_factory=dict)
-    """Members with the value None are omitted; a sequence is sent as one member for each of its values."""
+    """Query members. A member is omitted if its value is None, and repeated for each value of a sequence."""
     source: str = ""
-    """A name in `Platform.sources`; empty means the first one."""
+    """A name in `Platform.sources`; empty selects the first source."""
     headers: tuple[tuple[str, str], ...] = ()
     accepts: Accepts = "json"
     method: Literal["GET", "POST"] = "GET"
     json: Any = None
     optional: bool = False
-    """Whether a failed call yields a `Missing`, so that the reader can continue without it."""
+    """Whether the read receives a `Missing` if the call fails, and can continue without an answer."""
     needs_session: bool = False
     form: Mapping[str, Value | Sequence[Value] | None] | None = None
-    """Members to send as a form, instead of `json`."""
+    """Members to send as form data instead of `json`."""
     only_reads: bool = False
-    """Whether a POST changes nothing, so that it is retried like a GET."""
+    """Whether a POST changes nothing at the upstream and can be retried like a GET."""
     host: str = ""
-    """The host, for a source whose address contains a parameter. If empty, the host from the request is used."""
-    spacing_s: float = 0.0  # seconds from the start of this call to the start of the next call to its source
+    """The host, for a source whose address contains a parameter. If it is empty, the host that the request names is
+    used."""
+    spacing_s: float = 0.0  # minimum seconds from the start of this call to the start of the source's next call
 
     def target(self, base_path: str) -> str:
-        """Return the request target: the base path, the path and the query, without members that are None."""
+        """Return the request target: the base path, the path and the query, without members whose value is None."""
         if self.query:
             pairs = pairs_of(self.query)
             if pairs:
@@ -72,7 +74,7 @@ class Call:
 
 
 def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tuple[str, str]]:
-    """Return the members of a query or a form as they are sent, without those that are None."""
+    """Return the members of a query or a form as name and value pairs, without members whose value is None."""
     pairs = []
     for name, value in members.items():
         if isinstance(value, list | tuple):
@@ -83,8 +85,8 @@ def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tupl
 
 
 def segment(text: str) -> str:
-    """Return `text` as one path segment. Misleading segments, such as `..`, are rejected later (`paths`)."""
-    if _PLAIN_SEGMENT(text):  # usually nothing needs quoting, and the check takes a tenth of the time
+    """Return `text` encoded as one path segment. `paths` later rejects segments that mislead a server, such as `..`."""
+    if _PLAIN_SEGMENT(text):  # Most texts need no quoting, and this check takes a tenth of the time.
         return text
     return quote(text, safe="")
 
@@ -96,9 +98,9 @@ def _wire(value: object) -> str:
 
 
 class Answer(NamedTuple):
-    """The answer to a call; header names are in lower case.
+    """The answer to a call. Header names are in lower case.
 
-    `body` is parsed JSON, text if the call accepts text, or an object decoded by a map.
+    `body` is parsed JSON, or text if the call accepts text, or an object that a map decoded.
     """
 
     status: int
@@ -112,21 +114,24 @@ class Answer(NamedTuple):
     """The body as received."""
 
     def number(self, name: str) -> int | None:
-        """Return the whole number under a name in the body, at any depth; also for a body decoded by a map."""
+        """Return the whole number stored under a name. If a map decoded the body, the name may be at any depth."""
         if isinstance(self.body, dict):
             return values.number(self.body.get(name))
         found = re.search(rb'"%b"\s*:\s*(-?\d{1,40})\b' % re.escape(name.encode()), self.raw)
         return int(found[1]) if found else None
 
     def next_link(self, name: str) -> str | None:
-        """Return the query parameter `name` of the rel="next" URL in the `Link` header, or None on the last page."""
+        """Return the query parameter `name` of the rel="next" URL in the `Link` header.
+
+        None if there is no next page.
+        """
         found = _NEXT_LINK.search(self.headers.get("link", ""))
         return dict(parse_qsl(found[1].partition("?")[2])).get(name) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The answer to an optional call that failed. It is falsy, so `if answer:` tests for success."""
+    """The result of an optional call that failed. It is falsy, so `if answer:` tests for success."""
 
     problem: str
     source: str = ""
@@ -135,7 +140,7 @@ class Missing:
     """Whether the source confirmed that the item does not exist."""
     failure: UpstreamError | LimitError | None = field(default=None, compare=False)
     late: bool = False
-    """Whether the call ran out of time."""
+    """Whether the call failed because time ran out."""
     body_bytes: ClassVar[int] = 0
 
     def __bool__(self) -> bool:
@@ -144,41 +149,41 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """CPU-intensive work for a worker process: a pure function, named as `module:function`.
+    """CPU-intensive work for a worker process, given as the name of a pure function: `module:function`.
 
-    Its result becomes a response body.
+    The read receives the function's result as the body of an answer.
     """
 
     function: str
     args: tuple[Any, ...]
-    sample: Any  # an example of a result, used in generated examples
+    sample: Any  # an example result, from which example responses are generated
     on_costly: Callable[[], None] | None = None
-    """Called if the task exceeded the limits of a page."""
+    """Called if the task exceeds the time or memory limit of a page."""
 
     def remember(self) -> None:
-        """Report that the task was too costly, if a callback is set."""
+        """Call `on_costly`, if it is set."""
         if self.on_costly is not None:
             self.on_costly()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Another endpoint as one part of a composite. `values` replace its defaults and are spelled as in a request."""
+    """Another endpoint that a composite reads. `values` override its defaults and are spelled as in a request."""
 
     resource: str
     values: Mapping[str, Value]
     optional: bool = False
     platform: str = ""
-    """The slug of the platform; empty means the composite's own."""
+    """The platform's slug; empty selects the composite's own platform."""
     cursor: State | None = None
-    """The page of a list, from the previous page; None for the first page."""
+    """The page to read, as given by the previous page of the list. None selects the first page."""
     within_s: float = 0.0
-    """Time limit in seconds, at most the remaining time of the request; 0 means all of the remaining time."""
+    """The time limit in seconds, at most the time that the request has left. 0 means all of that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The progress of a composite's walk. Yield it after some pages to receive the number of further pages allowed."""
+    """The progress of a composite that reads page after page. Yield it to learn how many more pages may be read."""
 
     pages: int
     items: int
@@ -187,7 +192,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One leg of a composite response (decisions 14): its endpoint and the answer it received."""
+    """One leg of a composite response: its endpoint, and the answer of that endpoint (decisions 14)."""
 
     endpoint: str
     answer: Answer | Missing | Fetched
@@ -195,20 +200,23 @@ class Leg:
 
 @dataclass(slots=True)
 class Single:
-    """One record, or the named parts of a composite."""
+    """A response with one record, or with the named parts of a composite."""
 
     record: Record
     warnings: tuple[str, ...] = ()
     legs: tuple[Leg, ...] = ()
     credits_used: int | None = None
-    """The amount of a variable price that was used; None means the least (`PriceRange`)."""
+    """The credits to charge for an endpoint with a variable price. None means its minimum price (`PriceRange`)."""
     next: State | None = None
-    """The start of the next page, for composites whose archetype has a field for it (`Archetype.cursor_at`)."""
+    """The position of the next page, for composites whose archetype has a field for it (`Archetype.cursor_at`)."""
 
 
 @dataclass(slots=True)
 class Page:
-    """One page of records. `next` is None on the last page; `total` is the upstream's own count, if it sent one."""
+    """One page of records.
+
+    `next` is None on the last page. `total` is the upstream's own count, or None if it sent none.
+    """
 
     records: list[Record]
     next: State | None = None
@@ -218,37 +226,39 @@ class Page:
     credits_used: int | None = None
     """See `Single`."""
     beside: Record | None = None
-    """The fields next to the rows, as built by `Archetype.beside`."""
+    """The fields next to the rows, built by `Archetype.beside`."""
 
 
 CACHE: Final = "cache"
-"""The source name of a part that was read from the cache."""
+"""The source that is reported for a part that was served from the cache."""
 
 
 @dataclass(slots=True)
 class Fetched:
-    """The result of a read, the seconds spent waiting for the upstream, and the position of the source that answered.
+    """The result of a read, with the seconds spent waiting for the upstream and the rung that answered.
 
-    Only the ladder modifies an instance, before returning it.
+    Only the ladder modifies an instance, before it returns the instance.
     """
 
     result: Page | Single
     took_s: float = 0.0
     source: str = ""
     rung_index: int = 0
-    """0 for the endpoint's own read, 1 and above for its fallbacks in order."""
+    """0 for the endpoint's own read; 1 and above for its fallbacks, in order."""
     pages_used: int = 1
-    """The number of pages with results, which are billed. For endpoints with their own price, the number of credits. 0
-    if nothing was found."""
+    """The number of pages to bill, which are the pages with results. It is 0 if nothing was found.
+
+    For an endpoint with its own price, it is the number of credits to charge.
+    """
     whole: bool = True
-    """Whether a walk read everything that was requested. False if it ended early."""
+    """Whether a walk read everything that the request asked for. It is false if the walk ended early."""
     shortfall: str = ""
-    """Explains how many of the requested items a walk has, and why, if it ended before reaching their number or the end
-    of the list."""
+    """Why a walk ended before it had the requested number of items or reached the end of the list, and how many items
+    it has. Empty otherwise."""
     failure: UpstreamError | LimitError | None = None
-    """The failure of a page in a walk. Another walk would currently not get further."""
+    """The failure of a page that ended the walk. Repeating the walk now would end at the same page."""
     body_bytes: int = 0
-    """The total length of all responses that were read, in bytes."""
+    """The total size in bytes of all response bodies that were read."""
     bodies: tuple[tuple[str, bytes], ...] = ()
     """The path and body of each call, if the plan records them."""
 
@@ -258,22 +268,23 @@ Steps = Generator[Wanted, Any, Page | Single]
 
 
 class Many(NamedTuple):
-    """A way to read several records of an endpoint at once: `read` takes up to `size` values that identify them.
+    """A way to read several records of an endpoint at once. `read` receives up to `size` values that identify them.
 
-    It returns a `Single` whose record maps each value to the record it identifies, without missing records.
+    It returns a `Single` whose record maps each value to the record it identifies. Records that do not exist are
+    omitted.
     """
 
     param: str
-    """The parameter that the values belong to. All other parameters must be the same for all records."""
+    """The parameter whose values identify the records. All other parameters must be the same for all records."""
     size: int
     read: Callable[[Sequence[str], Args], Steps]
     needs: tuple[str, ...] = ()
-    """Credentials that this requires. If one is missing, records are read one by one."""
+    """Credentials that `read` requires. If one is missing, the records are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A signed-in session with an upstream: the headers to send, and how long they are valid."""
+    """A signed-in session with an upstream: the headers to send, and the time for which they are valid."""
 
     headers: tuple[tuple[str, str], ...]
     ttl_s: float
@@ -285,16 +296,17 @@ _TOKEN_S = 3_600
 
 
 def basic(user: str, password: str) -> tuple[str, str]:
-    """Return the header of Basic authentication (RFC 7617)."""
+    """Return the header for Basic authentication (RFC 7617)."""
     return "authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 def client_credentials(
     path: str, *, source: str = "", names: tuple[str, str] = ("identifier", "password"), in_form: bool = False
 ) -> Callable[[Credentials], SessionSteps]:
-    """Return the sign-in of an application (RFC 6749, 4.4): a POST to `path` that returns a token.
+    """Return the steps that sign an application in (RFC 6749, 4.4): a POST to `path`, which returns a token.
 
-    `names` are the names of the two credentials, which are sent as Basic authentication or in the form.
+    `names` are the names of the two credentials. They are sent as Basic authentication, or in the form if `in_form` is
+    set.
     """
 
     def open_session(credentials: Credentials) -> SessionSteps:

@@ -1,4 +1,4 @@
-"""Readers of single JSON values from upstreams: each returns the plain value or None, and never guesses."""
+"""Conversions of single JSON values from upstreams. Each function returns a plain value or None, and never guesses."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from time import gmtime, strftime
 from typing import Any, Final
 
 INTEGER_MAX: Final = 2**63 - 1
-"""Larger JSON numbers are not parsed consistently, and some encoders cannot write them."""
+"""The largest integer in a record. JSON parsers disagree about larger numbers, and some encoders cannot write them."""
 _INTEGER_BITS = 63
 _IDENT_END = 2**64
-"""JSON parsers represent smaller numbers exactly."""
+"""All JSON parsers represent smaller numbers exactly."""
 _DIGITS_MAX = 20
 _FRACTION_TEXT_MAX = 64
 _YEAR_10000_S = 253_402_300_800
 INSTANT_TEXT_MAX = 64
 _INSTANTS: Final = 4_096
-"""The number of cached timestamps. Caching pays off, because the same rows return with every refresh."""
+"""The number of cached timestamps. Most timestamps are found in the cache, because each refresh returns the same rows.
+"""
 
 
 def text(found: Any) -> str | None:
@@ -27,20 +28,20 @@ def text(found: Any) -> str | None:
 
 
 def ident(found: Any) -> str | None:
-    """Return an id as a string, from a number or a text (decisions 3)."""
+    """Return an id as a string. The upstream may send a number or a text (decisions 3)."""
     if type(found) is int:
         return str(found) if -INTEGER_MAX <= found < _IDENT_END else None
     return found if isinstance(found, str) and found else None
 
 
 def number(found: Any) -> int | None:
-    """Return a whole number, also from text or 3.0; None if it exceeds 64 bits."""
+    """Return a whole number, also if it is sent as text or as 3.0; None if it exceeds 64 bits."""
     whole = found if type(found) is int or found is None else _whole(found)
     return whole if whole is not None and whole.bit_length() <= _INTEGER_BITS else None
 
 
 def fraction(found: Any) -> float | None:
-    """Return a number with or without a fraction, also from text; None if JSON cannot represent it."""
+    """Return a number with or without a fraction, also if it is sent as text; None if JSON cannot represent it."""
     if isinstance(found, str) and len(found) <= _FRACTION_TEXT_MAX:
         try:
             found = float(found)
@@ -56,7 +57,7 @@ def fraction(found: Any) -> float | None:
 
 
 def count(found: Any) -> int | None:
-    """Return a number that can be a count; None for negative numbers, which are placeholders."""
+    """Return a number that can be a count. Negative numbers are placeholders and become None."""
     parsed = found if type(found) is int else number(found)
     return parsed if parsed is not None and 0 <= parsed <= INTEGER_MAX else None
 
@@ -70,7 +71,7 @@ def _whole(found: Any) -> int | None:
 
 
 def flag(found: Any) -> bool | None:
-    """Return True or False; None for any other value."""
+    """Return True or False, and None for any other value."""
     return found if isinstance(found, bool) else None
 
 
@@ -80,7 +81,7 @@ def texts(found: Any) -> list[str] | None:
 
 
 def instant(found: Any) -> str | None:
-    """Return a time as ISO 8601 UTC with `Z`, from Unix seconds or ISO text."""
+    """Return a time as ISO 8601 UTC with `Z`. The upstream may send Unix seconds or ISO text."""
     if found.__class__ is str:
         return instant_of_text(found) if len(found) <= INSTANT_TEXT_MAX else None
     if (type(found) is int or type(found) is float) and 0 <= found < _YEAR_10000_S:
@@ -90,9 +91,9 @@ def instant(found: Any) -> str | None:
 
 @lru_cache(maxsize=_INSTANTS)
 def instant_of_text(found: str) -> str | None:
-    """Like `instant`, for ISO text short enough to be cached.
+    """Like `instant`, for ISO text that is short enough to be cached.
 
-    Year 1 returns None, because programs write it if they have no date.
+    The year 1 becomes None, because programs send it for missing dates.
     """
     if found[:4] == "0001":
         return None
@@ -111,7 +112,7 @@ def _from_unix(seconds: int) -> str:
 
 
 def _in_utc(found: str, moment: datetime) -> str:
-    """Return a time in UTC, with milliseconds if there are any. Text in this form is only shortened to milliseconds."""
+    """Return a time in UTC, with milliseconds if there are any. Text that is already in this form is only shortened."""
     if found[4:20:3] == "--T::." and found[-1] == "Z":
         if not moment.microsecond:
             return f"{found[:19]}Z"

@@ -1,4 +1,4 @@
-"""One module or package per platform, each with a `PLATFORM`. To add a platform, add its module here."""
+"""One module or package for each platform, which defines its `PLATFORM`. To add a platform, add its module here."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 
 def platform_slugs() -> tuple[str, ...]:
-    """Return the slug of every platform, which is its module's name, without importing the modules."""
+    """Return the slug of every platform without importing the modules. The slug is the module's name."""
     return tuple(sorted(module.name for module in iter_modules(__path__)))
 
 
 def load_platforms() -> tuple[Platform, ...]:
-    """Return every platform of this package, by slug."""
+    """Return every platform in this package, by slug."""
     return tuple(map(load_platform, platform_slugs()))
 
 

@@ -1,1 +1,4 @@
-"""The built-in sandbox. It answers like the upstream platforms, with invented data, over real HTTP on loopback."""
+"""The built-in sandbox.
+
+It answers like the upstream platforms, with invented data, over HTTP on the loopback interface.
+"""

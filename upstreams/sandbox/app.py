@@ -1,4 +1,7 @@
-"""The sandbox as an ASGI app. The stand-in of a host answers `/{host}/{path}`, the form that `egress` requests."""
+"""The sandbox as an ASGI app.
+
+The stand-in for a host answers `/{host}/{path}`, the form in which `egress` sends requests.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,9 @@ _COUNTS = frozenset(
         "karma",
     }
 )
-"""The names of counters on platforms with handwritten stand-ins."""
+"""The names of counters on platforms with handwritten stand-ins. Counters grow over time."""
 _COUNTED = frozenset({"followers", "stargazers", "watchers"})
-"""GraphQL connections whose total is also a counter."""
+"""GraphQL connections whose total also counts as a counter."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -43,13 +46,13 @@ class Behaviour:
 
     latency_s: float = 0.0
     failure_rate: float = 0.0
-    """Share of requests, 0 to 1, that are answered with a 503."""
+    """Share of requests, 0 to 1, that receive a 503."""
     drifts: bool = False
-    """Whether counters grow over time, so that there is data for deltas, alerts and charts."""
+    """Whether counters grow over time, which provides data for deltas, alerts and charts."""
 
 
 class Sandbox:
-    """Answers like the upstream platforms. `rng` decides which requests fail."""
+    """Answers requests like the upstream platforms. `rng` decides which requests fail."""
 
     def __init__(self, behaviour: Behaviour, rng: Random) -> None:
         self.behaviour = behaviour
@@ -102,7 +105,7 @@ def _grown(name: str, value: Any, steps: int, within: str) -> Any:
 
 
 async def _body_of(receive: Receive) -> bytes:
-    """Return the body of the request, or an empty body if it is too long."""
+    """Return the body of the request. If it is too long, return an empty body."""
     body = b""
     while len(body) <= _BODY_BYTES_MAX:
         message = await receive()

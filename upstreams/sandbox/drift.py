@@ -1,4 +1,4 @@
-"""Compares the bodies of an upstream with the bodies of its stand-in, to find removed members that readers use."""
+"""Compares an upstream's bodies with those of its stand-in, to find needed members that the upstream has removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
     """Return the members (dotted names) that occur in the stand-in's bodies but nowhere in the upstream's bodies.
 
-    Nothing can be compared below a member that the upstream leaves empty. Some platforms omit members without a value.
+    If the upstream leaves a member empty, nothing can be compared below it. Some platforms omit members without a
+    value.
     """
     found = (
         name for ours, theirs in zip(invented, sent, strict=False) for name in _missing_members([ours], [theirs], "")
@@ -18,7 +19,7 @@ def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
 
 
 def _missing_members(ours: list[Any], theirs: list[Any], path: str) -> Iterator[str]:
-    """Yield the missing members; `ours` and `theirs` are all values found at one path."""
+    """Yield the missing members. `ours` and `theirs` are all values found at one path."""
     known, sent = _objects(_entries(ours)), _entries(theirs)
     come = _objects(sent)
     if not come:

@@ -25,16 +25,16 @@ from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
-"""Member names that are invented too. Other names may start with a dollar sign, which is kept."""
+"""Names of members whose values are invented too. Other names may start with a dollar sign, which is kept."""
 _ALL: Final = "$all"
 _SAFE_IN_URL: Final = "/:@!$&'()*+,;=?%"
-"""Characters that are not percent-encoded in a URL."""
+"""Characters that stay unencoded in a URL."""
 _OPTIONAL_IN = 4
-"""One of this many objects lacks an optional member. The first object of a list always has it."""
+"""In lists, one of this many objects lacks an optional member. The first object of a list always has it."""
 _YEARS_S = 5 * 365 * 86_400
 _TICK_S = 3_600
 _SPREAD = 11_400_714_819_323_198_485
-"""An odd number. Multiplying by it maps different numbers to different numbers."""
+"""An odd number, because multiplying by an odd number maps different numbers to different numbers."""
 
 
 def number_of(*subject: object) -> int:
@@ -83,7 +83,7 @@ _KINDS: Mapping[str, Callable[[int], Any]] = {
     "flag": lambda number: number % 2 == 0,
     "language": lambda _number: "en",
 }
-"""The function of each kind, by name. It returns an invented value that depends only on a 32-bit number."""
+"""The functions that invent values, by kind. Each result depends only on a 32-bit number."""
 KINDS: Final = frozenset(_KINDS)
 PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
 """Kinds whose value depends on the position of a row, and the kind that inserts the rows of a text."""
@@ -91,7 +91,7 @@ PAGE_KINDS: Final = frozenset(("place", "serial", "tick", "tick_iso", "rows"))
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """The source of the values in a template for one request."""
+    """The values that fill a template for one request."""
 
     values: Mapping[str, str]
     """The values of the request, for `${name}`."""
@@ -100,7 +100,7 @@ class Filling:
     steps: int = 0
     """How often counters have grown by half a percent plus one."""
     page: Mapping[str, Any] = field(default_factory=dict)
-    """The values of those `PAGE_KINDS` that are available."""
+    """Values of the `PAGE_KINDS` that are available for this row or page."""
     escape: Callable[[str], str] = str
     """Escapes a value for insertion into a text."""
 
@@ -168,7 +168,7 @@ def _page_at(place: int) -> dict[str, Any]:
 
 
 def place_of_tick(moment: str) -> int:
-    """Return the position of the row that an ISO timestamp identifies. Later rows have earlier timestamps."""
+    """Return the position of the row that an ISO timestamp identifies. The later the row, the earlier its timestamp."""
     return (EPOCH_S + _YEARS_S - int(datetime.fromisoformat(moment).timestamp())) // _TICK_S
 
 

@@ -1,18 +1,19 @@
-"""Answers from generated stand-ins: one template file per platform, generated from what the readers use.
+"""Answers from generated stand-ins. Each platform has a template file, generated from the members that its readers use.
 
 `made/<slug>.json` contains `calls`. Each has `call`, with its method, host and path (`{name}` is one segment or a part
 of the host, `{name*}` is the rest of a path), and `body`, a template (see `filling`). Further members are optional:
 
-- `when`: values of the request that select this call if several calls share its path; null means that it is not sent.
+- `when`: values of the request that select this call if several calls share its path; null means that the request does
+  not have the value.
 - `rows`: the path of the list in the body that is paged; "" if the body is that list. Lists that are paged together are
-  separated by commas. `of` is the total number of rows, and `paging` is the endpoint's own paging object:
-  `{"ByPage": {"name": "page", "size": "per_page"}}`.
+  separated by commas. `of` is the total number of rows, and `paging` is the endpoint's own paging object: `{"ByPage":
+  {"name": "page", "size": "per_page"}}`.
 - `each`: a value of the request that contains several ids. The list has one row for each id, which is `${each}` in the
   row. Ids that contain `missing` or are 404 are omitted. `parts` is a pattern for these ids, and its groups are also
   values: `at://{did}/{kind}/{key}`.
 - `text`: the lines of a body that is not JSON. `$rows` among them is replaced by the rows; the lines of one row are in
-  `row`. Values of the paging object are available by the names of their members, such as `$next` for
-  `ByToken("before", "next")`. The content type is `type`.
+  `row`. Values of the paging object are available by the names of their members, such as `$next` for `ByToken("before",
+  "next")`. The content type is `type`.
 - `headers`: the headers of the answer, also a template.
 - `missing`, `throttled`, `broken`: the answer if a value of the request contains that word or is 404, 429 or 500, with
   `status`, `body` and `headers`; or "empty". `failures` has the answers for the whole platform.
@@ -42,16 +43,16 @@ from upstreams.sandbox.filling import Filling, number_of, place_of_tick
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, expression, route
 
 _ROWS = 45
-"""The number of rows of every list, which fill three pages of the default size."""
+"""The number of rows in every list, which fill three pages of the default size."""
 _FAILURES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "missing": ("404", {"status": 404, "body": {}}),
     "throttled": ("429", {"status": 429, "headers": {"retry-after": "30"}, "body": {}}),
     "broken": ("500", {"status": 500, "body": {}}),
 }
-"""For each trigger word: the number with the same effect, and the answer for platforms that do not define one."""
+"""For each trigger word: the number with the same effect, and the answer for platforms that do not define their own."""
 _EMPTY = "empty"
 _PARTS = re.compile("[|;,]")
-"""Separates several values of one member."""
+"""Separates several values in one member."""
 
 Template = Mapping[str, Any]
 
@@ -83,13 +84,13 @@ def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:
 
 
 def _answer_at(alias: str, host: str, call: _Call, request: SandboxRequest) -> SandboxReply:
-    """Return the answer at an alias host. The alias replaces the host in the calls if that is a parameter."""
+    """Return the answer at an alias host. If the host in the calls is a parameter, the alias replaces it."""
     named = {host[1:-1]: alias} if host.startswith("{") else {}
     return call.answer(replace(request, found={**named, **request.found}))
 
 
 def paging_of(template: Template) -> Paging:
-    """Return the paging object of a call. A list without one has a single page."""
+    """Return the paging object of a call. A list without paging has a single page."""
     for name, members in template.get("paging", {}).items():
         found: Paging = getattr(paging, name)(**members)
         return found
@@ -97,7 +98,7 @@ def paging_of(template: Template) -> Paging:
 
 
 def _split_rows(template: Template) -> tuple[Template, list[list[Any]]]:
-    """Return the call without the rows in its body, and the rows of each list."""
+    """Return the call without the rows in its body, and the rows of each of its lists."""
     if "rows" not in template or "body" not in template:
         return template, []
     if not template["rows"]:
@@ -141,20 +142,20 @@ class _Call:
 
     @property
     def _fixed(self) -> Mapping[str, Any]:
-        """Values that only identify the call."""
+        """Values that identify the call and nothing else."""
         found: Mapping[str, Any] = self.template.get("when", {})
         return found
 
     def _trigger_part(self, name: str, value: str) -> str:
         """Return the part of a value that can trigger a failure of the whole call.
 
-        If it lists ids, that is the ids that exist.
+        If the value is a list of ids, ids that do not exist are left out, unless that leaves none.
         """
         ids = _ids_in(value) if name == self.template.get("each") else []
         return ",".join(_existing(ids)) or value
 
     def _failure(self, subject: Iterable[str]) -> Any:
-        """Return the answer that a trigger word in the request selects."""
+        """Return the answer that the trigger word in the request selects."""
         texts = tuple(subject)
         for word, (number, usual) in _FAILURES.items():
             if any(word in value or number in _PARTS.split(value) for value in texts):

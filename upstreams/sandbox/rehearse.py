@@ -1,4 +1,4 @@
-"""Runs an endpoint's read against the stand-in of the sandbox, without a socket, for the examples of the guide."""
+"""Runs an endpoint's read against the sandbox's stand-in, without a socket, for the examples in the guide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_CREDENTIALS: Credentials = {}
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
-    """Return the example parameters: the example of each required parameter, and defaults for the others."""
+    """Return the example parameters: the example values of required parameters, and the defaults of all others."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)
@@ -71,7 +71,7 @@ def _read(call: Call, reply: SandboxReply) -> Any:
 
 
 class _Rehearsal:
-    """Runs reads of one platform; each call is answered immediately by its stand-in."""
+    """Runs the reads of one platform. Its stand-in answers each call immediately."""
 
     def __init__(
         self, platform: Platform, now_at: float, others: Mapping[str, Platform], credentials: Credentials

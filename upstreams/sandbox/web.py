@@ -1,6 +1,6 @@
 """The stand-in for web pages: a small site at example.com, with a robots file, a sitemap, articles and a sign-in wall.
 
-Its paths fail in the same way as subjects elsewhere: `missing`, `throttled` and `broken`.
+Its paths fail like the subjects of other stand-ins: `missing`, `throttled` and `broken`.
 """
 
 from __future__ import annotations

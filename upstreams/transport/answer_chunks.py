@@ -19,7 +19,7 @@ _LINE_END: Final = b"\r\n"
 
 
 class AnswerChunks:
-    """The parser of one chunked body. It appends the decoded bytes to `body`. Mutable, owned by its answer parser.
+    """The parser of one chunked body. It appends the decoded bytes to `body`, and is owned by one answer parser.
 
     Like common clients, it accepts whitespace after a size, and lines that end in a line feed alone. These and unusual
     trailers set `is_doubtful`, because another client may find a different end of the body.
@@ -67,7 +67,10 @@ class AnswerChunks:
         self._take_trailers(data[at:])
 
     def _odd_size(self, found: re.Match[bytes]) -> int:
-        """Return the size on a line with other content, and note whether all clients would parse the line alike."""
+        """Return the size on a line that also has other content.
+
+        Note whether all clients would parse the line in the same way.
+        """
         before, size, blanks, end = found.groups()
         if blanks or end != _LINE_END or not (self._is_first or before == _LINE_END):
             self.is_doubtful = True

@@ -1,4 +1,4 @@
-"""Parses the bytes of an upstream into an answer: HTTP/1.1 framing, with size limits.
+"""Parses the bytes that an upstream sends into an answer: HTTP/1.1 framing, with size limits.
 
 An ordinary head that arrives in one piece is parsed by `ordinary_head`, any other head by `careful_head`.
 """
@@ -37,7 +37,7 @@ class LongBody(Exception):
 class AnswerParser:
     """Parses the answers on one connection, one at a time. Call `begin` before each answer.
 
-    Mutable, owned by its connection.
+    A parser is mutable and owned by its connection.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class AnswerParser:
         self._body_bytes_max = body_bytes_max
         self._pieces: list[bytes] = []
         self._growing = bytearray()
-        """The received part of a body of unknown length. It may arrive byte by byte, and a list of pieces would be
+        """The received part of a body of unknown length. If it arrives byte by byte, a list of its pieces would be
         forty times as large."""
         self.begin("")
 
@@ -108,8 +108,7 @@ class AnswerParser:
 
     @property
     def reusable(self) -> bool:
-        """Whether the answer is complete with a certain end, nothing followed it, and the peer keeps the connection
-        open."""
+        """Whether the answer is complete with a certain end and no surplus, and the peer keeps the connection open."""
         return self.complete and self.persistent and not self._spoiled
 
     def answer(self) -> HttpAnswer:
@@ -222,7 +221,7 @@ class AnswerParser:
             self._check_bodiless_bytes()
 
     def _excess_body_bytes(self) -> int:
-        """Return how many bytes of a body beyond the limit to read.
+        """Return how many bytes to read of a body that exceeds the limit.
 
         Raises:
             ResponseTooLarge: Always, in this class.

@@ -24,11 +24,14 @@ _LENGTH = re.compile(r"[0-9]{1,19}")
 
 
 class MalformedAnswer(httpx.RemoteProtocolError):
-    """The bytes are not a response that can be parsed safely. A retry would get the same response."""
+    """The bytes are not a response that can be parsed safely. A retry would receive the same response."""
 
 
 class CarefulHead:
-    """One head, parsed line by line. `is_doubtful` is set if it violates the format although its meaning is certain."""
+    """One head, parsed line by line.
+
+    `is_doubtful` is set if the head violates the format although its meaning is certain.
+    """
 
     __slots__ = ("headers", "is_doubtful", "persistent", "status")
 
@@ -72,7 +75,10 @@ class CarefulHead:
             self.headers[key] = text if known is None else f"{known}, {text}"
 
     def _odd_field(self, line: bytes) -> tuple[bytes, bytes]:
-        """Split a line whose name is not a token or whose value has control characters; it makes the head doubtful."""
+        """Split a header line.
+
+        The head becomes doubtful if the name is not a token or the value has control characters.
+        """
         name, colon, value = line.partition(b":")
         if not colon or _FORBIDDEN.search(line):
             raise MalformedAnswer("a header line is malformed")

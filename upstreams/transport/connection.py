@@ -13,7 +13,7 @@ from upstreams.transport.wire import UpstreamWire, open_wire
 
 
 class UpstreamConnection:
-    """A connection for consecutive exchanges. Mutable, owned by the task that took it from the pool."""
+    """A connection for consecutive exchanges. It is mutable and owned by the task that took it from the pool."""
 
     __slots__ = ("_expired", "_parser", "_wire", "answered", "is_quiet", "rested_at", "reusable", "spoke")
 
@@ -36,7 +36,7 @@ class UpstreamConnection:
         Raises:
             httpx.WriteError, httpx.ReadError: The connection broke.
             httpx.WriteTimeout, httpx.ReadTimeout: The deadline passed.
-            httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: The answer is unusable.
+            httpx.RemoteProtocolError, httpx.DecodingError, ResponseTooLarge: The answer cannot be used.
             LongBody: The answer must still be decoded.
         """
         parser, wire = self._parser, self._wire

@@ -14,7 +14,7 @@ __all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "
 
 ACCEPT_ENCODING = "gzip, deflate, br"
 BODY_BYTES_MAX = 8 * 1024 * 1024
-"""Maximum bytes of an answer, before and after decoding. A page of a hundred issues of maximum length has 6.5 MB."""
+"""Maximum bytes of an answer, before and after decoding. A page with a hundred issues of maximum length has 6.5 MB."""
 _CLOSE_S = 1.0
 
 

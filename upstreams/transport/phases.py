@@ -20,7 +20,7 @@ _TIMEOUTS: dict[Phase, type[httpx.TimeoutException]] = {
 class PhaseDeadline:
     """Limits each phase separately; a phase without a value in `timeouts_s` is limited only by the caller's deadline.
 
-    Mutable: the transport moves it while a call runs inside `scope`.
+    The transport moves the deadline while a call runs inside `scope`.
     """
 
     __slots__ = ("_phase", "_timeouts_s", "scope")

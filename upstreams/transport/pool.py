@@ -16,7 +16,7 @@ from upstreams.transport.connection import UpstreamConnection
 from upstreams.transport.origin import Origin
 
 _IDLE_ORIGINS_WORTH = 4
-"""The default limit of idle connections over all origins, as a multiple of `max_connections`."""
+"""The default limit of idle connections in the whole pool, as a multiple of `max_connections`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Pool:
         self.closed = False
 
     def enter_nowait(self, origin: Origin) -> Lane | None:
-        """Take a slot, or return None if all are in use. The caller must call `leave`."""
+        """Take a slot and return its lane, or None if all slots are in use. The caller must call `leave`."""
         lane = self._lanes.get(origin)
         if lane is None:
             lane = self._lanes[origin] = Lane(origin)
@@ -90,7 +90,7 @@ class Pool:
                 self._forget_if_empty(lane)
 
     def take(self, lane: Lane) -> UpstreamConnection | None:
-        """Return the most recently used idle connection that is still open. The caller must hold a slot."""
+        """Return the most recently used idle connection that is still open. The caller must have a slot."""
         oldest_at = self._now() - self._idle_s
         while lane.idle:
             connection = lane.idle.pop()

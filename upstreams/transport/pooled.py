@@ -44,7 +44,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class TransportOptions(TypedDict, total=False):
-    """The arguments of `Transport`, for code that passes them through."""
+    """The arguments of `Transport`, for code that forwards them."""
 
     max_connections: int
     max_idle: int | None
@@ -148,7 +148,7 @@ class Transport(httpx.AsyncBaseTransport):
         return await self._decode(decode, deadline_at)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See `exchange`. For httpx, with its timeouts for each phase."""
+        """Make one call like `exchange`, but for httpx, with a timeout for each phase."""
         origin, target = origin_of(request.url)
         headers = tuple(item for item in request.headers.multi_items() if item[0] not in _REPLACED_HEADERS)
         call = HttpCall(request.method, origin, target, headers, await request.aread())
@@ -211,7 +211,7 @@ class Transport(httpx.AsyncBaseTransport):
 
 @asynccontextmanager
 async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
-    """Open a `Transport` with these arguments for the duration of the block; `keep` runs its one loop."""
+    """Open a `Transport` with these arguments for the duration of the block; a system task runs its `keep`."""
     # The clock of the run is used, because reading it through Trio's function takes three times as long.
     transport = Transport(**options, now=trio.lowlevel.current_clock().current_time)
     watching = trio.CancelScope()

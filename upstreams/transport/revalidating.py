@@ -37,7 +37,7 @@ class Revalidating:
         self._bytes = 0
 
     async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """See `Exchange`. An unchanged answer has the cached status and body, and the new headers."""
+        """See `Exchange`. If the answer is unchanged, return the cached status and body with the new headers."""
         if call.method != "GET":
             return await self._exchange(call, deadline_at)
         key = _Asked(call.origin, call.target, call.headers)
@@ -64,7 +64,7 @@ class Revalidating:
 
 
 def _bytes_of(key: _Asked, answer: HttpAnswer) -> int:
-    """Return the memory that a cached answer takes. The upstream decides how many headers it has."""
+    """Return the memory that a cached answer takes, including its headers, whose number the upstream decides."""
     headers = sum(_HEADER_BYTES + len(name) + len(value) for name, value in answer.headers.items())
     return ANSWER_COSTS_BYTES + len(key.target) + headers + len(answer.body)
 

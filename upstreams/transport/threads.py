@@ -25,7 +25,10 @@ async def run_in_thread(work: Callable[[], T], limiter: trio.CapacityLimiter) ->
 
 
 def _keep(work: Callable[[], T], results: list[T], failures: list[Exception]) -> None:
-    """Append the result of `work`, or its failure, to a list. Frames refer only to the lists, which are emptied."""
+    """Append the result of `work`, or its failure, to a list.
+
+    Frames refer only to the lists, which are emptied afterwards.
+    """
     try:
         results.append(work())
     except Exception as exc:  # noqa: BLE001 - it is raised again in the task that waits for the result

@@ -1,4 +1,4 @@
-"""Bytes to and from one peer: a non-blocking socket, in plain text or under TLS.
+"""The bytes to and from one peer, over a non-blocking socket in plain text or under TLS.
 
 Both kinds call the socket directly and wait only if necessary. OpenSSL uses the socket itself instead of memory
 buffers. Bytes that the peer sends after an answer therefore stay in the kernel, where a check of the socket detects
@@ -89,7 +89,7 @@ class PlainWire:
         await wait_writable(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `UpstreamWire`. This waits first, because an answer is rarely available yet."""
+        """See `UpstreamWire`. Waits before the first attempt, because an answer is rarely available yet."""
         while True:
             await wait_readable(self._descriptor)
             try:
@@ -103,7 +103,7 @@ class PlainWire:
 
 
 class TlsWire:
-    """A TCP socket under TLS; any operation may have to wait for either direction."""
+    """A TCP socket under TLS. Both sending and receiving may have to wait for either direction of the socket."""
 
     __slots__ = ("_descriptor", "_poll", "_socket", "_wait_to_send", "close")
 
@@ -143,7 +143,7 @@ class TlsWire:
         await self._wait_to_send(self._descriptor)
 
     async def receive_some(self) -> bytes:
-        """See `UpstreamWire`. This tries first, because OpenSSL may hold bytes that the kernel no longer has."""
+        """See `UpstreamWire`. Tries before waiting, because OpenSSL may have bytes that the kernel no longer has."""
         waited = False
         while True:
             try:

@@ -51,7 +51,10 @@ _SEARCH = (
 
 
 def make_web() -> Platform:
-    """Return the platform of web pages. Its endpoints share a cache of robots.txt files and a list of costly pages."""
+    """Return the platform of web pages.
+
+    The platform's endpoints share a cache of robots.txt files and a list of costly pages.
+    """
     robots, costly = RobotsMemory(), CostlyPages()
     return Platform(
         slug=SLUG,

@@ -15,7 +15,7 @@ from upstreams.model.steps import Accepts
 
 URL_MAX: Final = 2_048
 SOURCES: Final = {"https": "page", "http": "plain"}
-"""The name of the source for pages with a given scheme."""
+"""The name of the source for pages with each scheme."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SAFE = "/?%:@!$&'()*+,;=[]~"
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")
@@ -25,13 +25,13 @@ _BLANKS = re.compile(r"[\t\r\n]")
 
 @dataclass(frozen=True, slots=True)
 class PageParam(Param):
-    """The parameter for the address of a page on any host. An address without a scheme is HTTPS."""
+    """The parameter for the address of a page on any host. An address without a scheme is read as HTTPS."""
 
     def canonical(self, text: str) -> str:
         """Return the canonical form of an address, without its fragment.
 
         Raises:
-            InvalidArgument: It is not an address, or its host is not clearly public.
+            InvalidArgument: The text is not an address, or the host is not clearly public.
         """
         try:
             return one_spelling(text)
@@ -59,7 +59,7 @@ def one_spelling(address: str) -> str:
 def _parted(rest: str) -> tuple[str, str, str]:
     """Return the authority, the character after it, and the rest without the fragment."""
     found = re.match(r"([^/?#]*)([/?]?)([^#]*)", rest)
-    assert found is not None, "every part of it may be empty"
+    assert found is not None, "every part of the pattern may be empty"
     return found[1], found[2], found[3]
 
 
@@ -68,7 +68,7 @@ def _written(target: Target) -> str:
 
 
 def _coded(piece: str) -> str:
-    """Return a path or query, percent-encoded where needed with codes in upper case.
+    """Return a path or query with all necessary characters percent-encoded, in upper-case codes.
 
     Encoded letters and digits are decoded.
     """
@@ -97,7 +97,7 @@ def _without_dots(path: str) -> str:
 
 
 def page_call(url: str, *, accepts: Accepts, optional: bool = False, spacing_s: float = 0.0) -> AddressCall:
-    """Return the call to an address in canonical form."""
+    """Return the call that fetches a canonical address."""
     parts = urlsplit(url)
     return AddressCall(
         parts.path or "/",
@@ -111,7 +111,7 @@ def page_call(url: str, *, accepts: Accepts, optional: bool = False, spacing_s: 
 
 
 def led_to(url: str, reference: str) -> str | None:
-    """Return the canonical address that a reference on a page leads to; None if it must not be called."""
+    """Resolve a reference on a page to a canonical address. Return None if that address must not be called."""
     try:
         return one_spelling(urljoin(url, _BLANKS.sub("", reference.strip())))
     except (TargetRefused, ValueError):
@@ -119,6 +119,6 @@ def led_to(url: str, reference: str) -> str | None:
 
 
 def origin_of_page(url: str) -> str:
-    """Return the scheme, host and port of a page, which share one robots.txt file."""
+    """Return the origin of a page: scheme, host and port. All pages of an origin share one robots.txt file."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -1,4 +1,4 @@
-"""Remembers pages that recently exceeded a limit, so that no caller pays and no worker reads them again.
+"""Remembers pages that recently exceeded a limit, so that no caller pays for them and no worker reads them again.
 
 A page is remembered for exactly the request that exceeded the limit: its address, its endpoint, and all values that
 change how it is read. One caller's selectors therefore never make a page unreadable for another caller. If a page
@@ -21,13 +21,13 @@ _Key = tuple[str, frozenset[tuple[str, Value]]]
 
 
 class CostlyPages:
-    """The costly pages that a node remembers. Reads modify it between two calls."""
+    """The pages that this node remembers as costly. Pages are added between two calls of a read."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[_Key, float] = OrderedDict()
 
     def page_of(self, endpoint: str, args: Args) -> RequestedPage:
-        """Return the page of a request.
+        """Return the page that a request asks for, after checking that it is not costly.
 
         Raises:
             NotFound: The page was too costly recently. This answer is free.
@@ -47,7 +47,7 @@ class CostlyPages:
             raise NotFound(PAGE_TOO_COSTLY, reason="page_too_costly")
 
     def remember(self, key: _Key, until: float) -> None:
-        """Remember a page. If there are too many, drop the one that was added first."""
+        """Remember a page. If too many pages are remembered, drop the one that was added first."""
         self._until[key] = until
         self._until.move_to_end(key)
         if len(self._until) > PAGES_MAX:
@@ -55,14 +55,14 @@ class CostlyPages:
 
 
 class RequestedPage(NamedTuple):
-    """The page of one request."""
+    """The page that one request asks for."""
 
     pages: CostlyPages
     key: _Key
     now: float
 
     def check(self) -> None:
-        """Stop if another request with the same values has found the page too costly in the meantime.
+        """Reject the page if another request with the same values has found it too costly in the meantime.
 
         Raises:
             NotFound: The page was found too costly.

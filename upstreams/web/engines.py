@@ -40,7 +40,7 @@ class SearchEngine(NamedTuple):
     takes: frozenset[str]
     """The parameters that the engine supports in addition to the query."""
     call: Callable[[SearchWanted, int, str], Call]
-    """Makes the call for a page with the credential. Pages are counted from 1."""
+    """Creates the call for a page of results, using the credential. Pages are counted from 1."""
     rows: Callable[[Json, str], list[Json]]
     """Reads `{url, title, description, published_at, image_url}` from each result of a kind."""
 
@@ -127,4 +127,4 @@ SOURCES: Final = {
     "marginalia": "https://api2.marginalia-search.com",
     "tavily": "https://api.tavily.com",
 }
-"""The addresses of the engines. A name with a dollar sign refers to a setting of the operator."""
+"""The addresses of the engines. A name with a dollar sign refers to one of the operator's settings."""

@@ -112,7 +112,7 @@ def _by_sitemaps(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages of the sitemaps in robots.txt (or of the usual sitemap), and of the sitemaps that these list."""
+    """Add the pages in the sitemaps of robots.txt (or in the usual sitemap), and in the sitemaps that they list."""
     file = yield from robots.file_of(url, args)
     waiting = deque((yield from _first_sitemaps(url, args, robots, file)))
     seen = set(waiting)
@@ -143,7 +143,7 @@ def _by_sitemaps(
 
 
 def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile) -> Generator[Wanted, Any, list[str]]:
-    """Return the sitemaps that robots.txt names, or the usual one; none if robots must not read that.
+    """Return the sitemaps that robots.txt names, or the usual one. If robots must not read the usual one, return none.
 
     Raises:
         NotFound: Robots must not read it, and only sitemaps were requested.
@@ -171,7 +171,7 @@ def _by_links(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to. Its failure is only reported as a warning if sitemaps have pages."""
+    """Add the pages that a page links to. If that page cannot be read but sitemaps list pages, only add a warning."""
     needed = not found
     try:
         visited = yield from visit(url, args, robots, optional=not needed)
@@ -187,7 +187,7 @@ def _by_links(
 
 
 def _keep_best(found: dict[str, str], scope: dict[str, Any]) -> Generator[Wanted, Any, None]:
-    """Keep the pages that match the words best, in this order. A worker process compares them."""
+    """Reduce the pages to those that match the words best, best first. A worker process compares them."""
     arguments = ([[url, title] for url, title in found.items()], scope)
     done = yield Task("upstreams.web.reading.sitemaps:best_pages", arguments, _FOUND)
     found.clear()

@@ -85,7 +85,7 @@ def parsed_page(fields: Mapping[str, str], read: Mapping[str, Any], at: float) -
 
 
 def refused_file(exc: UpstreamError) -> UpstreamError:
-    """Return the failure of a read. If a retry would not help, it becomes an error of the file."""
+    """Return the failure to report to the caller. If a retry would not help, the failure becomes an error in `file`."""
     if isinstance(exc, PageTooCostly):
         return exc
     if isinstance(exc, NotFound):

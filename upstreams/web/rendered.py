@@ -1,4 +1,4 @@
-"""The step of a read in which the browser renders a document: when it is needed, its call, and its result."""
+"""The step of a read in which the browser renders a document: when the step is needed, its call, and its result."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def render(
 ) -> Generator[Wanted, Any, tuple[Visited, str | None]]:
     """Return the document after its scripts have run, and the address of its screenshot if the caller requests one.
 
-    `on_costly` is called when the page used the maximum of any page.
+    `on_costly` is called if the page reached the limit for all pages.
 
     Raises:
         InvalidArgument: The browser cannot parse the selector in `wait_for`.
-        PageTooCostly: The page used up the time or the memory of a page.
+        PageTooCostly: The page exceeded the time or memory limit.
         NotFound: No element matched in time, or the screenshot is too large.
         UpstreamFailed: The page cannot be shown.
     """

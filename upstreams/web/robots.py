@@ -77,7 +77,7 @@ def allows(text: str, url: str) -> bool:
 
 
 def _read_robots(raw: bytes, content_type: str) -> RobotsFile:
-    """Return the rules in a robots.txt. If the host sent an HTML page instead, there are none."""
+    """Return the rules in a robots.txt. An HTML page that was sent instead has no rules."""
     from protego import Protego  # noqa: PLC0415 - not needed to start a node
 
     text = text_of(raw[:FILE_BYTES_MAX], content_type)
@@ -102,7 +102,7 @@ _ROBOTS: Final = Form("text/plain, */*;q=0.5", _read_robots)
 
 @dataclass(slots=True)
 class RobotsMemory:
-    """The robots.txt files that a node caches, by origin. Reads modify it between two calls."""
+    """The robots.txt files that a node caches, by origin. Files are added between two calls of a read."""
 
     _files: OrderedDict[str, tuple[RobotsFile, float]] = field(default_factory=OrderedDict)
     _bytes: int = 0
@@ -137,7 +137,7 @@ class RobotsMemory:
         answer = yield page_call(f"{origin}/robots.txt", accepts=_ROBOTS, optional=True)
         if isinstance(answer, Missing):
             if not isinstance(answer.failure, NotFound):
-                assert answer.failure is not None, "a call that failed says why"
+                assert answer.failure is not None, "a failed call has its failure"
                 raise answer.failure
             found = ALLOWS_ALL
         else:

@@ -235,7 +235,7 @@ def _formats(text: str) -> tuple[str, ...]:
 
 
 def _selectors(name: str, values: Mapping[str, Value]) -> tuple[str, ...]:
-    """Return the selectors in a parameter. All of them can be parsed."""
+    """Return the selectors in a parameter, after checking that all of them can be parsed."""
     from upstreams.web.reading.selectors import steps_of  # noqa: PLC0415 - few requests have selectors
 
     text = values.get(name)
@@ -287,7 +287,7 @@ def page_record(args: Args, visited: Visited, read: Mapping[str, Any], *, pictur
 
 
 def read_members(read: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a page's record that come only from reading it."""
+    """Return the members of a page's record that are known only after the page was read."""
     metadata = read["metadata"]
     names = ("text", "markdown", "html", "raw_html", "links", "source_type", "page_count")
     return {name: read[name] for name in names} | {name: metadata.get(name) for name in METADATA}

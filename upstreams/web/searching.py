@@ -106,7 +106,7 @@ def _check(values: Mapping[str, Value], kinds: tuple[str, ...]) -> None:
 
 
 def _engines(kind: str, args: Args) -> list[SearchEngine]:
-    """Return the configured engines that support the request, in order."""
+    """Return the configured engines that support the request, in the configured order."""
     filters = {name for name in ("time_range", "country") if name in args.values}
     found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples run without an engine
     able = [one for one in found if kind in one.kinds and filters <= one.takes]
@@ -193,7 +193,7 @@ def _contents(urls: list[str]) -> Generator[Wanted, Any, dict[str, Any]]:
 
 
 def _record(row: Json, read: Json | None) -> Json:
-    """Return the record of a result: the page as read, plus the engine's fields, or the engine's result alone."""
+    """Return the record of a result: the page that was read plus the engine's fields, or only the engine's fields."""
     plain = page(
         url=row["url"],
         title=row["title"],

@@ -22,7 +22,7 @@ _COOKIE = re.compile(r"(?:^|, )([^=;,\s]{1,100})=([^;,\s]{0,4000})(?=;|,|$)")
 
 
 def _as_bytes(raw: bytes, content_type: str) -> None:
-    """Return the body unchanged, because a worker process reads it."""
+    """Parse nothing, because a worker process reads the body."""
 
 
 PAGE: Final = Form(
@@ -64,7 +64,7 @@ def visit(
             call = replace(call, headers=(*_agent(agent), *_cookies(cookies)))
         answer = yield call
         if isinstance(answer, Missing):
-            assert answer.failure is not None, "a call that failed says why"
+            assert answer.failure is not None, "a failed call has its failure"
             raise answer.failure
         location = _location_of(answer.headers)
         if answer.status not in _REDIRECTS or not location:
@@ -81,7 +81,10 @@ def visit(
 
 
 def _location_of(headers: Mapping[str, str]) -> str:
-    """Return the target of a redirect, or "" if there is none. Its Latin-1 bytes are decoded as UTF-8 if possible."""
+    """Return the target of a redirect, or "" if there is none.
+
+    The header's bytes are decoded as UTF-8 if possible, otherwise as Latin-1.
+    """
     text = headers.get("location", "")
     try:
         return text.encode("latin-1").decode()
@@ -98,7 +101,7 @@ def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def judge_page(answer: Answer) -> UpstreamError | None:
-    """Return the error that a status means: a wall, a missing page, or, for 429 and 5xx, a failure."""
+    """Return the error for a status: a wall, a missing page, or, for 429 and 5xx, a failure of the host."""
     text = answer.body if isinstance(answer.body, str) else ""
     if (reason := wall_of_answer(answer.status, answer.headers, text)) is not None:
         return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)

@@ -18,8 +18,10 @@ from limits.fair_turns import FairTurn, FairTurns, TurnStatistics
 from upstreams.model.errors import WorkersBusy
 
 SPARE: Final = 1
-"""Additional tasks beyond `at_once`, for accounts without a running task. Such an account does not have to wait for
-long tasks of an account that had no competition before."""
+"""Additional tasks beyond `at_once`, for accounts without a running task.
+
+Such an account need not wait for the long tasks that another account started while there was no competition.
+"""
 BYTE_S: Final = 1e-6
 """The expected seconds per byte before any task was measured."""
 BYTE_S_LEAST: Final = 1e-7

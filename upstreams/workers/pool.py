@@ -1,10 +1,10 @@
 """Worker processes for CPU-intensive work.
 
-Parsing a page of several megabytes does not block others, and can be killed.
+A process that parses a page of several megabytes does not block other work, and it can be killed.
 
 Measurements (docs/web-pages.md) show that processes are better than threads here: the work is mostly Python, so a
 thread takes time from the event loop. If a page is built to take forever, a thread cannot be killed, and its memory
-cannot be limited. A process is started when it is first needed, runs with low priority, and is replaced after some
+cannot be limited. A process is started when it is first needed, runs with low priority, and is replaced after a few
 hundred tasks.
 """
 
@@ -63,7 +63,7 @@ class _Worker:
     out_of: trio.lowlevel.FdStream
     tasks: int = 0
     account_id: str = ""
-    """The account that used it last."""
+    """The account that used the process last."""
 
     def cpu_s(self) -> float | None:
         """Return the CPU time of the process; None if it has ended or the system does not report it."""
@@ -95,7 +95,7 @@ class ProcessPool:
         self.statistics = self._line.statistics
         self._idle: list[_Worker] = []
         self._kills_by_account: dict[str, int] = {}
-        """For each account: how many processes its tasks have killed that it has not replaced yet."""
+        """How many processes each account's tasks have killed that the account has not replaced yet."""
         self.started_total = 0
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
@@ -155,9 +155,10 @@ class ProcessPool:
     async def _worker(self, account_id: str) -> _Worker:
         """Return an idle process, or a new one if there is capacity.
 
-        Starting a process takes ten times as long as parsing a short page. Therefore an account does not take the
-        process of another account until all have started. An account that killed processes starts as many new ones,
-        instead of taking the processes of others.
+        Starting a process takes about ten times as long as parsing a short page. An account that lost its idle process
+        to another account would have to wait that long. Therefore, an account uses the idle process of another account
+        only once all processes have started. An account that killed processes starts as many new ones, instead of using
+        the processes of others.
         """
         ended = self._kills_by_account.pop(account_id, 0)
         if ended > 1:
@@ -202,7 +203,7 @@ class ProcessPool:
 
 @contextmanager
 def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
-    """Measure the CPU time that the process uses in the block; if unknown, the elapsed time.
+    """Measure the CPU time that the process uses in the block, or the elapsed time if the CPU time is unknown.
 
     The first task includes the start of the process.
     """
@@ -223,7 +224,8 @@ def _started() -> subprocess.Popen[bytes]:
 async def _exchange(worker: _Worker, request: bytes) -> mmap:
     """Send one request, and return its reply.
 
-    Both may be long, so they are not copied. Touching all pages of a copy in one step would block the event loop.
+    The request and the reply may be long, so they are not copied. Touching all pages of a copy in one step would block
+    the event loop.
 
     Raises:
         EOFError: The process ended.

@@ -70,7 +70,8 @@ def answer(request: bytes) -> tuple[Any, ...]:
 
 def _limit_resources() -> None:
     """Lower the priority, and limit the memory."""
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # kills the process; a Python handler would run only after C code
+    # The default action kills the process; a Python handler would run only after the C code returns.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Batches: `POST` many inputs and get one row for each (decisions 14 and 17)."""
+"""Batches: a client sends many inputs with one `POST` and gets a row for each (decisions 14 and 17)."""
 
 from __future__ import annotations
 
@@ -103,13 +103,16 @@ class BatchRoutes:
         )
 
     def _lacks(self, batch: Batch) -> tuple[str, ...]:
-        """Return the missing credentials of a batch that is billed by upstream calls. Others do not depend on them."""
+        """Return the missing credentials of a batch that is billed by upstream calls.
+
+        Other batches do not depend on credentials.
+        """
         if batch.rows_a_cost == 1:
             return ()
         site = self._sites[batch.platform]
         endpoint = site.platform.playing(batch.role)
-        assert endpoint is not None, "a batch billed by calls is declared over an endpoint that has calls"
-        assert endpoint.many is not None, "as above"
+        assert endpoint is not None, "a batch that is billed by calls names an endpoint"
+        assert endpoint.many is not None, "the endpoint accepts several values per call"
         return tuple(name for name in endpoint.many.needs if name not in site.credentials)
 
     def _has_source(self, batch: Batch) -> bool:
@@ -121,7 +124,7 @@ class BatchRoutes:
         return platform.slug in composite_slugs() or platform.playing(batch.role) is not None
 
     async def answer(self, kind: _Kind, request: Request, caller: Caller) -> Reply:
-        """Check the inputs, then read all of them."""
+        """Check the inputs, then read a row for each input."""
         values = read_free(request.query, kind.params)
         sent = await read_json(request, kind.body)
         batch = kind.batch

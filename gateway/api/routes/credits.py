@@ -40,7 +40,7 @@ class Credits:
         )
 
     async def balance(self, request: Request, caller: Caller) -> Reply:
-        """Return the balance, the credits on hold and the latest deductions."""
+        """Return the balance, the reserved credits and the latest deductions."""
         read_free(request.query, ())
         report = await self._ledger.report(caller.key.account_id)
         data = {

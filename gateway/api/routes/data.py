@@ -31,13 +31,13 @@ from upstreams.model.params import Value
 from upstreams.model.steps import Fetched, Leg, Page, Part
 
 READINGS_BYTES_MAX: Final = 16_000_000
-"""Maximum number of bytes of the parsed queries that all endpoints keep, including every object in them."""
+"""Maximum number of bytes of the parsed queries that all endpoints cache, including every object in them."""
 _QUERY_BYTES_MAX: Final = 300
-"""Longer queries are not kept."""
+"""Longer queries are not cached."""
 _READING_BYTES: Final = 336
-"""The size of a kept query without its texts and values: four objects and a dictionary entry."""
+"""The size of a cached query in bytes, without its texts and values: four objects and a dictionary entry."""
 _PATH_BYTES: Final = 300
-"""The largest size of a name in `fields`: a dictionary, its text and an entry in the parent dictionary."""
+"""The largest size of a name in `fields`, in bytes: a dictionary, its text and an entry in the parent dictionary."""
 Reading = tuple[dict[str, Value], bytes, Projection | None, bool]
 """The values of a query, its cache key, the requested projection, and whether all callers get the same response."""
 _PRICED = frozenset(("dry_run", "max_credits", "max_age", "fresh"))
@@ -46,9 +46,9 @@ _PRICED = frozenset(("dry_run", "max_credits", "max_age", "fresh"))
 class Readings:
     """The recently parsed queries of all endpoints, limited by their total size in bytes.
 
-    They form two generations. When the recent generation reaches half of the limit, it replaces the older one, which is
-    dropped. An older query that is used again moves to the recent generation. So queries in use stay, and a hit needs
-    only one lookup.
+    The queries form two generations. When the recent generation reaches half of the limit, it replaces the older
+    generation, which is dropped. An older query that is used again moves to the recent generation, so queries in use
+    stay, and a hit needs only one lookup.
     """
 
     def __init__(self, bytes_max: int = READINGS_BYTES_MAX) -> None:
@@ -71,7 +71,7 @@ class Readings:
 
 
 class EndpointReadings:
-    """The kept queries of one endpoint."""
+    """The cached queries of one endpoint."""
 
     __slots__ = ("_all", "older", "recent")
 
@@ -81,14 +81,14 @@ class EndpointReadings:
         self.older: dict[bytes, Reading] = {}
 
     def keep(self, query_string: bytes, reading: Reading) -> None:
-        """Keep a query, unless it is too long."""
+        """Cache a query, unless it is too long."""
         if len(query_string) <= _QUERY_BYTES_MAX:
             self._all.make_room(_size_of(query_string, reading))
             self.recent[query_string] = reading
 
 
 def _size_of(query_string: bytes, reading: Reading) -> int:
-    """Return the largest number of bytes that a kept query can use."""
+    """Return the largest number of bytes that a cached query can use."""
     values, key, part, _ = reading
     size = _READING_BYTES + len(query_string) + len(key) + getsizeof(values) + sum(map(getsizeof, values.values()))
     if part is not None:
@@ -118,7 +118,7 @@ class DataEndpoint:
         usage.declare(listing.path, listing.site.platform.slug)
         self._rules = declared_by(listing.endpoint)
         self._is_list = listing.endpoint.archetype.many
-        # The same few hundred queries repeat constantly. The gain was measured (`docs/performance.md`).
+        # Clients repeat the same few hundred queries constantly. The gain was measured (`docs/performance.md`).
         self._readings = readings.of_endpoint()
 
     @property
@@ -159,7 +159,7 @@ class DataEndpoint:
         return replace(reply, streamed=True) if is_streamed else reply
 
     def _read(self, query_string: bytes) -> Reading:
-        """Parse a query, and keep the result for later requests with the same query."""
+        """Parse a query, and cache the result for later requests with the same query."""
         reading = self._readings.older.get(query_string)
         if reading is None:
             values = self._rules.read(query_of(query_string))
@@ -175,11 +175,11 @@ class DataEndpoint:
         if part.form != "json":
             reply = self._replies.data(request, result)
             return await written(reply, self._listing.endpoint.archetype, result.fragment, part)
-        assert part.tree is not None, "the projection selects a part or another format"
+        assert part.tree is not None, "a projection selects fields or another format"
         return self._replies.data(request, replace(result, fragment=await cut(result.fragment, part.tree)))
 
     def _wants_fresh(self, call: CallRequest) -> bool:
-        """Return whether the parameters request a fresh response, or a younger one than the cached response."""
+        """Return whether the parameters request a fresh response, or a response younger than the cached one."""
         if "max_age" in call.values:
             return not self._calls.is_young(call, int(call.values["max_age"]) / 1_000)
         return bool(call.values.get("fresh"))
@@ -197,18 +197,18 @@ class DataEndpoint:
         quote = self._calls.quote(call)
         hit = await self._calls.would_hit(call)
         data = {"estimated_credits": 0 if hit else quote.credits_least, "would_hit_cache": hit}
-        if quote.credits > quote.credits_least and not hit:  # a call with several pages reserves more while it runs
+        if quote.credits > quote.credits_least and not hit:  # A call with several pages reserves more while it runs.
             data["reserved_credits"] = quote.credits
         if self._listing.endpoint.preview is not None:
             data |= self._listing.endpoint.preview(call.values)
-        if "limit" in call.values:  # the effective value, capped at the endpoint's maximum
+        if "limit" in call.values:  # The effective value, capped at the endpoint's maximum.
             data["limit"] = int(call.values["limit"])
         stored = envelope.fragment(self._listing.site.platform.slug, self._listing.path, data)
         return await self._replies.free(request, caller, stored)
 
 
 def unavailable() -> Refused:
-    """Return a 503 without Retry-After, because waiting does not supply the missing credential."""
+    """Return a 503 without `Retry-After`, because a credential is missing and waiting does not help."""
     return Refused("SERVICE_UNAVAILABLE", "This endpoint needs a credential that the operator has not configured.")
 
 
@@ -224,7 +224,7 @@ def refuse_stream(request: Request) -> None:
 
 
 class _Progress:
-    """Sends the events of one call, one at a time, even if several legs end at the same time."""
+    """Sends the events of one call, one at a time, even if several legs finish at the same time."""
 
     def __init__(self, stream: EventStream, site: Site) -> None:
         self._stream = stream

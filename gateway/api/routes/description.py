@@ -1,4 +1,4 @@
-"""The node's description: catalog, guides, `/v1/openapi.json`, status and pages (spec 4.2, 9; decisions 16)."""
+"""A node's public description: catalog, guides, `/v1/openapi.json`, status and pages (spec 4.2, 9; decisions 16)."""
 
 from __future__ import annotations
 
@@ -36,12 +36,15 @@ class OpenApiRoute:
         self._documents = documents
         self._replies = replies
         self._made: dict[str | None, TaggedText] = {}
-        """The whole document (None) and the documents of the platforms requested so far."""
+        """The documents requested so far, by platform. The key of the complete document is None."""
         self._build_lock = trio.Lock()
 
     @property
     def route(self) -> Route:
-        """Return the routing table entry. The catalog lists it, and a wrong method gets a 405, which requires a key."""
+        """Return the routing table entry.
+
+        Because of the entry, the catalog lists the route, and a wrong method returns 405. The 405 requires a key.
+        """
         return Route(OPENAPI_PATH, self._by_route, doc=OPENAPI, params=_PARAMS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:
@@ -58,7 +61,10 @@ class OpenApiRoute:
         return tagged(request, Reply(200, made.text), made.tag, caching=PUBLIC)
 
     async def _make(self, platform: str | None) -> TaggedText:
-        """Build a document, one at a time: the first takes 0.3 s, and many clients may request it concurrently."""
+        """Build a document.
+
+        Documents are built one at a time: the first takes 0.3 s, and many clients may request it concurrently.
+        """
         async with self._build_lock:
             if platform not in self._made:
                 self._made[platform] = with_tag(await trio.to_thread.run_sync(self._documents.document, platform))

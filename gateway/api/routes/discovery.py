@@ -68,25 +68,25 @@ class Discovery:
         """Return the guide of one endpoint (spec 2.4)."""
         operation = self._chosen(read_free(request.query, _GUIDE))
         made = self._made.get(_name_of(operation))
-        if made is None:  # in a thread, because the example of a composite over many platforms takes 0.1 s to build
+        if made is None:  # In a thread, because the example of a composite over many platforms takes 0.1 s to build.
             made = await trio.to_thread.run_sync(self._guide, operation, limiter=self._aside)
         return await self._tagged(request, caller, made)
 
     def _encode(self) -> EncodedCatalog:
-        """Encode the catalog on its first read. Only one thread at a time runs this."""
+        """Encode the catalog on its first read. Only one thread at a time runs this function."""
         if self._catalog is None:
             self._catalog = EncodedCatalog(self._reference, self._replies.base_url)
         return self._catalog
 
     def _guide(self, operation: ApiOperation) -> TaggedText:
-        """Build the guide of an operation on its first read. Only one thread at a time runs this."""
+        """Build the guide of an operation on its first read. Only one thread at a time runs this function."""
         name = _name_of(operation)
         if name not in self._made:
             self._made[name] = with_tag(fragment("utility", "/v1/utility/endpoint", self._guides.of(operation)))
         return self._made[name]
 
     async def _tagged(self, request: Request, caller: Caller, made: TaggedText) -> Reply:
-        """Return the response, with an ETag of the part that is the same for all callers."""
+        """Return the response. Its ETag covers only the part that is the same for all callers."""
         made = self._replies.relinked(request, made)
         reply = await self._replies.free(request, caller, made.text)
         return tagged(request, reply, made.tag, caching=b"private, no-cache")
@@ -107,7 +107,7 @@ class Discovery:
             )
             raise Refused(
                 "ENDPOINT_NOT_FOUND",
-                f"{problem}; /v1/utility/endpoints lists all.",
+                f"{problem}; /v1/utility/endpoints lists all endpoints.",
                 details={"did_you_mean": shown} if shown else None,
             )
         return operation
@@ -118,5 +118,5 @@ def _name_of(operation: ApiOperation) -> str:
 
 
 def _id(sent: str) -> str:
-    """Return an id in the catalog's form. Clients may name the account's routes by the resource alone."""
+    """Return an id in the catalog's form. For the account's routes, clients may send the resource name alone."""
     return sent.strip("/").removeprefix("account/")

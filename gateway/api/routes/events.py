@@ -39,9 +39,10 @@ _CACHING = b"private, no-cache"
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    """The last page that was sent. Polls that wait at the same position wake together and get the same page.
+    """The last page that was sent.
 
-    A consumer's response contains more than the page, so it is never shared.
+    Polls that wait at the same position wake together and share this page. A consumer's response contains more than the
+    page, so it is never shared.
     """
 
     page: EventPage
@@ -52,11 +53,11 @@ class _Answered:
     base_url: str
 
     def has_tag_of(self, query: FeedQuery, key: Key) -> bool:
-        """Return whether a read of the same page has the same tag, and therefore the same text."""
+        """Return whether another read of the same page has the same tag, and therefore the same text."""
         return self.key_id == key.id and self.query == query
 
     def has_text_of(self, query: FeedQuery) -> bool:
-        """Return whether a read of the same page, by any key, has the same text."""
+        """Return whether another read of the same page, with any key, has the same text."""
         return self.query.limit == query.limit and self.query.sent == query.sent
 
 
@@ -84,7 +85,7 @@ class Events:
     async def answer(self, request: Request, caller: Caller) -> Reply:
         """Return a page, or 304 if the client already has it. Wait while the page is empty.
 
-        During the wait every coroutine on the call stack stays in memory, so the stack is kept shallow.
+        During the wait, every coroutine on the call stack stays in memory, so the stack is kept shallow.
         """
         query = query_of(request)
         resumes = request.stream is not None and query.consumer is None
@@ -187,7 +188,7 @@ class Events:
         return self._polls.poll(request, reading, is_news=is_news)
 
     async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
-        """Return the page's tag if the client already has the page. The page itself is not read."""
+        """Return the page's tag if the client already has the page, without reading the page."""
         if isinstance(reading, ByConsumer):
             return None
         head = await self._readers.pages.head(reading.key.account_id)

@@ -1,4 +1,4 @@
-"""Jobs of the web over HTTP: crawls and page batches, their results and their webhooks (decisions 17, 21)."""
+"""Web jobs over HTTP: crawls and page batches, their results and their webhooks (decisions 17, 21)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LINES_AT_ONCE: Final = 25
 
 
 class _Result(msgspec.Struct, frozen=True):
-    """The shown part of a stored result. Its page is not decoded."""
+    """The part of a stored result that responses show. The page in it is not decoded."""
 
     page: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -73,7 +73,7 @@ class JobRoutes:
         changes: Changes,
         reads: LongReads,
     ) -> None:
-        """Serve `jobs`. `hooks` registers their webhooks, and `webhooks` holds the deliveries to those."""
+        """`hooks` registers the webhooks of `jobs`, and `webhooks` holds the deliveries to these webhooks."""
         self._reads = reads
         self._jobs = jobs
         self._hooks = hooks
@@ -108,12 +108,12 @@ class JobRoutes:
         request: Request,
         caller: Caller,
     ) -> Reply:
-        """Start a job and reserve its maximum cost; return 202 with the job and, only once, its webhook's secret."""
+        """Start a job and reserve its maximum cost. Return 202 with the job and, only now, its webhook's secret."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
         draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
-        claim_of_change(request, caller, sent)  # rejects an invalid idempotency key, also with `dry_run`
+        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, also with `dry_run`.
         check_max_credits(values, draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)
@@ -126,7 +126,7 @@ class JobRoutes:
             return await self._jobs.begin(self._hooks.with_webhook(draft, target), owner, write=write)
 
         made = await self._changes.make(request, caller, sent, begin, keep=lambda job: job.id)
-        if isinstance(made, StoredReply):  # repeated: return the job's current state
+        if isinstance(made, StoredReply):  # A repeated request gets the job's current state.
             job, target = await self._jobs.get(owner.account_id, text_of(made)), None
         else:
             job = made
@@ -178,7 +178,7 @@ class JobRoutes:
         return await self._steps_page(request, caller, ("empty", "failed"))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """Return everything that the job has read so far. It is sent while it is read."""
+        """Return all results so far. They are sent while they are read from the store."""
         read_free(request.query, ())
         account_id, job_id = caller.key.account_id, _job_id(request)
         await self._jobs.get(account_id, job_id)
@@ -232,7 +232,7 @@ def _job_id(request: Request) -> str:
 
 
 class _Lines(NamedTuple):
-    """Results as JSON lines, up to the result with the number `last`."""
+    """Yields results as JSON lines, up to the result with the number `last`."""
 
     text: bytes
     last: int
@@ -245,7 +245,7 @@ def _lines_of(rows: Sequence[EndedStep]) -> _Lines:
 
 
 def _shown_results(rows: Sequence[EndedStep], unpacker: Unpacker) -> list[dict[str, Any]]:
-    """Return as many of the first results as fit in a page."""
+    """Return the first results, as many as fit in a page."""
     shown = []
     for row in rows:
         if (bodies := unpacker.take(row.result)) is None:

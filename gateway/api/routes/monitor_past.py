@@ -80,7 +80,7 @@ class MonitorPastRoutes:
         )
 
     async def timeseries(self, request: Request, caller: Caller) -> Reply:
-        """Return the points of a monitor's runs and, for a numbers-only monitor, the series of each row."""
+        """Return the values of a monitor's runs and, for a numbers-only monitor, the series of each row."""
         values = read_free(request.query, _SERIES)
         monitor, window = await self._owned(request, caller), window_of(values)
         caller.hold(await self._reads.take(caller.key.account_id))
@@ -88,7 +88,7 @@ class MonitorPastRoutes:
         return await self._replies.free(request, caller, account_fragment(request.path, orjson.Fragment(data)))
 
     async def export(self, request: Request, caller: Caller) -> Reply:
-        """Return a download of the runs. It is sent while the runs are read."""
+        """Return a download of the runs, which is sent while the runs are read."""
         values = read_free(request.query, _EXPORT)
         monitor, window, form = await self._owned(request, caller), window_of(values), str(values["format"])
         caller.hold(await self._reads.take(caller.key.account_id))

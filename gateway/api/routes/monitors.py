@@ -95,7 +95,7 @@ class MonitorRoutes:
         sent = await read_json(request, CreateBody)
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
-            # rejects an invalid idempotency key, as without `dry_run`
+            # Rejects an invalid idempotency key, as without `dry_run`.
             idempotency_key(request.headers.get(b"idempotency-key"))
             preview = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": preview})
@@ -116,7 +116,7 @@ class MonitorRoutes:
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else position_after(last.created_at, last.id)
         items = []
-        for view in views:  # takes 1 ms per monitor if a metric of its rules must be guessed, so yield between them
+        for view in views:  # Up to 1 ms each, so yield between monitors.
             items.append(self._monitors.to_json(view))
             await trio.lowlevel.checkpoint()
         return await self._lists.page(request, caller, items, place=place, more=more)
@@ -128,7 +128,7 @@ class MonitorRoutes:
         return await self._free(request, caller, {"monitor": self._monitors.to_json(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """Change a monitor and return it, with a secret only if it got its first webhook."""
+        """Change a monitor and return it. The secret is included only if the change adds the first webhook."""
         read_free(request.query, ())
         sent = await read_json(request, PatchBody)
         saved = await self._monitors.change(caller.key.account_id, plain_id_of(request), sent)
@@ -144,11 +144,11 @@ class MonitorRoutes:
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
-        """Start a run now. Return 202 with the run, whose own path reports the outcome."""
+        """Start a run now. Return 202 with the run. The client reads the outcome from the run's own path."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, plain_id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
-        if isinstance(made, StoredReply):  # repeated: return the run's current state
+        if isinstance(made, StoredReply):  # A repeated request gets the run's current state.
             found = await self._monitors.run(account_id, monitor_id, text_of(made))
             run = run_record(found.run, found.delivery)
         else:
@@ -215,7 +215,7 @@ def monitor_id_of(request: Request) -> str:
 
 
 def plain_id_of(request: Request) -> str:
-    """Return the monitor in the path. Watches of the web are excluded, because they have routes of their own.
+    """Return the monitor in the path. Web watches are excluded, because they have their own routes.
 
     Raises:
         MonitorUnknown: the monitor is a watch.
@@ -250,7 +250,7 @@ def _shown_runs(entries: Iterable[RunEntry], include: tuple[str, ...]) -> list[d
 
 
 def _shown_run(entry: RunEntry, include: tuple[str, ...]) -> dict[str, Any]:
-    """Return a run with its stored result unchanged. With `numbers` alone, the result is null (spec 2.6)."""
+    """Return a run with its stored result unchanged. If only `numbers` are included, the result is null (spec 2.6)."""
     shown, data = run_record(entry.run, entry.delivery), entry.data
     if include:
         shown["result"] = _stored(data.result if "result" in include else None)

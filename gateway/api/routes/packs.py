@@ -128,7 +128,7 @@ class PackRoutes:
 
 
 def _return_url(param: str, url: str | None) -> str | None:
-    """Return the URL unchanged. Raise InvalidParam if a browser must not be sent there."""
+    """Return the URL unchanged. Raise InvalidParam if a browser must not be redirected to it."""
     if url is None:
         return None
     try:

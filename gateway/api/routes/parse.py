@@ -1,4 +1,4 @@
-"""`POST /v1/web/parse`: reads a file from the client like a page (decisions 21)."""
+"""`POST /v1/web/parse`: parses a file from the client as if it were a web page (decisions 21)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class FileBody(msgspec.Struct, frozen=True):
         str,
         Meta(
             description="The file: HTML, a PDF, a feed or text, up to 10 MB.",
-            examples=["<h1>Example</h1><p>A file that is read as a page is.</p>"],
+            examples=["<h1>Example</h1><p>A file that is read like a page.</p>"],
             extra_json_schema=_FILE,
         ),
     ]
@@ -55,7 +55,7 @@ _FIELDS: Final = tuple(name for name in FileBody.__struct_fields__ if name != "f
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """The values of a form that its idempotency key is bound to."""
+    """The form values that the idempotency key is bound to."""
 
     digest: bytes
     filename: str

@@ -38,7 +38,7 @@ class Status:
 
     @property
     def route(self) -> Route:
-        """Return the routing table entry, for suggestions and for the 405 of a wrong method, which requires a key."""
+        """Return the routing table entry. It is needed to suggest the path, and for the 405 after a wrong method."""
         return Route(STATUS_PATH, self._by_route, doc=STATUS)
 
     async def _by_route(self, request: Request, _caller: Caller) -> Reply:
@@ -63,7 +63,7 @@ class Status:
         }
 
     async def keep_checking(self) -> None:
-        """Until cancelled, record the worst state of each platform for every hour."""
+        """Record the worst state of each platform for every hour, until cancelled."""
         while True:
             self.check()
             await trio.sleep(CHECK_EVERY_S)
@@ -80,7 +80,7 @@ class Status:
             self._hours.popitem(last=False)
 
     def past(self) -> dict[str, list[Health | None]]:
-        """Return each platform's state in the last hours up to now. None for hours in which the node did not run."""
+        """Return each platform's state in the last hours, oldest first; None for hours without a running node."""
         now = int(self._now() // 3_600)
         seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
         return {slug: [worst.get(slug) for worst in seen] for slug in self._sites()}

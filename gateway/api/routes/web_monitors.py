@@ -1,4 +1,4 @@
-"""Watches of the web over HTTP: create, list, read, change, delete, check now, and their checks (decisions 21)."""
+"""Web watches over HTTP: create, list, read, change, delete, check now, and list the checks (decisions 21)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class WebMonitorRoutes:
         sent = await read_json(request, WebBody)
         draft, account_id = self._monitors.web_draft(sent), caller.key.account_id
         if is_dry:
-            # rejects an invalid idempotency key, as without `dry_run`
+            # Rejects an invalid idempotency key, as without `dry_run`.
             idempotency_key(request.headers.get(b"idempotency-key"))
             preview = _shown(await self._monitors.preview(draft, account_id), draft.web)
             return await self._free(request, caller, {"valid": True, "monitor": {**preview, "monitor_id": None}})
@@ -111,7 +111,7 @@ class WebMonitorRoutes:
         return await self._free(request, caller, {"monitor": self._view(view)})
 
     async def change(self, request: Request, caller: Caller) -> Reply:
-        """Change a watch and return it, with a secret only if it got its first webhook."""
+        """Change a watch and return it. The secret is included only if the change adds the first webhook."""
         read_free(request.query, ())
         sent = await read_json(request, WebPatch)
         saved = await self._monitors.change_web(caller.key.account_id, _id_of(request), sent)
@@ -127,7 +127,7 @@ class WebMonitorRoutes:
         return await self._replies.bare(caller, Reply(204, b""))
 
     async def run(self, request: Request, caller: Caller) -> Reply:
-        """Start a check now; return 202 with it."""
+        """Start a check now, and return it with status 202."""
         read_free(request.query, ())
         account_id, monitor_id = caller.key.account_id, _id_of(request)
         made = await self._making.open_run(request, caller, monitor_id)
@@ -181,7 +181,7 @@ def _id_of(request: Request) -> str:
 
 def _shown(monitor: dict[str, Any], stored: str | None) -> dict[str, Any]:
     """Return a watch as its owner sees it, from the JSON data of its monitor."""
-    assert stored is not None, "the monitor is a watch of the web"
+    assert stored is not None, "the monitor is a web watch"
     watch, cadence = watch_of(stored), orjson.loads(orjson.dumps(monitor["cadence"]))
     is_cron = "cron" in cadence
     return {
@@ -217,7 +217,7 @@ def _checks_of(entries: Iterable[RunEntry]) -> list[dict[str, Any]]:
 
 
 def _check(entry: RunEntry) -> dict[str, Any]:
-    """Return one check. Its difference is null until the check has ended, and if the check failed."""
+    """Return one check. Its difference is null until the check has ended; it stays null if the check failed."""
     run, delivery = entry.run, entry.delivery
     delta = orjson.loads(entry.data.deltas) if entry.data.deltas is not None else None
     status = run.status if delta is None else "changed" if delta["changed"] else "first" if delta["first"] else "same"

@@ -47,7 +47,7 @@ _as_operator: Final = click.option(
     "--config",
     "config_path",
     type=click.Path(dir_okay=False),
-    help="As the operator: read from the store of this config.",
+    help="As the operator, read from the store in this config.",
 )
 
 
@@ -139,9 +139,9 @@ def _print_rows(config_path: str, run_id: str) -> None:
 
 @contextmanager
 def _client(url: str, key_file: Path | None) -> Iterator[FeedClient]:
-    """Open a client that stops, together with the command, on a signal."""
+    """Open a client. On a signal, it stops together with the command."""
     address, key = address_of(url), key_of(key_file)
-    if sys.stdout is None:  # Python sets this if stdout was closed before the start
+    if sys.stdout is None:  # Python sets stdout to None if it was closed before the start.
         raise Refusal("stdout is closed; there is nowhere to print", exit_code=2)
     endings = Endings(sys.stdout.fileno())
     with endings.observed():
@@ -152,7 +152,7 @@ def _client(url: str, key_file: Path | None) -> Iterator[FeedClient]:
 
 
 def _read(client: FeedClient, question: Question) -> dict[str, Any]:
-    """Return the `data` of a response. Raises Refusal if it is an error."""
+    """Return the `data` of a response. Raises Refusal for an error response."""
     answer = client.ask(question)
     if answer.status not in (200, 202):
         raise Refusal(words_of(answer))

@@ -30,7 +30,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request. If `may_end`, a signal may end the command during it. `once` is its idempotency key."""
+    """A request. With `may_end`, a signal may end the command meanwhile. `once` is the idempotency key."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class FeedAnswer:
-    """A response of a node, or of a proxy in front of it. Header names are lower case."""
+    """A response from a node, or from a proxy in front of it. Header names are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,7 +54,7 @@ class FeedAnswer:
 
 
 class ErrorDetails(msgspec.Struct):
-    """The details of an error. Only a 410 has `missed_*`."""
+    """The details of an error. Only a 410 has the `missed_*` fields."""
 
     next_step: str = ""
     missed_from: str | None = None
@@ -117,7 +117,7 @@ class FeedClient:
             self._endings.wait(seconds)
 
     def _ask_once(self, question: Question) -> FeedAnswer:
-        """Send a request once. If a kept connection was closed meanwhile, reconnect."""
+        """Send a request once. If the kept-alive connection was closed in the meantime, reconnect."""
         is_kept = self._connection.sock is not None
         with self._endings.allowed() if question.may_end else nullcontext():
             try:

@@ -61,11 +61,14 @@ def events() -> None:
 )
 @json_option
 def tail(**o: Any) -> None:
-    """Print events as they arrive. Oldest first, until Ctrl-C; with a cursor file, each event once across restarts."""
+    """Print events as they arrive, oldest first, until Ctrl-C.
+
+    With a cursor file, each event is printed once across restarts.
+    """
     url, key = address_of(o["url"]), key_of(o["key_file"])
     filters = {"types": ",".join(o["types"]), "subject_id": ",".join(o["subject_id"])}
     _check_place(o["consumer"], o["start"], o["cursor_file"])
-    if sys.stdout is None:  # Python sets this if stdout was closed before the start
+    if sys.stdout is None:  # Python sets stdout to None if it was closed before the start.
         raise Refusal("stdout is closed; there is nowhere to print", exit_code=2)
     endings = Endings(sys.stdout.fileno())
     client = FeedClient(url, key, endings=endings, attempts=o["attempts"], rng=Random())
@@ -82,7 +85,7 @@ def tail(**o: Any) -> None:
 
 
 def _check_place(consumer: str | None, start: str | None, cursor_file: Path | None) -> None:
-    """Reject contradictory options."""
+    """Raise UsageError if options contradict each other."""
     is_word = start in (None, "oldest", "now")
     if not is_word and not str(start).startswith(("cur_", "evt_")):
         raise click.BadParameter("must be oldest, now, a cursor or an event's id", param_hint="--from")
@@ -115,7 +118,10 @@ def address_of(text: str) -> SplitResult:
 
 
 def key_of(file: Path | None) -> str:
-    """Return the key from its file or the environment. Other users could read a key on the command line."""
+    """Return the key from its file or the environment.
+
+    The key is not an option of the command, because other users could read it there.
+    """
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()
         source = _KEY_NAME

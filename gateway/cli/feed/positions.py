@@ -31,17 +31,20 @@ class FeedPosition(Protocol):
 
 
 class AtCursor:
-    """A cursor, kept in a file if there is one."""
+    """A cursor, which is stored in a file if one is given."""
 
     def __init__(self, start: str, file: Path | None) -> None:
-        """Start at the file's cursor if there is one, else at `start`. Raises Refusal."""
+        """Start at the cursor in the file, or at `start` if there is none. Raises Refusal."""
         if file is not None and not file.resolve().parent.is_dir():
             raise Refusal(f"{file} cannot be written: the folder {file.parent} does not exist")
         self._file = file
         self._cursor = (file and read_cursor(file)) or start
 
     def query(self) -> Mapping[str, str]:
-        """Return the cursor. A read at `now` does not wait, so that its position is stored before new events arrive."""
+        """Return the cursor as a parameter.
+
+        A read at `now` does not wait, so that its position is stored before new events arrive.
+        """
         return {"cursor": self._cursor, **({"wait_s": "0"} if self._cursor == "now" else {})}
 
     def move(self, cursor: str) -> None:
@@ -80,7 +83,7 @@ class AsConsumer:
         self._acked = cursor
 
     def restart(self) -> None:
-        """Do nothing, because the consumer's next read restarts it."""
+        """Do nothing, because the next read restarts the consumer."""
 
 
 def read_cursor(file: Path) -> str | None:

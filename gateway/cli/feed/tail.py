@@ -95,7 +95,7 @@ def _lines(items: Iterable[Mapping[str, Any]], *, as_json: bool) -> bytes:
 
 
 def in_short(event: Mapping[str, Any]) -> str:
-    """Describe an event in one line for people, without control characters."""
+    """Describe an event in one readable line, without control characters."""
     subject = event["subject"]
     name = f" ({subject['name']})" if subject.get("name") else ""
     known = {None, subject["id"]}

@@ -21,7 +21,7 @@ ACCOUNT: Final = f"{PREFIX}/account"
 
 
 class AccountPages:
-    """A user's own actions. All except signing out require the password again."""
+    """The actions on a user's own account. All except signing out require the password again."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -60,7 +60,7 @@ class AccountPages:
         return self._frame.to_page(ACCOUNT, done="password")
 
     async def begin_factor(self) -> Response:
-        """Show a new secret, and request its first code."""
+        """Show a new secret, and request the first code that the app generates from it."""
         return self._frame.fresh() or await self._show_enrollment(self._factor.begin(signed_in().user))
 
     async def turn_on(self) -> Response:

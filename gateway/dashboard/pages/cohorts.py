@@ -39,7 +39,7 @@ _PLACE: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 class CohortPages:
-    """The list of an account's cohorts, the page of each, and the page of each query."""
+    """The list of an account's cohorts, and the pages of single cohorts and queries."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._cohorts = services.cohorts
@@ -141,7 +141,10 @@ class CohortPages:
                 page = await self._page(account_id(), query_id, begin, RESULTS)
         except SealBroken:
             error = error or _SEALED
-        except (CohortQueryUnknown, CohortQueryNotReady) as exc:  # the query was deleted, or expired, a moment ago
+        except (
+            CohortQueryUnknown,
+            CohortQueryNotReady,
+        ) as exc:  # deleted or expired since it was read
             raise ObjectMissing from exc
         response = await self._frame.shown(
             "cohort_query.html",
@@ -169,7 +172,7 @@ class CohortPages:
             return ResultPage([placeholder], [], ResultPosition(*exc.next_at))
 
     async def _pieces(self, owner_id: str, query_id: str) -> AsyncIterator[bytes]:
-        # pieces are produced after the request has ended, so they must not use its context
+        # Pieces are produced after the request has ended, so they must not use the request's context.
         here: ResultPosition | None = BEGIN
         while here is not None:
             page = await self._page(owner_id, query_id, here, RESULTS_AT_ONCE)

@@ -18,10 +18,10 @@ _ANSWER_MAX: Final = 500
 
 
 async def read_log(webhooks: Webhooks, owner_id: str) -> dict[str, Any]:
-    """Read the deliveries of an owner's webhook after the position in the URL, newest first.
+    """Read the deliveries to an owner's webhook after the position in the URL, newest first.
 
     Raises:
-        MonitorUnknown, AccountWebhookUnknown: the account has no such owner.
+        MonitorUnknown, AccountWebhookUnknown: the account has no such Monitor or webhook.
     """
     before = position_of(request.args.get("before", ""))
     page = await webhooks.deliveries(account_id(), owner_id, before=before, limit=DELIVERIES)

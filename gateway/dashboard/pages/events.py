@@ -21,7 +21,7 @@ from gateway.dashboard.services import Services
 EVENTS: Final = f"{PREFIX}/events"
 PAGE: Final = 50
 WAIT_S: Final = 8.0
-"""Seconds that a page waits for new events before it polls again. Must not exceed the time for a node's stop."""
+"""Seconds that a page waits for new events before it polls again. Must not exceed the time that a node has to stop."""
 _CHECK_S: Final = 1.0
 _PAGES: Final = {
     "monitor": "monitors",

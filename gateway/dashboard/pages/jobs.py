@@ -1,4 +1,4 @@
-"""Jobs of the web: progress, cost and cancelling (decisions 17)."""
+"""Web jobs: progress, cost and cancelling (decisions 17)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REFRESH_S: Final = 5
 
 
 class JobPages:
-    """The list of an account's jobs, and the actions on each."""
+    """The list of an account's jobs, and the actions on each job."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._jobs = services.jobs
@@ -83,7 +83,7 @@ class JobPages:
 
 
 def _view(job: JobRecord) -> dict[str, Any]:
-    """Return a job for its page; for a crawl, with its start URL."""
+    """Return a job as the page shows it. For a crawl, this includes the start URL."""
     bounds: dict[str, Any] = orjson.loads(job.spec).get("bounds") or {}
     return {
         "id": job.id,

@@ -23,7 +23,7 @@ _NAME_MAX: Final = 200
 
 
 class KeyPages:
-    """The list of an account's keys, and the actions on each."""
+    """The list of an account's keys, and the actions on each key."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services

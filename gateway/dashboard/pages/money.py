@@ -77,7 +77,7 @@ class MoneyPages:
         )
 
     async def usage_csv(self) -> Response:
-        """Download the usage as rows by day, endpoint and key."""
+        """Download the usage as rows, one for each day, endpoint and key."""
         names = await self._key_names()
         head = ("day", "endpoint", "key_id", "key_name", "calls", "cache_hits", "refusals", "failures", "credits")
         rows = [
@@ -139,7 +139,7 @@ def _span() -> int:
 
 
 def _place(text: str) -> int | str | None:
-    """Parse the line after which a page begins. An invalid value means the first page."""
+    """Parse the statement line after which a page begins. An invalid value means the first page."""
     if text.isascii() and text.isdigit() and len(text) <= 18:
         return int(text)
     return None

@@ -24,7 +24,7 @@ from scheduler.monitors.metrics.shapes import shape_of
 from scheduler.monitors.model.draft import CreateBody
 
 RULE_ROWS: Final = 3
-"""Rows for alert rules. The page of a Monitor accepts more."""
+"""Rows for alert rules in the form. A Monitor's own page accepts more."""
 SUGGESTED: Final = 3
 FOUND_MAX: Final = 60
 _NOT_RECIPES: Final = ("cursor", "max_credits", "fields", "format", "fresh", "max_age")
@@ -72,7 +72,7 @@ class MonitorMaking:
         secrets_made: list[str | None] = []
 
         def view(made: View | Saved) -> dict[str, str]:
-            """Return the id, which the transaction records and this page then uses."""
+            """Return the Monitor's id. The transaction stores it, and the page uses it."""
             if isinstance(made, View):
                 return {"id": made.monitor.id}
             secrets_made.append(made.secret)
@@ -115,7 +115,7 @@ def _text(operation: ApiOperation) -> str:
 
 def _numbers(operation: ApiOperation) -> list[str]:
     """Return the paths to numbers in an operation's responses."""
-    assert operation.listing is not None, "it is a recipe"
+    assert operation.listing is not None, "only recipes reach this function"
     endpoint = operation.listing.endpoint
     return list(numbers_in(shape_of(endpoint.archetype, endpoint.unfilled)))
 

@@ -212,5 +212,5 @@ class MonitorPages:
 
 
 def _plain(value: Any) -> Any:
-    """Convert JSON with fragments to plain values."""
+    """Convert JSON that contains already encoded fragments to plain values."""
     return orjson.loads(orjson.dumps(value))

@@ -57,7 +57,7 @@ class PlaygroundPages:
         app.add_url_rule(PLAYGROUND, "call", self.call, methods=["POST"])
 
     async def page(self) -> Response:
-        """List the operations that match a search, or show the form of one."""
+        """List the operations that match a search, or show the form of one operation."""
         if id_ := request.args.get("id", ""):
             return await self._form(self._found(id_, request.args.get("method", "")), request.args)
         words = request.args.get("q", "").strip()[:100]

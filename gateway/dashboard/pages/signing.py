@@ -1,4 +1,4 @@
-"""Sign-in and sign-out: by password, by code, by confirmation before sensitive actions, and by a one-time link."""
+"""Sign-in and sign-out: password, code, confirmation before sensitive actions, and one-time link."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SigningPages:
         app.add_url_rule(f"{PREFIX}/sign-out", "sign_out", self.sign_out, methods=["POST"])
 
     async def sign_in(self) -> Response:
-        """Request e-mail and password. A wrong password and an unknown e-mail return the same error."""
+        """Ask for e-mail and password. A wrong password and an unknown e-mail return the same error."""
         following = redirect_path(request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("sign_in.html", "Sign in", email="", following=following)
@@ -66,7 +66,7 @@ class SigningPages:
         return self._frame.begin_session(self._frame.to_page(following), token)
 
     async def code(self) -> Response:
-        """Request the code from a session that has passed the password check."""
+        """Ask for the code in a session that has passed the password check."""
         waiting = g.signed_in
         if waiting is None:
             return self._frame.to_page(f"{PREFIX}/sign-in")
@@ -89,7 +89,7 @@ class SigningPages:
         return self._frame.begin_session(self._frame.to_page(following), token)
 
     async def confirm(self) -> Response:
-        """Request the password again, and the code if a second factor is on. The session is then fresh."""
+        """Ask for the password again, and for the code if a second factor is on. The session then counts as fresh."""
         sent = await fields() if request.method == "POST" else {}
         following = redirect_path(sent.get("next", "") or request.args.get("next", ""))
         if request.method == "GET":

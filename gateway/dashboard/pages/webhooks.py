@@ -26,14 +26,14 @@ WEBHOOKS: Final = f"{PREFIX}/webhooks"
 _FIELDS: Final = frozenset(("url", "types", "description", "secret"))
 _UNTESTED: Final = {
     "webhook_paused": "The webhook is paused. Save its address to resume it, then send a test.",
-    "deliveries_limit_reached": "Too many deliveries are waiting. Send a test when some of them have ended.",
+    "deliveries_limit_reached": "Too many deliveries are waiting. Send a test when some of them have finished.",
 }
-"""Instructions after a refused test, by the reason of the refusal."""
+"""Advice to the user after a refused test, for each reason."""
 _OFFERED: Final = {"types": {"all": ALL, "families": tuple(FAMILIES), "kinds": tuple(KINDS.values())}}
 
 
 class WebhookPages:
-    """The list of an account's webhooks, and the page of each."""
+    """The list of an account's webhooks, and the page of each webhook."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services
@@ -77,7 +77,7 @@ class WebhookPages:
         made: list[str] = []
 
         def view(saved: SavedWebhook) -> dict[str, str]:
-            """Return the id, which the transaction records and this page then uses."""
+            """Return the webhook's id. The transaction stores it, and the page uses it."""
             made.append(saved.secret)
             return {"id": saved.view.webhook.id}
 
@@ -186,7 +186,7 @@ async def _own_secret() -> str | None:
 
 
 def _field_errors(exc: MonitorInvalid) -> dict[str, Any]:
-    """Return the error under its field, or as a general error if it names no field."""
+    """Return the error under the field that it names, or as a general error if it names none."""
     name = exc.param.partition("[")[0]
     if name in _FIELDS:
         return {"errors": {name: f"{exc.problem}. {exc.next_step}"}}

@@ -21,7 +21,7 @@ class CohortData(TypedDict):
     id: CohortId
     name: Annotated[str | None, meaning("The cohort's name.", "Climate researchers")]
     member_count: Annotated[int, meaning("The number of members.", 2)]
-    retention_days: Annotated[int, meaning("Days that the cohort is kept after its last use.", 30)]
+    retention_days: Annotated[int, meaning("Days until an unused cohort is deleted.", 30)]
     created_at: Instant
     updated_at: Annotated[str, meaning("The time of the last upload or query.", "2026-01-31T12:00:00.000Z")]
     expires_at: Annotated[str, meaning("When the cohort will be destroyed.", "2026-03-02T12:00:00.000Z")]
@@ -68,9 +68,9 @@ class QueryData(TypedDict):
     result_count: Annotated[int, meaning("Posts that match a keyword.", 3)]
     max_credits: Annotated[int, meaning("The `max_credits` of the request.", 100)]
     estimated_credits: Annotated[int, meaning("The maximum cost of the query.", 24)]
-    reserved_credits: Annotated[int, meaning("Credits held until the query ends.", 24)]
+    reserved_credits: Annotated[int, meaning("Reserved until the query ends.", 24)]
     actual_credits: Annotated[int, meaning("The price of the pages that were read.", 12)]
-    refunded_credits: Annotated[int, meaning("Unused credits, returned when the query ends.", 12)]
+    refunded_credits: Annotated[int, meaning("Unused credits, refunded when the query ends.", 12)]
     progress: QueryProgress
     created_at: Instant
     started_at: Instant | None
@@ -158,7 +158,7 @@ DELETE: Final = RouteDoc(
     "Destroy a cohort with its key, members, queries and results.",
     status=204,
     reasons=(_UNKNOWN,),
-    notes=("Running queries are cancelled: finished shards are billed, and other held credits are returned.",),
+    notes=("Running queries are cancelled: finished shards are billed, and the rest is refunded.",),
 )
 PUT_MEMBERS: Final = RouteDoc(
     "put_cohort_members",
@@ -215,13 +215,13 @@ SHOW_QUERY: Final = RouteDoc(
 )
 CANCEL_QUERY: Final = RouteDoc(
     "cancel_cohort_query",
-    "Cancel a query. Finished shards are billed, and other held credits are returned.",
+    "Cancel a query. Finished shards are billed, and the rest is refunded.",
     status=204,
     reasons=(_UNKNOWN_QUERY, "COHORT_QUERY_NOT_CANCELLABLE/query_over"),
 )
 RESULTS: Final = RouteDoc(
     "get_cohort_query_results",
-    "The posts that a query found, and its coverage of each member.",
+    "The posts that a query found, and each member's coverage.",
     CohortResultsData,
     reasons=(
         _UNKNOWN_QUERY,

@@ -26,7 +26,7 @@ class BalanceData(TypedDict):
 class TransactionItem(TypedDict):
     """One entry of the account's statement."""
 
-    id: Annotated[str, meaning("The entry's id; for a daily sum it contains the day.", "txn_42")]
+    id: Annotated[str, meaning("The entry's id. For a daily sum, it contains the day.", "txn_42")]
     type: Annotated[Literal["purchase", "deduction", "refund", "bonus"], shown("deduction")]
     amount: Annotated[int, meaning("Credits; a deduction is negative.", -1)]
     balance_after: Annotated[int | None, meaning("The balance after this entry; null for a daily sum.", 999)]
@@ -49,5 +49,5 @@ class TransactionsData(TypedDict):
     _warnings: NotRequired[list[str]]
 
 
-BALANCE: Final = RouteDoc("get_balance", "The account's balance, held credits and latest deductions.", BalanceData)
+BALANCE: Final = RouteDoc("get_balance", "The account's balance, reserved credits and latest deductions.", BalanceData)
 TRANSACTIONS: Final = RouteDoc("list_transactions", "The account's statement, newest first.", TransactionsData)

@@ -9,15 +9,15 @@ from gateway.http.routing import RouteDoc
 
 DiscoverId = Annotated[str, meaning("The run.", "dr_01a1fd7328fd7bba92988ba98f5dc154")]
 RowId = Annotated[
-    str, meaning("The row; every run that finds it uses the same id.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d")
+    str, meaning("The row's id, the same in every run that finds it.", "row_5b1f8a3e0c7d4f6a9b2e1d0c8a7f6e5d")
 ]
-Version = Annotated[int, meaning("Increases with every change of rows or counts.", 120)]
+Version = Annotated[int, meaning("Increases with every change to rows or counts.", 120)]
 _UNKNOWN: Final = "RESOURCE_NOT_FOUND/unknown_run"
 _OVER: Final = "INVALID_REQUEST/job_over"
 
 
 class LegCounts(TypedDict):
-    """The searches of a run by status. The others add up to `planned`."""
+    """The searches of a run by status. The other fields add up to `planned`."""
 
     planned: Annotated[int, meaning("All searches: each keyword on each endpoint.", 20)]
     done: Annotated[int, meaning("Searches that returned rows.", 16)]
@@ -39,7 +39,7 @@ class DiscoverMoney(TypedDict):
     """The credits of a run. Once it has ended or is paused, `spent` plus `refunded` equals `reserved`."""
 
     max: Annotated[int, meaning("The maximum cost.", 100)]
-    reserved: Annotated[int, meaning("Credits of all its reservations. Resuming a run reserves again.", 100)]
+    reserved: Annotated[int, meaning("Credits reserved so far. Resuming a run reserves more.", 100)]
     spent: Annotated[int, meaning("The price of the pages and accounts that were read.", 64)]
     refunded: Annotated[int, meaning("Credits returned.", 36)]
 
@@ -73,7 +73,7 @@ class SightingData(TypedDict):
     platform: Annotated[str, meaning("The platform.", "hackernews")]
     endpoint: Annotated[str, meaning("The endpoint.", "hackernews/search")]
     keyword: Annotated[str, meaning("The keyword.", "structured concurrency")]
-    rank: Annotated[int, meaning("The position in its results, starting at 1.", 3)]
+    rank: Annotated[int, meaning("The position in the results, starting at 1.", 3)]
 
 
 class MatchData(TypedDict):
@@ -81,7 +81,7 @@ class MatchData(TypedDict):
 
     keyword: Annotated[str, meaning("The keyword.", "octocat")]
     label: Annotated[Literal["same", "possible", "different", "uncertain"], shown("same")]
-    score: Annotated[float, meaning("The sum of the weights of its signs, at most 1.", 0.85)]
+    score: Annotated[float, meaning("The total weight of the matching signs, at most 1.", 0.85)]
     reasons: Annotated[list[str], meaning("The signs that matched.", ["handle_equals", "name_equals"])]
 
 
@@ -95,7 +95,7 @@ class DiscoverRowData(TypedDict):
     endpoint: Annotated[str, meaning("The endpoint that found it first.", "hackernews/search")]
     keywords: Annotated[list[str], meaning("The keywords that found it.", ["structured concurrency"])]
     found_in: list[SightingData]
-    rank: Annotated[int, meaning("Its best position in any search.", 3)]
+    rank: Annotated[int, meaning("The best position in any search.", 3)]
     record: Annotated[dict[str, Any], meaning("The record, as its endpoint returns it.", {"post": {"id": "1"}})]
     match: NotRequired[MatchData]
     is_new: Annotated[bool | None, meaning("Whether no earlier run of the schedule found it; null without a schedule.")]
@@ -116,7 +116,7 @@ class DiscoverData(TypedDict):
     view: Literal["posts", "accounts", "items"]
     keywords: Annotated[list[str], meaning("The keywords.", ["structured concurrency"])]
     searches: Annotated[list[str], meaning("The endpoints that it searches.", ["hackernews/search"])]
-    unavailable: Annotated[list[str], meaning("Endpoints that lack a credential of the operator.", ["youtube/search"])]
+    unavailable: Annotated[list[str], meaning("Endpoints without credentials on this node.", ["youtube/search"])]
     counts: DiscoverCountsData
     credits: DiscoverMoney
     max_rows: Annotated[int, meaning("The maximum number of rows.", 1000)]
@@ -142,7 +142,7 @@ class DiscoverListData(TypedDict):
 class DiscoverQuote(TypedDict):
     """The price of a run, without starting it."""
 
-    estimated_credits: Annotated[int, meaning("Credits that the run would hold.", 100)]
+    estimated_credits: Annotated[int, meaning("Credits that the run would reserve.", 100)]
     would_hit_cache: Annotated[bool, meaning("Always false.")]
     legs: Annotated[int, meaning("The number of searches.", 20)]
     searches: Annotated[list[str], meaning("The endpoints that it would search.", ["hackernews/search"])]
@@ -216,13 +216,13 @@ CHANGE: Final = RouteDoc(
     platform="prism",
     reasons=(_UNKNOWN, _OVER, "INSUFFICIENT_CREDITS/balance_too_low", "KEY_BUDGET_EXCEEDED/key_budget_reached"),
     notes=(
-        "A paused run returns its held credits. A resumed run reserves again and continues where it stopped; pages in "
-        "progress at the pause are read again. While a run is active, `max_credits` can only be raised.",
+        "Pausing refunds the reserved credits. Resuming reserves credits again and continues where the run stopped; "
+        "pages in progress at the pause are read again. While a run is active, `max_credits` can only be raised.",
     ),
 )
 CANCEL: Final = RouteDoc(
     "cancel_discover_run",
-    "Cancel a discover run. Its rows stay, and held credits are returned.",
+    "Cancel a discover run. Its rows stay, and unused credits are refunded.",
     DiscoverData,
     platform="prism",
     reasons=(_UNKNOWN, _OVER),
@@ -233,5 +233,5 @@ LINES: Final = RouteDoc(
     platform="prism",
     form="application/x-ndjson",
     reasons=(_UNKNOWN,),
-    notes=("`after` continues after a row. Rows are kept for 30 days after the run ends.",),
+    notes=("`after` continues after a row. Rows are deleted 30 days after the run ends.",),
 )

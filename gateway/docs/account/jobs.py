@@ -15,7 +15,7 @@ _OVER: Final = "INVALID_REQUEST/job_over"
 
 
 class JobProgress(TypedDict):
-    """The steps of a job by status. The others add up to `planned`."""
+    """The steps of a job by status. The other fields add up to `planned`."""
 
     planned: Annotated[int, meaning("Steps planned so far.", 12)]
     done: Annotated[int, meaning("Steps with a result.", 10)]
@@ -28,9 +28,9 @@ class JobProgress(TypedDict):
 class JobCredits(TypedDict):
     """The credits of a job. Once it has ended, `used` plus `refunded` equals `reserved`."""
 
-    reserved: Annotated[int, meaning("The maximum cost, held until the job ends.", 100)]
+    reserved: Annotated[int, meaning("The maximum cost, reserved until the job ends.", 100)]
     used: Annotated[int, meaning("The price of the finished steps.", 10)]
-    refunded: Annotated[int, meaning("Unused credits, returned when the job ends.", 90)]
+    refunded: Annotated[int, meaning("Unused credits, refunded when the job ends.", 90)]
 
 
 class JobLinks(TypedDict):
@@ -180,7 +180,7 @@ CHANGE: Final = RouteDoc(
 )
 CANCEL: Final = RouteDoc(
     "cancel_job",
-    "Cancel a job. Pages that were read stay and are billed; other held credits are returned.",
+    "Cancel a job. Pages that were read stay and are billed; the rest is refunded.",
     JobData,
     platform="web",
     reasons=(_UNKNOWN, _OVER),
@@ -205,7 +205,7 @@ ERRORS: Final = RouteDoc(
 LOG: Final = DeliveryDocs(
     RouteDoc(
         "list_job_deliveries",
-        "The delivery of a job's end, with its attempts.",
+        "The delivery for a finished job, with its attempts.",
         JobDeliveriesData,
         platform="web",
         reasons=(_UNKNOWN,),
@@ -219,7 +219,7 @@ LOG: Final = DeliveryDocs(
     ),
     RouteDoc(
         "redeliver_job",
-        "Send the delivery of a job's end again.",
+        "Resend the delivery for a finished job.",
         JobDeliveryData,
         status=202,
         platform="web",

@@ -32,7 +32,7 @@ class MonitorView(TypedDict):
     cadence: Annotated[str | dict[str, str], meaning("How often the monitor runs.", "daily")]
     status: Literal["active", "paused"]
     track: Annotated[dict[str, Any] | None, meaning("The numbers that it tracks.", {"metrics": ["author.followers"]})]
-    alert_rules: Annotated[list[dict[str, Any]], meaning("Conditions that make a run an alert.", [])]
+    alert_rules: Annotated[list[dict[str, Any]], meaning("Conditions that trigger an alert.", [])]
     suppress_webhook_unless_alert: Annotated[bool, meaning("Whether only alerts are delivered.")]
     webhook_format: Literal["full", "rows"]
     webhook: WebhookView | None
@@ -46,7 +46,7 @@ class MonitorView(TypedDict):
     next_run_at: Instant | None
     warnings: Annotated[
         list[str],
-        meaning("Problems with this configuration; for a new one, also that a run may cost more than usual.", []),
+        meaning("Problems with the configuration, and for a new monitor, possible higher costs.", []),
     ]
     runs_total: Annotated[int, meaning("Runs so far.", 3)]
     credits_spent: Annotated[int, meaning("Credits spent so far.", 6)]
@@ -102,7 +102,7 @@ class RunView(TypedDict):
     ]
     result: NotRequired[Annotated[Any, meaning("With `include=result`: the stored `data` of the response.")]]
     numbers: NotRequired[Annotated[Any, meaning("With `include=numbers`: the tracked numbers by row.")]]
-    deltas: NotRequired[Annotated[Any, meaning("With `include=numbers`: the changes of the numbers.")]]
+    deltas: NotRequired[Annotated[Any, meaning("With `include=numbers`: the changes in the numbers.")]]
 
 
 class MonitorData(TypedDict):

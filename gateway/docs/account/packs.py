@@ -28,7 +28,7 @@ class PacksData(TypedDict):
 
 
 class PurchaseView(TypedDict):
-    """A purchase of a pack, at the terms of its time."""
+    """A purchase of a pack, at the terms that were valid when it was made."""
 
     id: Annotated[str, meaning("The purchase.", "pur_01a1fd7128fd7bba92988ba98f5dc154")]
     pack: str
@@ -39,7 +39,7 @@ class PurchaseView(TypedDict):
     source: Literal["operator", "stripe"]
     status: Annotated[Literal["open", "paid", "partly_reversed", "reversed"], meaning("`open` until it is paid.")]
     credits_reversed: Annotated[int, meaning("Credits whose payment was refunded or disputed.")]
-    credits_taken_back: Annotated[int, meaning("Credits of these that were still in the account.")]
+    credits_taken_back: Annotated[int, meaning("Reversed credits that were deducted again.")]
     created_at: Instant
     paid_at: Instant | None
 

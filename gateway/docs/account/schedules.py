@@ -78,9 +78,9 @@ CREATE: Final = RouteDoc(
     reasons=("INVALID_REQUEST/monitor_limit_reached",),
     once=True,
     notes=(
-        "Slots work like the slots of Monitors: after downtime of the node, the latest one runs and the others are "
-        "skipped. A slot is also skipped while the previous run is active, or if there are no credits left. Three "
-        "skips in a row pause the schedule.",
+        "Slots work as for Monitors: after downtime, the latest slot runs and the others are skipped. A slot is also "
+        "skipped while the previous run is active, or if there are no credits left. Three skips in a row pause the "
+        "schedule.",
         "The events `discover.new_rows`, `new_accounts` and `new_items` report rows that no earlier occurrence found.",
     ),
     gives={"schedule_id": "/data/schedule_id"},

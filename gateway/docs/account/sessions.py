@@ -14,9 +14,9 @@ _OVER: Final = "INVALID_REQUEST/session_over"
 class SessionCredits(TypedDict):
     """The credits of a session. Once it is closed, `used` plus `refunded` equals `reserved`."""
 
-    reserved: Annotated[int, meaning("The price of the full `ttl_seconds`, held until the session closes.", 5)]
+    reserved: Annotated[int, meaning("The price of the full `ttl_seconds`, reserved until the session closes.", 5)]
     used: Annotated[int, meaning("The price of the time that the session was open.", 5)]
-    refunded: Annotated[int, meaning("Unused credits, returned when the session closes.", 0)]
+    refunded: Annotated[int, meaning("Unused credits, refunded when the session closes.", 0)]
 
 
 class SessionData(TypedDict):
@@ -108,7 +108,7 @@ OPEN: Final = RouteDoc(
     notes=(
         "The price of `ttl_seconds` is reserved when the session opens. At the end, the time used is billed and the "
         "rest is refunded. A page that cannot be opened costs nothing; a page that is too costly costs 5 credits.",
-        "A session always closes: when its owner closes it, when its time is up, or when its node or browser dies.",
+        "A session always closes: when its owner closes it, when its time is up, or when its node or browser fails.",
     ),
 )
 LIST: Final = RouteDoc("list_sessions", "The account's sessions, newest first.", SessionsData, platform="web")
@@ -136,7 +136,7 @@ EXECUTE: Final = RouteDoc(
     reasons=(_UNKNOWN, _OVER, "RESOURCE_NOT_FOUND/page_too_costly"),
     once=True,
     notes=(
-        "If an action fails, the actions after it are skipped, and the results show this. An action waits up to 5 "
+        "If an action fails, the actions after it are skipped, as the results show. An action waits up to 5 "
         "seconds for its element, and then until the page has settled.",
         "Actions cost nothing in addition to the session's time, and take at most 50 seconds.",
     ),

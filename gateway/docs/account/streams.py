@@ -22,7 +22,7 @@ class EventSubject(TypedDict):
 class EventItem(TypedDict):
     """One event. Its `type` determines the shape of `data`."""
 
-    id: Annotated[str, meaning("The event's id: stable, one for each fact.", "evt_01a1ff6d82bd7442a2cbf7b8f1d3ab3c")]
+    id: Annotated[str, meaning("The event's stable id, one for each fact.", "evt_01a1ff6d82bd7442a2cbf7b8f1d3ab3c")]
     type: Annotated[str, meaning("The event type.", "key.revoked")]
     api_version: Annotated[str, meaning("The version of its shape, as a date.", "2026-11-21")]
     created_at: Instant
@@ -55,7 +55,7 @@ class FeedRestarted(TypedDict):
 
 
 class SocketEvents(TypedDict):
-    """Events, oldest first. Always the first message of a socket, even if it is empty."""
+    """Events, oldest first. The first message on a socket always has this type, even if it contains no events."""
 
     type: Literal["events"]
     items: list[EventItem]
@@ -84,7 +84,7 @@ class SocketAcked(TypedDict):
 
 
 class SocketError(TypedDict):
-    """A rejected message, or the reason for closing the socket. The second has the fields of every error."""
+    """A rejected message, or the reason for closing the socket. The reason has the fields of every error."""
 
     type: Literal["error"]
     error: ErrorBody

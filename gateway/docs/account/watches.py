@@ -1,4 +1,4 @@
-"""Reference texts for web monitors (watches) (decisions 21)."""
+"""Reference texts for web monitors, which the code calls watches (decisions 21)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ class WebMonitorView(TypedDict):
     monitor_id: WatchId | None
     name: Annotated[str, meaning("The monitor's name.", "Changes of https://example.com/")]
     mode: Literal["scrape", "search"]
-    url: Annotated[str | None, meaning("The page. For a search, the site whose results count.", "https://example.com/")]
+    url: Annotated[
+        str | None, meaning("The page. For a search, only results of its host count.", "https://example.com/")
+    ]
     query: Annotated[str | None, meaning("The search query.")]
     status: Literal["active", "paused"]
     cadence_minutes: Annotated[int | None, meaning("Minutes between checks.", 60)]
@@ -26,7 +28,7 @@ class WebMonitorView(TypedDict):
     timezone: Annotated[str | None, meaning("The time zone of the cron expression; null for UTC.")]
     ignore: Annotated[list[str], meaning("CSS selectors of parts to ignore.", [".date"])]
     threshold: Annotated[float, meaning("Differences up to this share of words are ignored.", 0.0)]
-    retention_days: Annotated[int, meaning("Days that checks are kept.", 30)]
+    retention_days: Annotated[int, meaning("Days until a check is deleted.", 30)]
     webhook: WebhookView | None
     estimated_cost_per_check: Annotated[int | None, meaning("The credits that a check usually costs.", 2)]
     estimated_monthly_cost: Annotated[int | None, meaning("The usual credits per 30 days.", 1440)]
@@ -37,7 +39,7 @@ class WebMonitorView(TypedDict):
     next_check_at: Instant | None
     warnings: Annotated[
         list[str],
-        meaning("Problems with this configuration; for a new one, also that a run may cost more than usual.", []),
+        meaning("Problems with the configuration, and for a new monitor, possible higher costs.", []),
     ]
     created_at: Instant
     updated_at: Instant

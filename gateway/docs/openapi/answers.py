@@ -63,7 +63,7 @@ _TEXT: Final = {
     "text/csv": "A column for each field.",
     "application/x-ndjson": "One row per line.",
 }
-_STREAM: Final = "Server-sent events. `x-events` has the schema of each."
+_STREAM: Final = "Server-sent events. `x-events` has their schemas."
 _OF_KEYS: Final = (
     "X-Request-Id",
     "X-Credits-Used",
@@ -129,7 +129,7 @@ class Answers:
         """Return the schemas that responses may refer to."""
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
         typed = _events_typed({name: _shortened(schema, name) for name, schema in own.items()})
-        assert self._envelopes.keys().isdisjoint(typed), "a schema has one name"
+        assert self._envelopes.keys().isdisjoint(typed), "schema names are unique"
         return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
 
     def _data_response(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
@@ -144,7 +144,7 @@ class Answers:
 
     def _described(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         doc = operation.route.doc
-        assert doc is not None, "a data endpoint's answer is shared"
+        assert doc is not None, "a data endpoint uses a shared response"
         names = _PUBLIC if doc.is_public else _OF_SOCKETS if doc.status == 101 else _OF_KEYS
         response: Schema = {"description": _status_description(doc.status), "headers": headers_of(names)}
         if doc.status == 101:
@@ -173,7 +173,7 @@ class Answers:
         doc = operation.route.doc
         if operation.listing is not None:
             return {**self._progress(operation.listing.endpoint), **self._ends(operation)}
-        assert doc is not None, "a route is a data endpoint or is described"
+        assert doc is not None, "only data endpoints have no description"
         steps = {name: self.take(type_) for name, type_ in doc.streams.items()}
         return steps if doc.price is None else {**steps, **self._ends(operation)}
 

@@ -92,7 +92,7 @@ def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
 
 
 def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str, Any]:
-    """Return one operation of the document."""
+    """Return the document's entry for one operation."""
     doc, price = operation.route.doc, operation.price
     description = description_of(operation)
     item: dict[str, Any] = {
@@ -119,7 +119,7 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
 
 def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:
     """Return links to operations of the same platform whose path parameters this response provides."""
-    assert operation.route.doc is not None, "no path contains a value from a data endpoint"
+    assert operation.route.doc is not None, "only described routes provide values for paths"
     given = {name: f"$response.body#{pointer}" for name, pointer in operation.route.doc.gives.items()}
     known = {**{param.name: f"$request.path.{param.name}" for param in operation.in_path}, **given}
     links = {}
@@ -167,7 +167,7 @@ def _webhooks(answers: Answers) -> Schema:
     how_delivered = "delivered to its webhook and retried until the receiver returns 2xx."
     run = _received("receive_monitor_run", f"A monitor's run, {how_delivered}", {"anyOf": forms}, parameters)
     batch = f"Events of the account's feed, {how_delivered}"
-    job = f"The end of a web job, {how_delivered}"
+    job = f"A finished web job, {how_delivered}"
     return {
         "monitorRun": run,
         "jobEnd": _received("receive_job_end", job, answers.take(JobData), parameters),

@@ -22,7 +22,9 @@ _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "BilledError": (*_ANYWHERE, *_OF_KEYS, *_OF_MONEY),
     }
 )
-"""The error codes that default responses cover: for any operation, for those with a key, and for data endpoints."""
+"""The error codes that default responses cover: for any operation, for operations that require a key, and for billed
+operations.
+"""
 BALANCE: Final = {
     "type": ["integer", "null"],
     "description": "The balance after the request; null if unknown.",

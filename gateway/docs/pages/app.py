@@ -73,7 +73,7 @@ class HtmlPages:
         parts: list[bytes] = []
 
         async def receive() -> Any:
-            await trio.sleep_forever()  # there is no body, and no client connection that could end
+            await trio.sleep_forever()  # The request has no body, and no client connection that could end.
 
         async def send(message: Any) -> None:
             await trio.lowlevel.checkpoint()

@@ -77,7 +77,7 @@ class CodeBlock:
 
     @property
     def html(self) -> str:
-        """Return the highlighted text, whose spans have one-letter classes."""
+        """Return the text as highlighted HTML. Its spans have one-letter classes."""
         return f'<pre tabindex="0"><code>{_highlighted(self)}</code></pre>'
 
 

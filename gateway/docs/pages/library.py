@@ -43,14 +43,22 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "monitors": ("Monitors", "Repeat a call on a cadence, track its numbers, and receive alerts.", "use"),
         "dashboard": ("Dashboard", "Pages for account owners: keys, usage, Monitors, a playground.", "use"),
         "webhooks": ("Webhooks", "Deliveries: their format, retries, and how to verify them.", "use"),
-        "first-hour": ("The first hour in production", "From nothing to a node with TLS, a backup and alerts.", "run"),
+        "first-hour": (
+            "The first hour in production",
+            "Set up a node with TLS, a backup and alerts.",
+            "run",
+        ),
         "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, shutdown.", "run"),
         "many-nodes": ("Many nodes", "Several nodes on one PostgreSQL and one Redis, step by step.", "run"),
         "performance": ("Performance", "What a request costs, and why.", "run"),
-        "how-it-works": ("How it works", "The path of a request, a charge, a Monitor's run and an event.", "run"),
+        "how-it-works": (
+            "How it works",
+            "How the code handles requests, charges, Monitors and events.",
+            "run",
+        ),
         "architecture": ("Architecture", "The packages of each layer, for people who change the code.", "run"),
         "contributing": ("Contributing", "Which files to open, tests to run and rules to follow.", "run"),
-        "platforms": ("Adding a platform", "A declaration, its records, and its sandbox.", "run"),
+        "platforms": ("Adding a platform", "How to write a declaration, its records and its sandbox.", "run"),
         "testing": ("Testing", "The test suite, and a whole node simulated from a seed.", "run"),
     }
 )
@@ -70,7 +78,7 @@ class DocPage:
     make: Callable[[], str]
     platform: str = ""
     terms: str = ""
-    """Additional search terms."""
+    """Search terms in addition to the words of the page."""
 
 
 class Library:

@@ -30,7 +30,7 @@ def llms(library: Library) -> str:
     base = library.base_url
     parts += [
         f"- [OpenAPI 3.1]({base}/v1/openapi.json): every operation; `?platform=` selects one platform.",
-        f"- [Everything in one file]({base}/llms-full.txt): all of the above.",
+        f"- [Everything in one file]({base}/llms-full.txt): all pages listed above.",
         "\n## Optional\n",
         *_links(library, library.of_group("run")),
     ]

@@ -66,7 +66,7 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "RESOURCE_NOT_FOUND/unknown_webhook": "Use an id from `/v1/webhooks`, or give the Monitor a `webhook_url`.",
         "RESOURCE_NOT_FOUND/unknown_schedule": "Use an id from the list of schedules.",
         "RESOURCE_NOT_FOUND/unknown_job": "Use an id from the list of jobs. Jobs are deleted 30 days after they end.",
-        "RESOURCE_NOT_FOUND/unknown_cohort": "Create a new cohort: nothing of a deleted one is kept.",
+        "RESOURCE_NOT_FOUND/unknown_cohort": "Create a new cohort: a deleted cohort cannot be restored.",
         "RESOURCE_NOT_FOUND/unknown_cohort_query": "Start a new query: queries are deleted with their cohort.",
         "COHORT_LIMIT_EXCEEDED/cohort_limit_reached": "Delete a cohort that you no longer use.",
         "COHORT_MEMBER_LIMIT_EXCEEDED/member_limit_reached": "Send fewer members, or create another cohort.",
@@ -74,22 +74,22 @@ REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
         "COHORT_IDENTITY_CONFLICT/identity_conflict": "Send the account with its existing external id.",
         "COHORT_QUERY_NOT_CANCELLABLE/query_over": "Read its results, or start a new query.",
         "COHORT_QUERY_NOT_READY/query_not_ready": "Wait until its `status` is `succeeded`, or start a new query.",
-        "COHORT_RESULT_TOO_LARGE/result_too_large": "Skip it: continue with `next_cursor` from `details`.",
+        "COHORT_RESULT_TOO_LARGE/result_too_large": "Skip the result: continue with `next_cursor` from `details`.",
         "RESOURCE_NOT_FOUND/unknown_consumer": "Read the feed once with this `consumer`.",
         "UNSUPPORTED_MEDIA_TYPE/encoded_body": "Send the body uncompressed, without `Content-Encoding`.",
         "UNSUPPORTED_MEDIA_TYPE/not_a_form": "Send the file as a form, for example with `curl -F file=@page.html`.",
-        "UPGRADE_REQUIRED/websocket_only": "Open the path as a WebSocket of version 13, or stream `/v1/events`.",
+        "UPGRADE_REQUIRED/websocket_only": "Connect with WebSocket version 13, or stream `/v1/events`.",
         "CURSOR_EXPIRED/retention_passed": "Use `cursor=oldest`. `missed_from` and `missed_until` show the gap.",
         "RATE_LIMITED/run_too_soon": "Retry after `Retry-After` seconds.",
         "SERVICE_UNAVAILABLE/store_unavailable": "Retry after `Retry-After` seconds. No events are lost.",
     }
 )
-"""The next step for the caller, by the key of the reason."""
+"""Advice to the caller, for each reason."""
 _LISTED: Final = 12
 
 
 def reason_markdown(name: str, operations: Sequence[ApiOperation]) -> str:
-    """Return the page of a reason, with a part for each code that uses it."""
+    """Return the page of a reason, with a section for each error code that uses the reason."""
     found = [reason for reason in REASONS.values() if reason.name == name]
     parts = [part for reason in found for part in _parts(reason, operations, has_several=len(found) > 1)]
     return "\n".join((f"# {name}\n", *parts))
@@ -112,7 +112,7 @@ def _parts(reason: Reason, operations: Sequence[ApiOperation], *, has_several: b
 
 def _listed(returning: Sequence[ApiOperation], total: int) -> str:
     if len(returning) > _LISTED:
-        return f"{len(returning)} of this node's {total} calls. Their pages list it.\n"
+        return f"{len(returning)} of this node's {total} calls. The page of each call lists it.\n"
     return (
         "".join(f"- [`{one.method} {one.path}`]({one.page}): {one.summary}\n" for one in returning)
         or "None on this node.\n"

@@ -30,7 +30,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class PagePart:
-    """The section under a second-level heading. The first part is the text before these headings, without an anchor."""
+    """The section under a second-level heading. The text before the first heading is a part without an anchor."""
 
     anchor: str
     words: str
@@ -55,7 +55,7 @@ class Rendered:
         return [part for part in self.parts if part.anchor]
 
     def around(self, anchors: Sequence[str]) -> tuple[str, str, str]:
-        """Return three pieces of the page: before the parts with these anchors, these parts, and after them."""
+        """Split the page in three: the text before the parts with these anchors, the parts, and the text after them."""
         found = [place for place, part in enumerate(self.parts) if part.anchor in anchors]
         begin, end = (found[0], found[-1] + 1) if found else (len(self.parts), len(self.parts))
         html = [part.html for part in self.parts]
@@ -63,7 +63,7 @@ class Rendered:
 
 
 class Renderer:
-    """Renders documents. It keeps no state between them."""
+    """Renders documents, and keeps no state between documents."""
 
     def __init__(self) -> None:
         self._markdown = MarkdownIt("commonmark", {"html": False}).enable("table")

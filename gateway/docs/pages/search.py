@@ -14,7 +14,7 @@ _FOUND_MAX: Final = 40
 _WORDS_MAX: Final = 10
 """The maximum number of words in a query. Search is public, and each word is looked up in every page."""
 _COUNTED_MAX: Final = 3
-"""How many occurrences of a word in a text count at most."""
+"""The maximum number of occurrences of a word that are counted in a text."""
 _WORD = re.compile(r"[a-z0-9_./{}-]+")
 _SHOWN: Final = 160
 _FEW: Final = 2
@@ -68,7 +68,7 @@ class _Entry:
     lower: str
 
     def points(self, words: list[str]) -> list[int]:
-        """Return the points of each word; 0 if the word is missing."""
+        """Return the score of each word in a page; 0 if the page does not contain the word."""
         return [9 * (w in self.title) + 4 * (w in self.terms) + _times_in(self.lower, w) for w in words]
 
     def excerpt(self, words: list[str]) -> str:

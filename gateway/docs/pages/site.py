@@ -1,7 +1,7 @@
-"""The public pages as the API's entry point uses them. The code that renders them is loaded with the first page.
+"""The public pages as the API's entry point uses them. The code that renders pages is loaded with the first page.
 
-A page is rendered once, one page at a time and mostly in a thread, and then kept. So the event loop stays responsive,
-even if many clients request pages.
+Each page is rendered once and then cached. Only one page is rendered at a time, mostly in a thread, so that the event
+loop stays responsive even if many clients request pages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.docs.pages.texts import MadePage, Texts
 
 _LIVE_S: Final = 5.0
-"""Seconds that a page with the current state of the node is kept."""
+"""How long a page with the node's current state is cached, in seconds."""
 _GUARDED: Final = fields_of(
     [
         (
@@ -103,10 +103,10 @@ class PublicPages:
         return made
 
     async def _make(self, request: Request) -> MadePage:
-        """Render a page, one at a time, so that anonymous requests use at most one thread."""
+        """Render a page. Pages are rendered one at a time, so that anonymous requests use at most one thread."""
         async with self._build_lock:
             if (made := self._kept(request)) is not None:
-                return made  # another task rendered it meanwhile
+                return made  # Another task rendered the page in the meantime.
             made = await self._new(request)
             if not made.live:
                 self._made[request.path] = made

@@ -74,10 +74,10 @@ def _yes_or_no(code: Code) -> str:
 
 _RECORDS_HEAD: Final = """# Records
 
-A post is a post on every platform: each kind of thing has one record type, with the same fields everywhere. Data that
+Each kind of thing has one record type, with the same fields on every platform. Data that
 a platform does not provide is `null`; zero means zero. `ext` contains data that only one platform provides.
 
-The page of an endpoint names the shape of its `data`. A list has its rows in `items`, and a `total` if the platform
+Each endpoint's page names the shape of its `data`. A list has its rows in `items`, and a `total` if the platform
 provides one. If a row is incomplete, `_warnings` says why.
 
 ## Shapes
@@ -166,7 +166,7 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
 
 
 def _where(base: str) -> str:
-    """Return the base URL of a source, or a sentence if each call names its own host."""
+    """Return the base URL of a source. If each call names its own host, the URL is followed by a remark."""
     return f"`{base}`, on the host named in each call" if "{host}" in base else f"`{base}`"
 
 

@@ -107,7 +107,7 @@ class Texts:
 
     @staticmethod
     def kept(body: bytes, content_type: bytes) -> MadePage:
-        """Wrap a text that was built elsewhere and never changes."""
+        """Return a page for a text that was built elsewhere and never changes."""
         return MadePage(with_tag(body), content_type)
 
     async def find(self, words: str) -> list[SearchHit]:

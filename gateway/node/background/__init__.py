@@ -1,1 +1,1 @@
-"""The background work of a node: monitors, webhook deliveries, jobs."""
+"""The background work of a node: monitors, webhook deliveries, jobs, sessions and payments."""

@@ -1,4 +1,4 @@
-"""Account webhooks on a running node: their services, and the task that queues their batches of events."""
+"""Opens account webhooks on a running node: their services, and the task that queues batches of events for them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from upstreams.model.cursors import CursorSigner
 
 @dataclass(frozen=True, slots=True)
 class AccountWebhookRuntime:
-    """The webhooks of accounts, and their deliveries and secrets."""
+    """The owners' service for account webhooks, and the webhooks themselves."""
 
     service: AccountWebhooks
     webhooks: Webhooks
@@ -32,11 +32,10 @@ class AccountWebhookRuntime:
 async def open_account_webhooks(
     setting: NodeSetting, stores: Stores, sending: WebhookRuntime, *, hub: Hub, runtime: Runtime
 ) -> AsyncIterator[AccountWebhookRuntime]:
-    """Open webhooks whose batches are queued while the block runs.
+    """Open the account webhooks, and queue their batches while the block runs.
 
-    A node without `keeps_time` leaves this work to another node.
-
-    The deliveries use the same queue as the deliveries of monitors.
+    Without `keeps_time`, this node queues nothing and leaves that to other nodes. Account webhooks and monitors share
+    one queue of deliveries.
     """
     store, cipher = stores.store, stores.cipher
     seal = seal_cursor(CursorSigner(setting.secrets.cursors))

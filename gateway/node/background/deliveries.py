@@ -1,4 +1,4 @@
-"""The webhooks of a running node: the queue of their deliveries, and the service that sends them."""
+"""Opens the queue of webhook deliveries on a running node, and the service that sends them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WebhookRuntime:
     resolve: Resolve
     """Resolves the hosts of webhooks when they are registered."""
     deliveries: Deliveries | None = None
-    """None if this process sends no deliveries."""
+    """The service that sends deliveries; None if this process only queues them."""
 
 
 def _idle_webhooks(config: Config, runtime: Runtime, resolve: Resolve) -> WebhookRuntime:
@@ -38,7 +38,7 @@ def _idle_webhooks(config: Config, runtime: Runtime, resolve: Resolve) -> Webhoo
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
 
     def leave(*_: object) -> None:
-        """nothing to wake: a running node will find the delivery in the queue"""
+        """Do nothing, because a running node will find the delivery in the queue."""
 
     return WebhookRuntime(Outbox(instant, runtime.make_id, leave), instant, leave, resolve)
 

@@ -1,4 +1,4 @@
-"""The jobs of a running node: their kinds, the workers that run them, and the service for their owners."""
+"""Opens jobs on a running node: the kinds of jobs, the workers that run them, and the service for their owners."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from upstreams.workers.pool import ProcessPool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
-    """The services behind the routes of jobs."""
+    """The services that the job routes use."""
 
     recipes: Recipes
     service: JobService
-    """The jobs of the web."""
+    """The service for jobs on web pages."""
     hooks: JobWebhooks
     webhooks: Webhooks
     cohorts: CohortService
@@ -71,7 +71,7 @@ async def open_jobs(
     alarm: Alarm,
     works: bool,
 ) -> AsyncIterator[Jobs]:
-    """Open the job services and run ready jobs. Without `works`, the jobs wait for another node.
+    """Open the job services and run ready jobs. Without `works`, jobs are left to other nodes.
 
     The jobs use the recipes of monitors. The clock of monitors, which `alarm` wakes, also opens the slots of schedules.
 

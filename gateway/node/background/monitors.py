@@ -1,4 +1,4 @@
-"""The monitors of a running node: their recipes, their scheduler, and the operator's operations on them."""
+"""Opens monitors on a running node: their recipes, their scheduler, and the operator's operations on them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from upstreams.catalog import Catalog
 from upstreams.guard.resolver import Resolve
 
 RUN_WITHIN_S = 20.0
-"""Seconds until an operator who requested a run gets a response. Must be less than a supervisor waits for a worker."""
+"""Seconds after which a requested run gets a response, finished or not. Less than a supervisor waits for a worker."""
 _CHECK_S = 0.05
 
 
@@ -55,7 +55,7 @@ class MonitorRunArguments(msgspec.Struct, forbid_unknown_fields=True, frozen=Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Monitors:
-    """The services that the monitor routes use, and the statistics of their work."""
+    """The services that the monitor routes use, and the objects that run and deliver in the background."""
 
     store: Store
     recipes: CatalogRecipes
@@ -63,7 +63,7 @@ class Monitors:
     clock: Clock
     runs: Runs
     deliveries: Deliveries | None
-    """None if this process sends no deliveries."""
+    """The service that sends deliveries; None if this process only queues them."""
     backlog: Watch
     service: MonitorService
     projections: Projections
@@ -181,7 +181,7 @@ def _service(
 def _slot(text: str) -> float:
     """Parse a slot that an operator sent.
 
-    Slots outside the years 1 to 9999 are refused, because records cannot show them.
+    Slots outside the years 1 to 9999 are refused, because records cannot represent them.
     """
     try:
         slot = float(floor(unix(text)))

@@ -1,4 +1,4 @@
-"""The payments of a node, if it accepts any."""
+"""Opens the payment services of a node, if the operator has configured them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PaymentRuntime:
-    """The payment services. They are None unless the variables that `[billing.stripe]` names are set."""
+    """The payment services. `checkout` is None unless the environment variables named in `[billing.stripe]` are set."""
 
     checkout: Checkout | None = None
 
     @property
     def pages(self) -> tuple[AdjacentPages, ...]:
-        """Return the entry points for notifications of the payment provider, which are outside the API."""
+        """Return the pages that receive the payment provider's notifications. They are not part of the API."""
         return () if self.checkout is None else (self.checkout,)
 
 
 @asynccontextmanager
 async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) -> AsyncIterator[PaymentRuntime]:
-    """Open Stripe Checkout, if it is configured, with its own connections."""
+    """Open Stripe Checkout with its own connections, if it is configured."""
     terms, environ = setting.config.billing.stripe, setting.environ
     secret_key, webhook_secret = environ.get(terms.secret_key_env, ""), environ.get(terms.webhook_secret_env, "")
     if not secret_key or not webhook_secret:

@@ -1,4 +1,4 @@
-"""The web sessions of a running node: the object that holds their pages, and the service for their owners."""
+"""Opens web sessions on a running node: the holder of their open pages, and the service for their owners."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ async def open_sessions(
     *,
     runtime: Runtime,
 ) -> AsyncIterator[SessionService]:
-    """Open sessions while the block runs. Without a configured browser, only sessions of other nodes are shown.
+    """Open the session service while the block runs.
+
+    Without a configured browser, it only shows sessions of other nodes.
 
     Raises:
         StorageError: the store is unavailable.

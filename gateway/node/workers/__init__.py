@@ -1,1 +1,1 @@
-"""Several processes that serve one address, and the supervisor that keeps them running."""
+"""Several worker processes that serve one address, and the supervisor that keeps them running."""

@@ -1,4 +1,4 @@
-"""A supervisor's admin address: one response for all workers, and their metrics merged into one text."""
+"""A supervisor's admin address. It combines the responses of all workers, and merges their metrics into one text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ READY_WITHIN_S = 3.0
 METRICS_WITHIN_S = 5.0
 OPERATION_WITHIN_S = 25.0
 _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
-"""Operations on the private state of a process, which run in every worker.
+"""Operations that change only the state of one process, so every worker runs them.
 
-All other operations change shared state, so only one worker runs them.
+All others change shared state, so only one worker runs them.
 """
 _WATCHED = frozenset({"ledger.verify"})
-"""Operations without a time limit, because the operator who starts one watches its progress."""
+"""Operations without a time limit, because an operator watches their progress."""
 _NAME = re.compile(r"[a-z_.]+")
 _SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>[^ ]+)$")
 
@@ -44,7 +44,7 @@ class AllWorkers:
         self._token = token
 
     async def readiness(self) -> str | None:
-        """Return None if every worker is ready, otherwise one line for each worker that is not. See `Readiness`."""
+        """Return None if all workers are ready, otherwise a line for each worker that is not. See `Readiness`."""
         if self._slots.stopping.is_set():
             await trio.lowlevel.checkpoint()
             return "draining"
@@ -71,7 +71,7 @@ class AllWorkers:
         return (merge(texts) + own_metrics(self._slots.slots, texts)).encode()
 
     async def operate(self, name: str, body: bytes) -> AdminAnswer:
-        """Run an operation in every worker, or in one worker on behalf of all. See `Operate`."""
+        """Run an operation in every worker, or in one if it changes shared state. See `Operate`."""
         if not _NAME.fullmatch(name):
             return refused(400, f"unknown operation {name}")
         ask_it = partial(ask_proved, token=self._token, question=AdminQuestion("POST", f"/admin/{name}", body))
@@ -86,7 +86,7 @@ class AllWorkers:
     async def _ask_one(self, ask_it: Ask, *, within_s: float) -> AdminAnswer:
         """Call the first worker that can be reached.
 
-        A worker that was called and did not respond may have run the operation.
+        If it does not respond, try no other, because it may have run the operation.
         """
         for slot in self._slots.ready():
             try:

@@ -1,4 +1,4 @@
-"""The workers of a supervisor: each is started, watched, and replaced if it ends unexpectedly."""
+"""Starts and watches a supervisor's workers, and replaces a worker that ends unexpectedly."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from gateway.observability.logs import Log
 from storage.supervision import Keep, unsupervised
 
 KILL_AFTER_S = 5.0
-"""Seconds after the drain time until a worker that still runs is killed."""
+"""Seconds after the drain time until a running worker is killed."""
 STEADY_S = 10.0
-"""A worker that ran for this many seconds is replaced immediately, any other after a pause that doubles each time."""
+"""A worker that ran for at least this many seconds is replaced immediately.
+
+Any other is replaced after a pause, which doubles each time.
+"""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 10.0
 _LINE_BYTES_MAX = 65_536
 _UNSTARTABLE = 127
 
 
 class _Listening(msgspec.Struct, frozen=True, tag_field="event", tag="listening"):
-    """The line that a worker prints when it serves."""
+    """The line that a worker prints when it is ready."""
 
     admin_url: str
 
@@ -39,7 +42,7 @@ class Slot:
     admin_url: str = ""
     """The admin address of the ready worker; empty while no worker is ready."""
     state: str = "starting"
-    """While no worker is ready, the reason for it."""
+    """Why no worker is ready."""
     deaths: int = 0
     is_stale: bool = False
     """Whether the worker may have read its config before the last reload."""
@@ -54,7 +57,10 @@ class Command:
 
 
 class WorkerSlots:
-    """Runs a number of workers until `stopping` is set. Sets `all_ready` once all workers are ready together."""
+    """Runs `count` workers until `stopping` is set.
+
+    Sets `all_ready` as soon as all workers are ready at the same time.
+    """
 
     def __init__(
         self,
@@ -70,9 +76,9 @@ class WorkerSlots:
         self.stopping = trio.Event()
         self.all_ready = trio.Event()
         self.refused = ""
-        """Why the start failed: the reason of a worker that refused to start before all were ready.
+        """Why the start failed: how a worker ended before all workers were ready.
 
-        Empty if none did.
+        Empty if the start has not failed.
         """
         self._command = command
         self._stop_within_s = drain_s + kill_after_s
@@ -81,7 +87,7 @@ class WorkerSlots:
         """Runs the supervisor's own loops."""
 
     async def run(self) -> None:
-        """Keep the workers running. After `stopping`, return when all have ended or were killed."""
+        """Keep the workers running. After `stopping` is set, return when every worker has ended or was killed."""
         async with trio.open_nursery() as nursery:
             for slot in self.slots:
                 nursery.start_soon(self.keep, "worker", partial(self._keep_running, slot))
@@ -93,7 +99,7 @@ class WorkerSlots:
         return [slot for slot in self.slots if slot.admin_url]
 
     def reload(self, *, done: Collection[int] = ()) -> None:
-        """Make every worker except those in `done` reload its config. A starting worker reloads when it is ready."""
+        """Make all workers except those in `done` reload their config. A starting worker reloads when it is ready."""
         for slot in self.slots:
             if slot.number in done:
                 continue
@@ -151,7 +157,7 @@ class WorkerSlots:
                 watching.cancel_scope.cancel()
         finally:
             slot.process, slot.admin_url = None, ""
-            with trio.CancelScope(shield=True):  # shielded, but short, because a killed process ends
+            with trio.CancelScope(shield=True):  # shielded, but short, because a killed process ends at once
                 await self._clean_up(slot, process)
         return await process.wait()
 
@@ -167,7 +173,7 @@ class WorkerSlots:
     async def _watch_start(self, slot: Slot, process: trio.Process) -> None:
         """Detect when the worker is ready.
 
-        There is no deadline, because migrations take time and `/readyz` reports it.
+        There is no deadline, because migrations may take long. Meanwhile `/readyz` reports that the worker is starting.
         """
         slot.state = "is starting"
         assert process.stdout is not None
@@ -200,7 +206,7 @@ class WorkerSlots:
 
 
 async def _wait_listening(stdout: trio.abc.ReceiveStream) -> _Listening | None:
-    """Skip other output and return the line of a ready worker; None if the output ends without that line."""
+    """Return the line that a ready worker prints, skipping other output. None if the output ends without this line."""
     text = b""
     while len(text) < _LINE_BYTES_MAX and (more := await stdout.receive_some()):
         *lines, text = (text + more).split(b"\n")

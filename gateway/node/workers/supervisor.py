@@ -1,6 +1,7 @@
-"""The supervisor: binds the addresses, keeps the workers running, and handles the signals for reload and stop.
+"""The supervisor: binds the addresses, keeps the workers running, and reloads or stops them on signals.
 
-It serves no requests itself. The kernel passes connections to the workers, which share the public port.
+The supervisor serves no requests itself. The kernel distributes connections among the workers, which share the public
+port.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from storage.supervision import Supervision
 
 SILENT_S = 10.0
 ASKS = 3
-"""A worker hangs if this many requests in a row go unanswered within `SILENT_S`, so one bad moment does not kill it."""
+"""A worker counts as hung after this many requests in a row without a response within `SILENT_S`."""
 
 
 class WorkersRefused(Exception):
-    """A worker refused to start before all were ready. It has already reported the reason."""
+    """A worker refused to start. Its own messages have already reported the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisorPlan:
     """The values that a supervisor needs: the config, the workers' program and environment, and the log.
 
-    `admin_token` is the same for the supervisor and the workers.
+    The supervisor and all workers use the same `admin_token`.
     """
 
     config: Config
@@ -111,7 +112,7 @@ async def _run(
 
 
 async def _announce(slots: WorkerSlots, line: Mapping[str, str], log: Log) -> None:
-    """Announce once that all workers are ready."""
+    """Print the `listening` line once, when all workers are ready."""
     await slots.all_ready.wait()
     if not slots.stopping.is_set():
         await announce(line, log)
@@ -132,7 +133,7 @@ async def _handle_signals(slots: WorkerSlots, plan: SupervisorPlan) -> None:
 
 
 async def kill_hung(slots: WorkerSlots, log: Log, *, silent_s: float = SILENT_S) -> None:
-    """Poll every ready worker until the stop, and kill hung ones. Recovery refunds their open charges."""
+    """Until the stop, poll every ready worker and kill it if it hangs. Recovery then refunds its open charges."""
     async with trio.open_nursery() as nursery:
         for slot in slots.slots:
             nursery.start_soon(slots.keep, "worker_watch", partial(_watch, slot, log, silent_s))
@@ -153,7 +154,7 @@ async def _watch(slot: Slot, log: Log, silent_s: float) -> None:
 
 
 async def _answers(admin_url: str, until: float) -> bool:
-    """Return whether the worker sends any response."""
+    """Return whether the worker responds at all."""
     try:
         with trio.move_on_at(until):
             await ask(admin_url, AdminQuestion("GET", "/healthz"))

@@ -1,8 +1,8 @@
-"""A node as one of several workers: the values that its supervisor passes, and how it stops.
+"""The worker's side of a node with several workers: the values from its supervisor, and the stop through a pipe.
 
-A worker's stdin is a pipe that never carries data. Its end means "stop": the supervisor has closed the pipe or
-has exited. A signal is not used for this, because a service manager may signal the whole process group, and a second
-signal would end the worker immediately.
+A worker's stdin is a pipe through which no data is sent. When the supervisor closes the pipe or exits, the worker
+stops. The supervisor does not send a signal, because a service manager may also signal the whole process group, and a
+second signal would end the worker immediately.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 def read_worker(environ: Mapping[str, str]) -> Worker | None:
-    """Return this process's worker values, or None if an operator started the process."""
+    """Return the values that a supervisor passed to this process, or None if an operator started the process."""
     encoded = environ.get(VARIABLE)
     return None if encoded is None else msgspec.json.decode(encoded, type=Worker)
 
 
 def environ_of(worker: Worker, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that makes a new process this worker."""
+    """Return the environment variables that make a new process this worker."""
     return {**environ, VARIABLE: msgspec.json.encode(worker).decode()}
 
 

@@ -1,1 +1,1 @@
-"""Reading requests and writing response heads of HTTP/1.1."""
+"""Reads requests and writes the heads of responses in HTTP/1.1."""

@@ -1,7 +1,7 @@
-"""A response's headers, with names and values in separate tuples.
+"""The headers of a response, with their names and values in separate tuples.
 
-Responses have many different values, but few sets of names. If an earlier response had the same names, only the values
-must be filled in. This is on the hot path.
+This is on the hot path. Responses have many different values but few sets of names, so if an earlier response had the
+same names, only the values must be inserted into its template.
 """
 
 from __future__ import annotations

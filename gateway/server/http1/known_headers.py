@@ -1,23 +1,23 @@
-"""Known header blocks, so that a client's next request costs a lookup instead of a parse. No I/O."""
+"""Stores the header blocks of earlier requests, so that a repeated block is looked up instead of parsed. No I/O."""
 
 from gateway.server.asgi import HeaderLines
 
 BLOCKS = 512
-"""How many of the latest blocks are certainly kept. At most twice as many are in memory."""
+"""The number of most recent blocks that are always stored. At most twice as many are in memory."""
 BLOCK_BYTES = 1_024
-"""A longer block is parsed each time. A stored block and its headers take about 3 KB, at most 16 KB."""
+"""Longer blocks are not stored. A stored block and its headers take about 3 KB, and at most 16 KB."""
 
 
 class KnownHeaders:
     """A mapping from the exact bytes of a header block to its headers, shared by all connections of one server.
 
-    Clients send the same block repeatedly, and only their request lines differ. This class does not validate. The head
-    reader stores only blocks that it found harmless, and it looks them up only after request lines that do not change
-    their meaning.
+    A client usually sends the same block with every request, and only the request lines differ. This class validates
+    nothing. The head reader stores only blocks that it has checked, and looks blocks up only after request lines that
+    cannot change the meaning of a block.
 
     Blocks contain API keys. They stay in this process's memory, are never written anywhere, and are dropped when
-    `BLOCKS` others have arrived since their last use. A lookup compares hashes with a secret seed before it compares
-    bytes, so its duration does not reveal how close a guess was.
+    `BLOCKS` others have arrived since their last use. A lookup compares bytes only if the hashes, which have a secret
+    seed, are equal. Its duration therefore does not reveal how close a guess was.
     """
 
     __slots__ = ("_older", "_recent")
@@ -36,7 +36,10 @@ class KnownHeaders:
         return headers
 
     def keep(self, block: bytes, headers: HeaderLines) -> None:
-        """Store `block`, which ends with the empty line. A full generation of blocks replaces the previous one."""
+        """Store `block`, which ends with the empty line.
+
+        When `BLOCKS` recent blocks are stored, the older ones are dropped.
+        """
         if len(block) <= BLOCK_BYTES:
             if len(self._recent) >= BLOCKS:
                 self._older, self._recent = self._recent, {}

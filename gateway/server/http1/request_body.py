@@ -10,7 +10,7 @@ from typing import Protocol
 from gateway.server.errors import RequestRefused
 
 LINE_BYTES = 256
-"""The longest line with a chunk's size and extensions. A longer line is treated as an attack."""
+"""Maximum length of the line with a chunk's size and extensions. A longer line is treated as an attack."""
 TRAILER_BYTES = 8_192
 _LENGTH_DIGITS = 18
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
@@ -18,12 +18,12 @@ _TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
 
 class Body(Protocol):
-    """A body that is being read."""
+    """The decoder of a request's body."""
 
     done: bool
 
     def take(self, data: bytes) -> tuple[bytes, bytes]:
-        """Split `data` into decoded bytes of the body and the bytes after the body's end.
+        """Return the decoded bytes of the body in `data`, and the bytes of `data` after the body's end.
 
         Raises:
             Refused: the framing is malformed.
@@ -31,7 +31,7 @@ class Body(Protocol):
 
 
 class CountedBody:
-    """A body whose length is given by Content-Length."""
+    """The decoder of a body with a Content-Length."""
 
     __slots__ = ("_left", "done")
 
@@ -48,16 +48,16 @@ class CountedBody:
 
 
 class ChunkedBody:
-    """A chunked body. Extensions and trailers are checked and dropped.
+    """The decoder of a chunked body. Extensions and trailers are checked and dropped.
 
-    Only the form in RFC 9112 is accepted: no bare LF, no blanks around the size.
+    Only the exact form of RFC 9112 is accepted, without bare LFs and without blanks around the size.
     """
 
     __slots__ = ("_held", "_left", "_line_bytes_max", "_read_line", "_trailer_bytes", "done")
 
     def __init__(self) -> None:
-        self._held = b""  # a line whose end has not arrived
-        self._left = 0  # bytes of the current chunk that have not arrived
+        self._held = b""  # the beginning of a line whose end has not arrived yet
+        self._left = 0  # the number of bytes of the current chunk that have not arrived yet
         self._line_bytes_max = LINE_BYTES
         self._read_line = self._read_size
         self._trailer_bytes = 0
@@ -112,7 +112,10 @@ class ChunkedBody:
 
 
 def body_of(length: bytes | None, encoding: bytes | None, *, version: str) -> Body | None:
-    """Return the decoder of the body. llhttp has refused most invalid framings; this function refuses the rest."""
+    """Return the decoder for a body with these headers.
+
+    llhttp has refused most invalid framings; this function refuses the rest.
+    """
     if encoding is not None:
         if version != "1.1" or length is not None or encoding.lower() != b"chunked":
             raise RequestRefused(400, "Transfer-Encoding can only be chunked, on HTTP/1.1 and without Content-Length.")

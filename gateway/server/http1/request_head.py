@@ -1,10 +1,11 @@
-"""Reads request heads with llhttp and refuses every one that another server could read differently. No I/O.
+"""Reads request heads with llhttp, and refuses each head that another server could interpret differently. No I/O.
 
-llhttp is strict about characters and line ends. This module also checks sizes, single blanks in the request line,
-exactly one Host, exactly one indication of the body's length, and the supported versions and forms of a request target.
+llhttp is strict about characters and line ends. This module also checks sizes, versions and the forms of the request
+target. It requires single blanks in the request line, exactly one Host, and exactly one indication of the body's
+length.
 
-A plain GET with a known header block is not parsed again. The result is the same: the block was parsed and checked
-here, and is reused only for the same bytes after a request line that needs no further checks.
+A plain GET with a known header block is not parsed again. The result is the same, because the block was parsed and
+checked here. It is reused only if the bytes are equal and the request line needs no further checks.
 """
 
 import re
@@ -32,7 +33,7 @@ _VERSIONS = "This server supports HTTP/1.1 and HTTP/1.0."
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The two addresses of a connection and the app's state, which every scope of the connection repeats."""
+    """The values that are equal in all scopes of a connection: its two addresses and the app's state."""
 
     client: tuple[str, int] | None
     server: tuple[str, int | None] | None
@@ -41,21 +42,24 @@ class Peer:
 
 @dataclass(slots=True)
 class RequestHead:
-    """A request without its body. Written once, but not frozen, because it is on the hot path."""
+    """A request without its body.
+
+    Never modified, but not frozen, because creating a frozen object is slower (hot path).
+    """
 
     scope: HTTPScope
     body: Body | None
     rest: bytes
-    """Data that has already arrived after the head."""
+    """Data after the head that has already arrived."""
     keep_alive: bool
     expects_continue: bool
 
 
 class RequestHeadReader:
-    """Reads the bytes of one connection, head after head."""
+    """Reads one head after another from the bytes of a connection."""
 
     def __init__(self, peer: Peer, bounds: Bounds, known: KnownHeaders) -> None:
-        """Create a reader. `known` must have been filled under the same bounds."""
+        """Create a reader. All readers that use `known` must have the same `bounds`."""
         self._state = peer.state
         self._template: HTTPScope = {
             "type": "http",
@@ -78,7 +82,7 @@ class RequestHeadReader:
 
     @property
     def begun(self) -> bool:
-        """Return whether part of an unfinished head has been read."""
+        """Return whether part of an incomplete head has been read."""
         return bool(self._fed or self._tail)
 
     def _start(self) -> None:
@@ -94,11 +98,11 @@ class RequestHeadReader:
         self._overran = False
         self._fed = 0
         self._tail = b""
-        self._line = b""  # the data up to the piece that ends the request line
+        self._line = b""  # the data so far, up to and including the piece in which the request line ends
         self._method = b""  # a method that llhttp does not know
 
     def take(self, data: bytes) -> RequestHead | None:
-        """Return the head that `data` completes; None if the head is still incomplete.
+        """Read `data`. Return the head if it is now complete, otherwise None.
 
         Raises:
             Refused: the connection cannot be read any further.
@@ -135,7 +139,7 @@ class RequestHeadReader:
         upgraded = self._feed(data if end in {-1, len(data)} else data[:end])
         self._check_sizes()
         if self._complete != (end >= 0) or self._overran:
-            if self._line.startswith(b"PRI * "):  # the preface of HTTP/2 has an empty line that does not end a head
+            if self._line.startswith(b"PRI * "):  # HTTP/2's preface contains an empty line that does not end a head
                 raise RequestRefused(505, _VERSIONS)
             raise RequestRefused(400, "The request's head is malformed.")
         if end < 0:
@@ -162,16 +166,19 @@ class RequestHeadReader:
             self._unique_headers.append(header)
 
     def on_headers_complete(self) -> None:
-        """Called by llhttp at the empty line. Read the values of Connection now, because llhttp then discards them."""
+        """Called by llhttp at the empty line.
+
+        Reads the values of Connection, because llhttp discards them after this call.
+        """
         self._complete = True
         self._keep_alive = self._parser.should_keep_alive()
 
     def on_body(self, body: bytes) -> None:  # noqa: ARG002 - llhttp's signature
-        """Called by llhttp only if it sees the head's end before the empty line that this server looks for."""
+        """Called by llhttp only if, for llhttp, the head ends before the empty line that this server looks for."""
         self._overran = True
 
     def _find_end(self, data: bytes) -> int:
-        """Return how many bytes of `data` belong to the head; -1 if the head's end is not in `data`."""
+        """Return how many bytes of `data` belong to the head, or -1 if the head does not end in `data`."""
         found = (self._tail + data).find(_END) if self._tail else data.find(_END)
         return -1 if found < 0 else found + len(_END) - len(self._tail)
 
@@ -214,19 +221,25 @@ class RequestHeadReader:
         if not self._line.startswith(b" HTTP/1.", len(method) + 1 + len(self._url)):
             raise RequestRefused(400, "The request line is malformed.")
         body, expects_continue = self._judge_unique(version)
-        # After an unknown method the end of the request is uncertain, so the connection is not reused.
+        # The end of a request with an unknown method is uncertain, so the connection is not reused.
         keep_alive = self._keep_alive and not self._method and (version == "1.1" or not self._asks_to_close())
         target = _origin_form(self._url, method, self._unique_headers)
         scope = self._scope(method.decode(), version, target, self._headers)
         return RequestHead(scope, body, rest, keep_alive, expects_continue)
 
     def _asks_to_close(self) -> bool:
-        """Return whether Connection includes "close", which llhttp ignores on HTTP/1.0 with "keep-alive"."""
+        """Return whether Connection includes "close".
+
+        On HTTP/1.0, llhttp ignores it if "keep-alive" is also present.
+        """
         said = b",".join(value for name, value in self._headers if name == b"connection")
         return any(option.strip() == b"close" for option in said.lower().split(b","))
 
     def _judge_unique(self, version: str) -> tuple[Body | None, bool]:
-        """Return the body's decoder and whether the client waits for a 100. Headers that decide either are unique."""
+        """Check the headers that may appear only once.
+
+        Return the body's decoder, and whether the client waits for a 100.
+        """
         unique_headers = self._unique_headers
         if len(unique_headers) == 1 and version == "1.1" and unique_headers[0][0] == b"host":
             _check_host(unique_headers[0][1])
@@ -257,14 +270,14 @@ class RequestHeadReader:
 
 
 def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLines] | None:
-    """Return the target and the headers of a plain GET with a known header block and no data after it; else None."""
+    """Return target and headers if `data` is exactly one plain GET with a known header block, otherwise None."""
     line = _PLAIN_LINE.match(data)
     headers = None if line is None else known.find(data[line.end() :])
     return None if line is None or headers is None else (line[1], headers)
 
 
 def _repeats(head: RequestHead) -> bool:
-    """Return whether the data after a plain request line is exactly one block of headers with a Host."""
+    """Return whether this head's block may be reused: with a Host, without a body, and without other data after it."""
     return head.keep_alive and not head.rest and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 

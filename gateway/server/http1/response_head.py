@@ -19,23 +19,26 @@ BODILESS = frozenset((204, 304))
 
 
 class ResponseShape(NamedTuple):
-    """The part of a head that depends only on the names of its headers."""
+    """The parts of a head that depend only on the names of its headers."""
 
     template: bytes
-    """The lines of all headers except the server's, with placeholders for the values. Empty if there are none."""
+    """The lines of all headers in the head except `others`, with placeholders for the values.
+
+    Empty if there are none.
+    """
     others: tuple[tuple[bytes, int], ...]
     """The headers that the server checks or writes: their names and the positions of their values."""
 
 
 Shapes = dict[tuple[bytes, ...], ResponseShape]
-"""Shapes by the header names of a response, in the app's order. It has no limit: apps have few sets of names."""
+"""Shapes by a response's header names, in the app's order. It needs no limit, because apps use few sets of names."""
 
 
 def head_lines(status: int, fields: Fields, shapes: Shapes, *, date: bytes) -> tuple[list[bytes], int | None, bool]:
-    """Return a head's lines without the body's framing, the app's Content-Length, and whether the app wants to close.
+    """Return the lines of a head, the app's Content-Length, and whether the app requests a close.
 
-    The items have no line end at their end, and one item may contain several lines. `date` is the line of the Date
-    header. Date and Server are added if the app sent none.
+    The lines exclude the headers that frame the body. An item may contain several lines, and does not end with a line
+    end. `date` is the Date header line. Date and Server are added if the app did not send them.
 
     Raises:
         AppMisbehaved: a header contains a line end, or the status or Content-Length is invalid.
@@ -51,7 +54,7 @@ def head_lines(status: int, fields: Fields, shapes: Shapes, *, date: bytes) -> t
 
 
 def switching_lines(fields: Fields, shapes: Shapes, *, date: bytes) -> list[bytes]:
-    """Return the lines of the head that ends HTTP on a connection, without the lines of the new protocol.
+    """Return the lines of the head that switches a connection to another protocol, without that protocol's headers.
 
     Raises:
         AppMisbehaved: a header contains a line end, or only the server may send it.
@@ -71,7 +74,7 @@ def _learn(names: tuple[bytes, ...], shapes: Shapes) -> ResponseShape:
     for nth, name in enumerate(map(bytes.lower, names)):
         if name in _OF_THE_SERVER:
             others.append((name, nth))
-            template += b"%.0b"  # this placeholder consumes its value and writes nothing
+            template += b"%.0b"  # a placeholder that consumes its value and writes nothing
         else:
             template += start + name.replace(b"%", b"%%") + b": %b"
             start = b"\r\n"
@@ -89,7 +92,7 @@ def _check(text: bytes) -> None:
 def _add_others(
     others: tuple[tuple[bytes, int], ...], values: tuple[bytes, ...], lines: list[bytes], date: bytes
 ) -> tuple[int | None, bool]:
-    """Check the headers that the server controls, and add the headers that it always writes."""
+    """Interpret the headers that the server controls, and add the headers that every response has."""
     length = None
     closes = False
     server = b"server: sluice"
@@ -99,7 +102,7 @@ def _add_others(
             if length is not None or not value.isdigit():
                 raise AppMisbehaved("Content-Length of the response is repeated or not a number.")
             length = int(value)
-        # Connection and Transfer-Encoding belong to the server; the app may only request a close
+        # only the server writes Connection and Transfer-Encoding; the app can only request a close
         elif name == b"connection":
             closes = closes or b"close" in value.lower()
         elif name == b"date":

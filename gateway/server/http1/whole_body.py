@@ -5,7 +5,7 @@ from gateway.server.errors import BodyTooLong, ClientGone
 
 
 async def read_body(receive: Receive, *, bytes_max: int) -> bytes:
-    """Return every byte of the body.
+    """Return the whole body.
 
     Raises:
         BodyTooLong: the body has more than `bytes_max` bytes; the rest was not read.

@@ -1,9 +1,12 @@
-"""The engine for TLS and HTTP/2, which the native server does not support, with the same edge and the same bounds.
+"""The engine for TLS and HTTP/2, which the native server does not support.
 
-It is meant for an operator who has a certificate and wants no proxy in front. Hypercorn reads and writes the protocols.
-The code around a connection (accepting, draining, slow readers, upgrades, last-resort handlers) is Sluice's own,
-because in Hypercorn's code one client can end the server. This engine also serves without TLS, so that both engines
-pass the same tests. It takes several times the CPU of the native engine. `serve_hypercorn` is its only entry point.
+It serves the same app within the same limits.
+
+It is for operators who have a certificate and do not want a proxy in front of the node. Hypercorn implements the
+protocols. The code around a connection (accepting, draining, slow readers, upgrades, last-resort handlers) is Sluice's
+own, because with Hypercorn's code a single client can end the server. This engine also works without TLS, so that the
+tests of the native engine can run on it. It needs several times the CPU of the native engine. `serve_hypercorn` is the
+only entry point.
 """
 
 from gateway.server.hypercorn.engine import serve_hypercorn

@@ -1,8 +1,9 @@
 """Serves an app with Hypercorn's protocols: HTTP/1.1, and HTTP/2 over TLS.
 
-With Hypercorn's own `serve`, the failure of one connection ends the server (pgjones/hypercorn#225: a malformed upgrade
-request is enough), and open requests are aborted three seconds after a stop. So only its protocol code is used, for
-each connection separately. Accepting, lifespan, draining, and the last-resort handler of a connection are Sluice's own.
+Hypercorn's own `serve` has two faults. The failure of one connection ends the server, and a malformed upgrade request
+is enough to cause it (pgjones/hypercorn#225). And open requests are aborted three seconds after a stop. Sluice
+therefore uses only the protocol code, for each connection separately, and has its own code for accepting, lifespan,
+draining, and the last-resort handler of a connection.
 """
 
 import logging
@@ -50,7 +51,7 @@ async def serve_hypercorn(
 ) -> None:
     """Serve `app` like `serve_native`. With `tls`, serve HTTPS, and HTTP/2 if the TLS context offers it.
 
-    `tls` is called for the context of each new handshake, so that a renewed certificate needs no restart.
+    `tls` is called at each handshake and returns the TLS context, so that a renewed certificate needs no restart.
 
     These fields of `bounds` apply: `header_bytes`, `idle_s` (which includes the time for the headers), the limits of
     unread responses and of WebSockets, and `connections` (for each listener).
@@ -120,7 +121,10 @@ def _config(bounds: Bounds) -> Config:
 
 
 class _Guarded:
-    """The app as Hypercorn calls it on one connection: no CONNECT, our own 500, and a close once the stop has begun."""
+    """The app that Hypercorn calls.
+
+    It refuses CONNECT, sends Sluice's own 500, and closes connections after a stop has begun.
+    """
 
     def __init__(
         self, app: ASGIApp, shutdown: trio.Event, upgrades: Upgrades, reading: ClientReading, *, bounds: Bounds
@@ -160,7 +164,7 @@ class _Guarded:
             raise
         except Exception:  # last resort, as in the native server
             if started:
-                raise  # Hypercorn logs it and closes the connection
+                raise  # Hypercorn logs the error and closes the connection
             _logger.exception("The app failed on %s %s", scope["method"], scope["path"])
             failure = RequestRefused(500, "The server failed on this request.")
             await self._send_edge_answer(send_on, failure, closes=closes)
@@ -174,7 +178,7 @@ class _Guarded:
 
     def _with_edge_headers(self, start: ResponseStart, *, closes: bool, upgrades: bool) -> ResponseStart:
         headers = [(name.lower(), value) for name, value in start.get("headers", ())]
-        if not upgrades:  # HTTP/2 has no such header
+        if not upgrades:  # HTTP/2 has no Upgrade header
             headers = [(name, value) for name, value in headers if name != b"upgrade"]
         elif any(name == b"upgrade" for name, _ in headers) and all(name != b"connection" for name, _ in headers):
             headers.append((b"connection", b"upgrade"))
@@ -185,7 +189,10 @@ class _Guarded:
         return {"type": "http.response.start", "status": start["status"], "headers": headers}
 
     def _refusal(self, scope: HTTPScope) -> RequestRefused | None:
-        """Return the refusal if h11 accepts the request but the native server would refuse it; else None."""
+        """Return the refusal of a request that h11 accepts but the native server would refuse.
+
+        None if both accept it.
+        """
         try:
             _judge(scope, self._bounds)
             if scope["path"] in self._upgrades.paths:
@@ -220,7 +227,7 @@ def _judge(scope: HTTPScope, bounds: Bounds) -> None:
 
 
 async def _send_bounded(send: Send, message: SendMessage, reading: ClientReading, *, is_alone: bool) -> None:
-    """Send a message of a response, within the limits for slow readers. `is_alone` is False for HTTP/2.
+    """Send a message of a response within the limits for slow readers. `is_alone` is False for HTTP/2 streams.
 
     Raises:
         ClientGone: the client no longer reads the response (HTTP/2).

@@ -1,15 +1,17 @@
-"""Hypercorn's HTTP/2 with its bugs fixed: one stream neither ends its connection nor delays other streams.
+"""Hypercorn's HTTP/2 with fixes, so that no stream can end the connection or delay other streams.
 
-- In Hypercorn, DATA for a stream that had just ended closed the whole connection (pgjones/hypercorn#329), so a client
-  that was still sending a body after its response lost all other responses. Here such bytes are dropped.
-- An app that did not read its body stopped the reading for all streams of the connection. Here the unread body waits in
-  its stream, and the stream's window, which opens again as the app reads, limits its size.
-- An app's `send` hung after the client had disconnected. Here that send ends.
-- A stopping server sent GOAWAY before the end of its last response, which then never ended. Here it waits for that end.
-- A client that opened streams and reset them could run any number of apps (CVE-2023-44487). Here it is disconnected.
-- PRIORITY frames, which RFC 9113 has deprecated, could raise an error in Hypercorn's priority tree. Here they are
+- In Hypercorn, DATA for a stream that had just ended closed the whole connection (pgjones/hypercorn#329). A client that
+  was still sending a body after its response lost all other responses. Here, such data is dropped.
+- If an app did not read a request's body, no data was read for any stream of the connection. Here, the unread body
+  waits in its stream. The stream's flow-control window limits its size, and reopens as the app reads.
+- An app's `send` hung after the client had disconnected. Here, the disconnect ends the send.
+- A stopping server sent GOAWAY before the end of its last response, and the end was never sent. Here, GOAWAY is sent
+  after it.
+- A client that opened streams and reset them could start any number of app calls (CVE-2023-44487). Here, such a client
+  is disconnected.
+- PRIORITY frames, which RFC 9113 has deprecated, could raise an error in Hypercorn's priority tree. Here, they are
   ignored.
-- WebSockets over HTTP/2 (RFC 8441) are not offered, so browsers open a separate connection for each.
+- WebSockets over HTTP/2 (RFC 8441) are not offered, so browsers open a separate connection for each WebSocket.
 """
 
 from contextlib import suppress
@@ -32,13 +34,13 @@ from hypercorn.utils import filter_pseudo_headers
 from gateway.server.errors import ClientGone
 
 END_S = 1.0
-"""How many seconds the end of a response may wait to be sent after all its bytes were sent."""
+"""How many seconds the end of a response may take to be sent, after all bytes of the response were sent."""
 APPS_MAX = 200
-"""The maximum number of running apps per connection: twice the number of streams that may be open."""
+"""The maximum number of running app calls per connection, which is twice the number of streams that may be open."""
 
 
 class HTTP2Stream(HTTPStream):
-    """One request of a connection. Its body waits here until the app reads it."""
+    """A request on a connection. Its body is stored here until the app reads it."""
 
     def __init__(self, owner: "GuardedH2Protocol", stream_id: int) -> None:
         super().__init__(
@@ -60,7 +62,7 @@ class HTTP2Stream(HTTPStream):
         self._changed = trio.Event()
 
     async def handle(self, event: StreamEvent) -> None:
-        """Handle an event of the connection for this stream. Only a request starts an app."""
+        """Handle an event of the connection for this stream. Only a request starts a call of the app."""
         if isinstance(event, Request):
             await super().handle(event)
         elif isinstance(event, EndBody):
@@ -71,13 +73,16 @@ class HTTP2Stream(HTTPStream):
         self._changed.set()
 
     def take(self, data: bytes, window_bytes: int) -> None:
-        """Store bytes of the body. `window_bytes` is how much of the flow-control window they used."""
+        """Store bytes of the body. `window_bytes` is the part of the flow-control window that they used."""
         self._body += data
         self._unacknowledged += window_bytes
         self._changed.set()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """Return the available part of the body, or wait for more. After it, return the disconnect on every call."""
+        """Return the available part of the body, or wait for more.
+
+        After the last part, each call returns the disconnect.
+        """
         while not self.closed:
             if self._body or (self._is_whole and not self._is_delivered):
                 data, self._is_delivered = bytes(self._body), self._is_whole
@@ -90,7 +95,7 @@ class HTTP2Stream(HTTPStream):
         return {"type": "http.disconnect"}
 
     async def app_send(self, message: ASGISendEvent | None) -> None:
-        """Send one message of the app; None means that the app has ended.
+        """Send a message of the app. None means that the app has ended.
 
         Raises:
             ClientGone: the client no longer reads the response.
@@ -101,7 +106,7 @@ class HTTP2Stream(HTTPStream):
         await super().app_send(message)
 
     async def _acknowledge(self) -> None:
-        """Reopen the flow-control window by the number of bytes that the app has read."""
+        """Reopen the flow-control window by the bytes that the app has read."""
         count, self._unacknowledged = self._unacknowledged, 0
         await self._owner.acknowledge(count, self.stream_id)
 
@@ -130,7 +135,7 @@ class GuardedH2Protocol(H2Protocol):
             wrapper.send,
         )
         self.apps = 0
-        """The number of running apps, including apps whose stream was reset by the client."""
+        """The number of running app calls, including calls whose stream was reset by the client."""
         self.gone = trio.Event()
         """Set when either side has closed the connection."""
         self._ends: dict[int, trio.Event] = {}
@@ -147,7 +152,7 @@ class GuardedH2Protocol(H2Protocol):
                 await buffer.close()
 
     async def acknowledge(self, count: int, stream_id: int) -> None:
-        """Let the client send `count` more bytes on the connection, and on the stream if it is still open."""
+        """Allow the client to send `count` more bytes on the connection, and on the stream if it is still open."""
         if count and not self.closed:
             with suppress(ProtocolError):
                 self.connection.acknowledge_received_data(count, stream_id)
@@ -162,12 +167,12 @@ class GuardedH2Protocol(H2Protocol):
     async def stream_send(self, event: StreamEvent) -> None:
         """Send an event on a stream. A connection counts as idle only after the end of its last response was sent.
 
-        An idle connection of a stopping server sends GOAWAY, and after that no stream can be ended.
+        If the server is stopping, an idle connection sends GOAWAY, and after that the end of a stream cannot be sent.
         """
         if not isinstance(event, StreamClosed):
             await super().stream_send(event)
             return
-        # An app may stop itself when its response ends, and would cancel this code too, so it is shielded.
+        # Shielded, because an app may cancel itself when its response ends, which would also cancel this code.
         with trio.move_on_after(END_S, shield=True):
             await self._close_stream(event.stream_id)
             buffer = self.stream_buffers.get(event.stream_id)
@@ -194,7 +199,7 @@ class GuardedH2Protocol(H2Protocol):
         stream = self.streams.get(event.stream_id)
         if isinstance(stream, HTTP2Stream):
             stream.take(event.data, event.flow_controlled_length)
-        else:  # its response has been sent, or the request was for a WebSocket and is refused
+        else:  # the response was sent, or the request was for a WebSocket and is refused
             await self.acknowledge(event.flow_controlled_length, event.stream_id)
 
     async def _create_stream(self, request: h2.events.RequestReceived) -> None:
@@ -203,7 +208,7 @@ class GuardedH2Protocol(H2Protocol):
         if self.apps >= APPS_MAX:
             await self.say_goodbye(ErrorCodes.ENHANCE_YOUR_CALM)
             await self.send(Closed())
-        elif method == b"CONNECT":  # for a WebSocket, which is not offered, or for a proxy, which this server is not
+        elif method == b"CONNECT":  # for a WebSocket or for a proxy, neither of which this server offers here
             refusal = [(b":status", b"403" if path else b"501"), (b"content-length", b"0"), (b"server", b"sluice")]
             self.connection.send_headers(request.stream_id, refusal, end_stream=True)
         elif not (path.isascii() and method.isascii()):
@@ -230,4 +235,4 @@ class GuardedH2Protocol(H2Protocol):
         await self.context.mark_request()
 
     async def _priority_updated(self, event: h2.events.PriorityUpdated) -> None:
-        """Ignore the change: all streams have the same priority."""
+        """Ignore the change, because all streams have the same priority."""

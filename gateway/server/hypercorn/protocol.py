@@ -1,19 +1,19 @@
-"""Hypercorn's connection with its bugs fixed: upgrades, unlimited sends, lost endings, spreading failures.
+"""Hypercorn's connection with fixes for upgrades, unlimited sends, connections that stayed open, and lost responses.
 
-The bugs of its HTTP/2 are fixed in `http2`.
+The module `http2` contains the fixes for HTTP/2.
 
-- A malformed upgrade request makes Hypercorn respond twice, which h11 refuses, or fail on the request's headers. Here
-  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows: h2c and websocket requests get a plain response. Only a
-  valid request for a WebSocket, to a path where the app accepts them, becomes one.
+- A malformed upgrade request makes Hypercorn respond twice, which h11 refuses, or fail on the request's headers. Here,
+  upgrades of HTTP/1.1 are ignored, as RFC 9110, 7.8 allows, and requests for h2c or websocket get a plain response. The
+  only exception is a valid request for a WebSocket on a path where the app accepts WebSockets.
 - A send was shielded from cancellation and had no deadline, so a client that read nothing could delay a stop forever.
-  Here every send has one.
-- The connection was closed or reused in the app's own task, after the app saw the end of its response. An app that then
-  cancels its own tasks, as quart-trio does, cancelled the close too, and the connection stayed open. Here that step is
+  Here, every send has a deadline.
+- The connection was closed or reused in the app's own task, after the app had sent its response. Apps that then cancel
+  their own tasks, as quart-trio does, also cancelled the close, and the connection stayed open. Here, the close is
   shielded.
-- h11 reports an error for bytes after a request whose response has `Connection: close`, and Hypercorn then dropped the
-  response. Here such bytes are ignored.
-- Bytes that h11 cannot read got a response without a body. Here they get the native server's response.
-- Any other failure in a connection could end the server. Here it is logged and ends only that connection.
+- If a response has `Connection: close`, h11 reports an error for further bytes after the request, and Hypercorn then
+  dropped the response. Here, such bytes are ignored.
+- For bytes that h11 cannot read, Hypercorn sent a response without a body. Here, the native server's response is sent.
+- Any other failure in a connection could end the server. Here, the failure is logged and ends only that connection.
 """
 
 import logging
@@ -47,16 +47,16 @@ class _UntilClose(h11.Connection):
     """Wraps h11's connection and ignores data after the last request."""
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event. After the last request there is none."""
+        """Return the next event. After the last request there are no more events."""
         return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
 
 
 class HalfClosed(Event):
-    """The server sends no more data, because a WebSocket has ended. The client may still send."""
+    """The server sends no more data, because a WebSocket has ended. The client may still send data."""
 
 
 class PlainH11Protocol(H11Protocol):
-    """HTTP/1.1 that can become a WebSocket where the app accepts one, and no other protocol."""
+    """HTTP/1.1, which can switch only to a WebSocket, on a path where the app accepts one."""
 
     def __init__(self, wrapper: ProtocolWrapper, upgrades: Upgrades) -> None:
         super().__init__(
@@ -118,7 +118,7 @@ class PlainH11Protocol(H11Protocol):
             await super().stream_send(event)
 
     async def _maybe_recycle(self) -> None:
-        """Close or reuse the connection, even if the app cancels itself at the end of its response."""
+        """Close or reuse the connection. Shielded, because the app may cancel itself at the end of its response."""
         with trio.move_on_after(RECYCLE_S, shield=True):
             await super()._maybe_recycle()
 
@@ -142,13 +142,13 @@ class GuardedConnection(TCPServer):
         self._reading = reading
 
     async def run(self) -> None:
-        """Serve the client; every failure ends here."""
+        """Serve the client. Every failure is handled here."""
         try:
             await super().run()
         except Exception:  # last resort: the failure of one connection must not end the server
             _logger.exception("A connection failed")
         finally:
-            await trio.aclose_forcefully(self.stream)  # Hypercorn does not reach its own close when cancelled
+            await trio.aclose_forcefully(self.stream)  # when cancelled, Hypercorn does not close the connection itself
 
     @property
     def protocol(self) -> ProtocolWrapper:
@@ -164,7 +164,10 @@ class GuardedConnection(TCPServer):
         self._guarded = made
 
     async def protocol_send(self, event: Event) -> None:
-        """Handle an event that the protocol sends to the socket. Give up a client that does not read for too long."""
+        """Handle an event that the protocol sends to the socket.
+
+        End the connection if the client does not read in time.
+        """
         if isinstance(event, HalfClosed):
             await self._half_close()
             return
@@ -172,7 +175,7 @@ class GuardedConnection(TCPServer):
             await super().protocol_send(event)
             return
         async with self.send_lock:
-            if self._reading.given_up:  # the app may continue for a while after that
+            if self._reading.given_up:  # the app may send more messages after that
                 return
             try:
                 with self._reading.bounded(event.data) as patience:

@@ -12,7 +12,10 @@ from gateway.server.wire import Patience
 
 
 class PendingSends:
-    """The current sends of all connections. Only their time limit and the end of a drain end them, not the app."""
+    """The sends in progress on all connections.
+
+    Only their time limit or the end of a drain can end them early, not the app.
+    """
 
     def __init__(self, bounds: Bounds, unsent: Unsent) -> None:
         self.bounds = bounds
@@ -21,7 +24,7 @@ class PendingSends:
         self.end_at = math.inf
 
     def end_by(self, end_at: float) -> None:
-        """Make all current sends end at this time at the latest."""
+        """Make all sends in progress end at this time at the latest."""
         self.end_at = end_at
         for scope in self.under_way:
             scope.deadline = min(scope.deadline, end_at)
@@ -49,9 +52,9 @@ class ClientReading:
 
     @contextmanager
     def bounded(self, data: bytes) -> Iterator[trio.CancelScope]:
-        """Limit the send of `data` in this block.
+        """Limit the time for the block, which sends `data`.
 
-        Afterwards the cancel scope shows whether the send took too long. Only one send at a time is allowed.
+        Afterward, the cancel scope shows whether the send took too long. Only one send at a time is allowed.
         """
         sends, unsent = self._sends, self._sends.unsent
         deadline = min(self._patience.begin(sends.bounds.write_s), sends.end_at)
@@ -70,13 +73,14 @@ class ClientReading:
             self._note_too_slow()
 
     def of_stream(self) -> "ClientReading":
-        """Return a new object for one stream of this connection (HTTP/2)."""
+        """Return a new tracker for one stream of this connection (HTTP/2)."""
         return ClientReading(self._sends, self._stream)
 
     async def bounded_stream(self, sending: Awaitable[None], data: bytes) -> None:
-        """Send a piece of a stream's response. It waits until the client's flow control allows more (HTTP/2).
+        """Send a piece of a stream's response, when the client's flow control allows it (HTTP/2).
 
-        If the send takes too long, or its key has too many unsent bytes, the connection ends with all of its streams.
+        If the send takes too long, or the request's key has too many unsent bytes, the connection ends with all its
+        streams.
         """
         unsent = self._sends.unsent
         with trio.CancelScope(deadline=self._patience.begin(self._sends.bounds.write_s)) as scope:
@@ -94,7 +98,7 @@ class ClientReading:
             await trio.aclose_forcefully(self._stream)
 
     def give_up(self) -> None:
-        """End the connection, even if data is unsent."""
+        """End the connection, although some data is unsent."""
         self.given_up = True
         if self._scope is not None:
             self._scope.cancel()

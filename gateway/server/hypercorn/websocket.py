@@ -1,9 +1,13 @@
 """A WebSocket of Hypercorn's HTTP/1.1, with the guarantees of the native server.
 
-It replaces Hypercorn's `WSStream`, which has too many bugs to fix one by one. Bytes that arrive before the accept get a
-400 whatever the app does, and the app receives no further event (pgjones/hypercorn#225). An error in a client's frames
-ends the connection without a closing frame. Compressed messages are inflated without a limit. Unanswered pings go
-unnoticed. An app that does not receive can delay the close.
+This module replaces Hypercorn's `WSStream`, which has too many bugs to fix one by one:
+
+- If bytes arrive before the accept, the client gets 400 whatever the app does, and the app receives no further event
+  (pgjones/hypercorn#225).
+- An error in a client's frames ends the connection without a close frame.
+- Compressed messages are inflated without a limit.
+- Unanswered pings are not detected.
+- An app that does not receive can delay the close.
 """
 
 import logging
@@ -31,7 +35,7 @@ from gateway.server.websocket.handshake import Handshake, read_handshake
 from gateway.server.websocket.line import LOST, SocketEnd
 
 GOODBYE_S = 0.5
-"""Seconds that a graceful stop waits at its end for one client to read the closing frame."""
+"""Seconds that a graceful stop waits at its end for a client to read the close frame."""
 LINGER_S = 1.0
 """Seconds to wait for the client to close its side."""
 _logger = logging.getLogger("sluice.server")
@@ -45,7 +49,10 @@ class Upgrades:
     edge_answer: EdgeAnswer
 
     def handshake(self, request: h11.Request) -> Handshake | None:
-        """Return the handshake of a WebSocket request; None if the request gets a plain response, perhaps a refusal."""
+        """Return the handshake of a WebSocket request.
+
+        Return None if the request gets a plain response, which may be a refusal.
+        """
         if unquote(request.target.partition(b"?")[0].decode("ascii")) not in self.paths:
             return None
         with suppress(RequestRefused):
@@ -54,7 +61,7 @@ class Upgrades:
 
 
 class WebSocketStream:
-    """One WebSocket request. It translates between the events of Hypercorn's protocol and ASGI."""
+    """A WebSocket request. Translates between the events of Hypercorn's protocol and ASGI."""
 
     idle = False
 
@@ -67,11 +74,11 @@ class WebSocketStream:
         self._incoming, self._messages = trio.open_memory_channel[str | bytes](0)
         self._settled = trio.Event()  # set when accepted, refused, or ended
         self._gone = trio.Event()  # set when the client has disconnected
-        self._refusal: tuple[int, Headers] | None = None  # status and headers of a refusal, until they are sent
+        self._refusal: tuple[int, Headers] | None = None  # unsent status and headers of a refusal
         self._answered = False
         self._accepted = False
         self._connected = False  # whether the app has received the connect event
-        self._busy = 0  # the number of current sends, plus one while a message waits for the app
+        self._busy = 0  # the number of sends in progress, plus one while a message waits for the app
         self._pinged = False
         self._end: SocketEnd | None = None
 
@@ -127,7 +134,7 @@ class WebSocketStream:
             await self._refuse(500, "The server failed on this request.")
 
     async def _on_end_of_app(self, _message: ASGISendEvent | None) -> None:
-        """Called by Hypercorn when the app has ended in any way. A cancelled app has not closed the WebSocket."""
+        """Called by Hypercorn when the app has ended. If the app was cancelled, the WebSocket is closed here."""
         self._stop(LOST if not self._accepted else None)
         self._messages.close()
         if self._accepted:
@@ -136,7 +143,7 @@ class WebSocketStream:
         await self._owner.stream_send(StreamClosed(stream_id=STREAM_ID))
 
     async def receive(self) -> ReceiveMessage:
-        """Return the connect, then the client's messages. After the end, return the disconnect on every call."""
+        """Return the connect event, then the client's messages. After the end, each call returns the disconnect."""
         if not self._connected:
             self._connected = True
             await trio.lowlevel.checkpoint()
@@ -150,7 +157,7 @@ class WebSocketStream:
         return {"type": "websocket.receive", "text": text, "bytes": data}
 
     async def _read(self, data: bytes) -> None:
-        """Read data from the client, as fast as the app receives it, and only after the accept."""
+        """Handle data from the client. Waits for the accept, and then until the app has received the messages."""
         await self._settled.wait()
         if not self._accepted or self._end is not None:
             return
@@ -176,7 +183,7 @@ class WebSocketStream:
             await self._owner.stream_send(EndData(stream_id=STREAM_ID))
 
     async def send(self, message: SendMessage) -> None:
-        """Send one message of the app.
+        """Send a message of the app.
 
         Raises:
             ClientGone: the client has closed or disconnected.
@@ -202,7 +209,7 @@ class WebSocketStream:
     async def _accept(self, message: WebSocketAccept) -> None:
         headers = [*message.get("headers", ())]
         fields = switching_fields(self._handshake, message.get("subprotocol"))
-        switching_lines(fields_of(headers), {}, date=b"")  # only to reject invalid headers
+        switching_lines(fields_of(headers), {}, date=b"")  # called only to reject invalid headers
         await self._owner.stream_send(
             Response(stream_id=STREAM_ID, status_code=101, headers=[*headers, (b"server", b"sluice"), *fields])
         )
@@ -225,7 +232,7 @@ class WebSocketStream:
         await self._answer(body, more=False)
 
     async def _answer(self, body: bytes, *, more: bool) -> None:
-        """Send a piece of the response that refuses the WebSocket. The connection ends after the last piece."""
+        """Send a piece of the response that refuses the WebSocket. After the last piece, the connection ends."""
         assert self._refusal is not None
         if not self._answered:
             status, given = self._refusal
@@ -239,10 +246,10 @@ class WebSocketStream:
             self._stop(LOST)
 
     async def _keep_pinging(self) -> None:
-        """Send regular pings. End the WebSocket if a ping is still unanswered when the next one is sent.
+        """Send regular pings. End the WebSocket if a ping is still unanswered when the next one must be sent.
 
-        No verdict is possible while a message is being sent or the app does not receive, because pongs are not read
-        then.
+        Pongs are not read while a message is being sent, or while the app does not receive. The WebSocket is not ended
+        during these times.
         """
         while self._end is None:
             with trio.move_on_after(self._ping_s):
@@ -269,7 +276,7 @@ class WebSocketStream:
             await self._owner.stream_send(EndData(stream_id=STREAM_ID))
 
     def _stop(self, end: SocketEnd | None) -> None:
-        """Stop the stream: no further message arrives, and every waiter is woken."""
+        """End the stream, and wake all tasks that wait for it. No further message arrives."""
         self._end = self._end or end
         self._settled.set()
         if self._end is not None:

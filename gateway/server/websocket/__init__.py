@@ -1,1 +1,1 @@
-"""WebSockets of the native engine."""
+"""WebSockets on the native engine."""

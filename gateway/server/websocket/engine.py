@@ -1,14 +1,19 @@
 """One WebSocket of the native server: `receive` and `send` for one call of the app (ASGI 3, websocket scope).
 
-As with plain requests, the socket is read only while the app waits in `receive`. Only then are pings sent and answered,
-and is a disconnect noticed. So an app should receive as long as it runs.
+As with plain requests, the socket is read only while the app waits in `receive`. At other times, no pings are sent or
+answered and no disconnect is detected, so an app should always have a task in `receive`.
 
-trio-websocket was considered, and its server side does not fit. An error in a client's frames (no mask, text that is
-not UTF-8, ...) ends the connection without a closing frame, so no client ever sees 1002 or 1007. It counts a message's
-size in characters, which allows four times the bytes. Data that arrived together with the handshake waits until the
-client sends more. And it reads in its own task into a queue, which costs a nursery and a second task for every
-connection, and while the queue is full it does not see a client's pong. So this server reads the frames with wsproto,
-as trio-websocket does, and the tests connect with trio-websocket's client.
+The server side of trio-websocket was considered, but it is not suitable:
+
+- An error in a client's frames (no mask, text that is not UTF-8, ...) ends the connection without a close frame, so no
+  client ever receives 1002 or 1007.
+- The size of a message is counted in characters, which allows four times the bytes.
+- Data that arrived together with the handshake is not read until the client sends more.
+- A separate task reads into a queue. That costs a nursery and a second task for every connection, and while the queue
+  is full, a client's pong is not read.
+
+This server therefore reads the frames with wsproto, as trio-websocket does. The tests connect with trio-websocket's
+client.
 """
 
 import trio
@@ -37,7 +42,7 @@ REFUSED = "The WebSocket was refused."
 
 
 class WebSocket(Exchange):
-    """The state of one call of the app. Until the app accepts, it can send a response as for any request."""
+    """The state of one call of the app. Before the app accepts, it can also send a response, as for any request."""
 
     __slots__ = ("_connected", "_handshake", "_line", "_settled")
 
@@ -78,12 +83,18 @@ class WebSocket(Exchange):
 
     @property
     def gone(self) -> bool:
-        """Return whether the client has left or was cut off, so that a failed send is not an error of the app."""
+        """Return whether the client has disconnected or was disconnected.
+
+        In that case, a failed send is not the app's error.
+        """
         end = None if self._line is None else self._line.end
         return super().gone or (end is not None and not end.here)
 
     async def receive(self) -> ReceiveMessage:
-        """Return the connect and, once accepted, the client's messages. After the end, always return the disconnect."""
+        """Return the connect event and, after the accept, the client's messages.
+
+        After the end, each call returns the disconnect.
+        """
         if not self._connected:
             self._connected = True
             await trio.lowlevel.checkpoint()
@@ -98,7 +109,7 @@ class WebSocket(Exchange):
         return {"type": "websocket.disconnect", "code": end.code, "reason": end.reason}
 
     async def send(self, message: SendMessage) -> None:
-        """Send one message: accept, send, close, or a part of a response that refuses the WebSocket.
+        """Send a message of the app: accept, send, close, or a part of a response that refuses the WebSocket.
 
         Raises:
             ClientGone: the client has closed or disconnected, or did not read in time.
@@ -151,7 +162,7 @@ class WebSocket(Exchange):
                 self._settled.set()
 
     async def leave(self, *, failed: bool) -> None:
-        """End an accepted WebSocket after its app has ended, with or without a failure."""
+        """End an accepted WebSocket after the app has ended, normally or with an error."""
         assert self._line is not None
         await self._line.leave(CloseReason.INTERNAL_ERROR if failed else CloseReason.NORMAL_CLOSURE)
 
@@ -162,7 +173,7 @@ class WebSocket(Exchange):
 
 
 def payload_of(message: WebSocketSend) -> str | bytes:
-    """Return the text or the bytes of the app's message.
+    """Return the text or the bytes in the app's message.
 
     Raises:
         AppMisbehaved: the message has neither.

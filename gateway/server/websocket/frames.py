@@ -1,8 +1,10 @@
 """Turns a client's WebSocket frames into complete messages of limited size, for both engines. No I/O.
 
 wsproto reads and writes the frames. It checks masks, reserved bits and UTF-8, and allows control frames between the
-pieces of a message. No extension is negotiated, because the size of a compressed message is unknown before it is
-inflated, and a compressor takes more memory than all other state of a connection.
+pieces of a message.
+
+No compression is negotiated. The size of a compressed message is unknown until it is inflated, and a compressor takes
+more memory than all other state of a connection.
 """
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
@@ -10,30 +12,39 @@ from wsproto.events import BytesMessage, CloseConnection, Ping, Pong, TextMessag
 from wsproto.frame_protocol import CloseReason
 
 Control = Ping | Pong | CloseConnection
-"""`CloseConnection` is a close by the client, or an error in the client's frames. Its code says which."""
+"""A control frame.
+
+`CloseConnection` is a close by the client, or an error in the client's frames; its code says which.
+"""
 
 
 class Frames:
-    """The frames of one accepted WebSocket, for the server. It stores one unfinished message and the last input."""
+    """The server's side of the frames of an accepted WebSocket.
+
+    Stores at most one incomplete message and the last input.
+    """
 
     __slots__ = ("_connection", "_held", "_message_bytes")
 
     def __init__(self, message_bytes: int) -> None:
         self._connection = Connection(ConnectionType.SERVER)
-        self._held = bytearray()  # the message so far, text as UTF-8
+        self._held = bytearray()  # the pieces of an incomplete message; text is stored as UTF-8
         self._message_bytes = message_bytes
 
     @property
     def open(self) -> bool:
-        """Return whether neither side has sent a close."""
+        """Return whether no side has sent a close frame."""
         return self._connection.state is ConnectionState.OPEN
 
     def feed(self, data: bytes) -> None:
-        """Add bytes from the client. Call it only after `take` has returned None, and not after a close."""
+        """Add bytes from the client. Call this only after `take` has returned None, and not after a close."""
         self._connection.receive_data(data)
 
     def take(self) -> str | bytes | Control | None:
-        """Return the next message or control frame; None if more bytes are needed. After a close there are no more."""
+        """Return the next message or control frame, or None if more bytes are needed.
+
+        After a close, always return None.
+        """
         for event in self._connection.events():
             if isinstance(event, TextMessage | BytesMessage):
                 whole = self._join(event)
@@ -60,7 +71,7 @@ class Frames:
         return whole.decode() if isinstance(piece, TextMessage) else bytes(whole)
 
     def message(self, data: str | bytes) -> bytes:
-        """Return a message to the client as one frame. Only allowed while open."""
+        """Return the frame for a message to the client. Only allowed while open."""
         return bytes(self._connection.send(TextMessage(data) if isinstance(data, str) else BytesMessage(data)))
 
     def ping(self) -> bytes:

@@ -16,7 +16,7 @@ _OTHER_VERSION = ((b"upgrade", b"websocket"), (b"sec-websocket-version", _VERSIO
 
 @dataclass(frozen=True, slots=True)
 class Handshake:
-    """A valid request: the required fields of its response, and the client's subprotocols in order of preference."""
+    """A valid handshake request: the headers that its response needs, and the client's subprotocols by preference."""
 
     accept: bytes
     subprotocols: tuple[str, ...]

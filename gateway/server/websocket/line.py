@@ -1,7 +1,7 @@
-"""An accepted WebSocket on its socket: receives and sends messages, sends pings, and closes once.
+"""An accepted WebSocket on its socket. Receives and sends messages, sends pings, and closes the connection once.
 
 One task may receive, and any number of tasks may send. The socket is read only while a task receives. There is no extra
-task and no queue: a sender waits until its message can be sent, and only a few bytes of control frames are stored.
+task and no queue. A sender waits until its message is sent, and only a few bytes of control frames are stored.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ READ_BYTES = 4_096
 OWED_BYTES = 1_024
 """Maximum number of bytes of unsent control frames for a client that reads nothing."""
 LINGER_BYTES = 1_048_576
-"""How many bytes from the client are read and dropped after a close, so that the client can read the reason."""
+"""How many bytes from the client are read and dropped after a close, while the client reads the reason."""
 
 
 class SocketEnd(NamedTuple):
@@ -35,7 +35,7 @@ LOST = SocketEnd(CloseReason.ABNORMAL_CLOSURE.value, "", here=False)
 
 
 class SocketLine:
-    """The state of a WebSocket from its accept to the end of the connection."""
+    """A WebSocket, from its accept to the end of the connection."""
 
     __slots__ = ("_bounds", "_frames", "_owed", "_patience", "_ping_at", "_rounds", "_turn", "_wire", "end")
 
@@ -43,15 +43,15 @@ class SocketLine:
         self._wire = wire
         self._bounds = bounds
         self._frames = Frames(bounds.message_bytes)
-        self._turn = trio.Lock()  # held while a message is being sent
+        self._turn = trio.Lock()  # locked while a message is being sent
         self._patience = wire.patience_of_answer()
         self._owed = b""  # unsent bytes of control frames, sent before the next message
         self._ping_at = trio.current_time() + bounds.ping_s
-        self._rounds = 0  # completed waits since the last ping that has no pong yet
+        self._rounds = 0  # how many ping intervals have ended since an unanswered ping
         self.end: SocketEnd | None = None
 
     async def receive(self) -> str | bytes | None:
-        """Return the client's next message; None once the WebSocket has ended. Cancelling it loses no message."""
+        """Return the client's next message, or None if the WebSocket has ended. A cancelled call loses no message."""
         while self.end is None:
             received = self._frames.take()
             if isinstance(received, str | bytes):
@@ -89,8 +89,8 @@ class SocketLine:
     def _ping(self, *, unread: bool) -> None:
         """Send the next ping, or end the WebSocket if the last one is unanswered.
 
-        If the app has not received for a while, the pong may be in the unread data, so one more read is allowed for it.
-        While a message is being sent, the wire's patience with the client applies instead.
+        If the app has not received for a while, the pong may be in the unread data, so the WebSocket ends only after
+        one more read. While a message is being sent, the `Patience` of the send applies instead.
         """
         self._ping_at = trio.current_time() + self._bounds.ping_s
         if self.end is not None or self._turn.locked():
@@ -106,7 +106,7 @@ class SocketLine:
 
         Raises:
             ClientGone: the client has closed or disconnected, or did not read in time.
-            AppMisbehaved: the app has closed.
+            AppMisbehaved: the app has already closed the WebSocket.
         """
         async with self._turn:
             if self.end is not None and self.end.here:
@@ -128,7 +128,7 @@ class SocketLine:
                 self._wire.wake()  # so that the receiving task sees the end
 
     async def _write(self, frame: bytes) -> None:
-        """Write a frame, and then the control frames that were added meanwhile. The caller holds the lock."""
+        """Write a frame, and then the control frames that were added meanwhile. The caller must hold the lock."""
         data, self._owed = self._owed + frame, b""
         whole = False
         try:
@@ -159,7 +159,10 @@ class SocketLine:
         self._wire.wake()
 
     def part(self, code: CloseReason) -> bool:
-        """Send a close frame without waiting, unless one was sent. Return whether the client can read it."""
+        """Send a close frame without waiting, unless one was already sent.
+
+        Return whether the client can still read it.
+        """
         if self.end is None:
             self.end = SocketEnd(code.value, "", here=True)
             self._write_control(self._frames.close(code))
@@ -170,6 +173,6 @@ class SocketLine:
         return not self._wire.broken
 
     async def leave(self, code: CloseReason) -> None:
-        """Close cleanly: send a close frame, then for a moment drop further data from the client."""
+        """Close cleanly: send a close frame, then read and drop further data from the client for a moment."""
         if self.part(code):
             await self._wire.linger(discard_bytes=LINGER_BYTES)

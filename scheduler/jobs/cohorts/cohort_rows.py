@@ -124,7 +124,7 @@ def read_key(tx: Tx, cohort_id: str) -> bytes | None:
 
 
 def read_keys(tx: Tx, cohort_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the stored keys of these cohorts, except destroyed ones."""
+    """Return the stored keys of the given cohorts, except destroyed ones."""
     return {cohort_id: bytes(kept) for cohort_id, kept in tx.all_in(READ_KEYS, cohort_ids)}
 
 
@@ -134,7 +134,7 @@ def renew(tx: Tx, cohort: CohortRecord, now: float, *, added: int = 0) -> None:
 
 
 def known_members(tx: Tx, identities: Sequence[bytes]) -> Mapping[bytes, bytes | None]:
-    """Return the external digests of the given accounts that are already members."""
+    """Return the digests of the external ids of the given accounts, for accounts that are already members."""
     return {bytes(one): external and bytes(external) for one, external in tx.all_in(FIND_MEMBERS, identities)}
 
 
@@ -159,7 +159,7 @@ def member_platforms(tx: Tx, cohort_id: str) -> list[tuple[int, str]]:
 
 
 def members_between(tx: Tx, cohort_id: str, first: int, last: int) -> list[MemberRecord]:
-    """Return the members with these numbers, in order."""
+    """Return the members numbered from `first` to `last`, in order."""
     return [MemberRecord(*row) for row in tx.all(MEMBERS, (cohort_id, first, last))]
 
 
@@ -193,7 +193,7 @@ def destroyed_cohorts(tx: Tx, limit: int) -> list[str]:
 
 
 def drop_members(tx: Tx, cohort_id: str, limit: int) -> int:
-    """Delete some members of a destroyed cohort, and return their number."""
+    """Delete a batch of members of a destroyed cohort, and return their number."""
     return tx.run(DROP_MEMBERS, (cohort_id, cohort_id, limit))
 
 

@@ -21,7 +21,7 @@ from storage.store import Tx, Write
 
 QueryStatus = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 SHARDS_AT_ONCE: Final = 8
-"""The maximum number of shards read from the store in one query. Each can be as long as several pages."""
+"""The maximum number of shards read from the store in one query. A shard can be as long as several pages."""
 _STATUS: Final[dict[JobStatus, QueryStatus]] = {
     "queued": "queued",
     "running": "running",
@@ -51,7 +51,7 @@ class Query(NamedTuple):
 
 
 class CohortQueries:
-    """Cohort queries. Every method takes the account; queries of other accounts do not exist for it."""
+    """Cohort queries. Every method takes an account id, and treats queries of other accounts as unknown."""
 
     def __init__(self, setting: CohortSetting, cohorts: CohortService, jobs: JobService) -> None:
         """`jobs` is a job service for query jobs."""
@@ -65,7 +65,7 @@ class CohortQueries:
         self._reads = setting.reads
 
     async def plan(self, account_id: str, cohort_id: str, sent: QueryBody) -> QueryPlan:
-        """Return a query that can be started, with its maximum cost.
+        """Validate a query and compute its maximum cost, without starting it.
 
         Raises:
             CohortUnknown, JobInvalid, CohortPlatformUnsupported, CohortQueryTooDear: the query cannot be started.
@@ -167,7 +167,10 @@ class CohortQueries:
 def _fill(
     builder: PageBuilder, key: CohortKey, query_id: str, begin: ResultPosition, found: list[tuple[int, bytes]]
 ) -> ResultPosition | None:
-    """Fill a page from these shards. Return the position of the first row that did not fit, or None if all fitted."""
+    """Fill a page with rows of the shards in `found`.
+
+    Return the position of the first row that did not fit, or None if all fitted.
+    """
     for number, sealed in found:
         here = begin if number == begin.number else ResultPosition(number, 0)
         rows = rows_of(query_id, number, key.unseal(sealed, results_of(query_id, number)))

@@ -63,7 +63,7 @@ Gone = Literal["deleted", "expired"]
 
 
 class QueryRecord(NamedTuple):
-    """The stored data of a query that is not in its job."""
+    """The part of a query that its job does not store."""
 
     id: str
     cohort_id: str
@@ -128,7 +128,10 @@ def add_results(tx: Tx, query_id: str, number: int, sealed: bytes, counts: Shard
 
 
 def results_from(tx: Tx, query_id: str, number: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return the sealed results of up to `limit` shards from `number` on, as many as a page may read."""
+    """Return the sealed results of shard `number` and of later shards, up to `limit` shards.
+
+    The results end early where they would exceed the size of a page.
+    """
     sizes = tx.all(RESULT_SIZES, (query_id, number, limit))
     if not sizes:
         return []
@@ -142,7 +145,7 @@ def live_queries(tx: Tx, cohort_id: str) -> list[str]:
 
 
 def leave(tx: Tx, cohort_id: str, gone: Gone, now: float) -> None:
-    """Record in the queries of a cohort why the cohort is being destroyed."""
+    """Record in each query of a cohort why the cohort is being destroyed."""
     tx.run(LEAVE, (gone, now, cohort_id))
 
 
@@ -152,19 +155,19 @@ def is_left(tx: Tx) -> bool:
 
 
 def next_expired(tx: Tx, before: float) -> str | None:
-    """Return a query whose cohort expired before this time."""
+    """Return a query whose cohort expired before the time `before`."""
     row = tx.one(OLD, (before,))
     return None if row is None else str(row[0])
 
 
 def drop_results(tx: Tx, limit: int) -> int:
-    """Delete some results whose key was destroyed, and return their number."""
+    """Delete a batch of results whose key was destroyed, and return their number."""
     row = tx.one(FULL)
     return 0 if row is None else tx.run(DROP_RESULTS, (row[0], row[0], limit))
 
 
 def drop_deleted(tx: Tx, limit: int) -> int:
-    """Delete some rows of a query whose cohort was deleted. Return 0 if there is no such query."""
+    """Delete a batch of rows of a query whose cohort was deleted. Return 0 if there is no such query."""
     row = tx.one(DELETED)
     if row is not None:
         job_rows.drop_some(tx, row[0], limit)
@@ -172,7 +175,10 @@ def drop_deleted(tx: Tx, limit: int) -> int:
 
 
 def drop_expired(tx: Tx, before: float, limit: int) -> int:
-    """Delete some rows of a query whose cohort expired before this time. Return 0 if there is no such query."""
+    """Delete a batch of rows of a query whose cohort expired before the time `before`.
+
+    Return 0 if there is no such query.
+    """
     query_id = next_expired(tx, before)
     if query_id is not None:
         job_rows.drop_some(tx, query_id, limit)

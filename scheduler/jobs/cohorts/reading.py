@@ -55,7 +55,7 @@ class MemberPosts:
     oldest_at: float | None = None
     pages: int = 0
     pages_used: int = 0
-    """How many pages had posts. Only these pages are charged."""
+    """The number of pages that had posts. Only these pages are charged."""
     error: str | None = None
     """The error code of the page that failed."""
     matches: list[MatchedPost] = field(default_factory=list)
@@ -72,7 +72,7 @@ class PagesOfMember(Protocol):
 async def read_member(
     pages: PagesOfMember, keywords: Keywords, window: QueryWindow, *, now: Callable[[], float]
 ) -> MemberPosts:
-    """Return the matching posts of a member. Errors of the member's source are recorded, never raised."""
+    """Return the matching posts of a member. If the member's source fails, the error is recorded, not raised."""
     found, seen, state = MemberPosts(), set[str](), None
     while found.pages < window.pages_max and not found.window_complete and len(found.matches) < window.items_max:
         try:
@@ -106,9 +106,9 @@ async def _take(
     seen: set[str],
     retrieved_at: str,
 ) -> None:
-    """Add the matching posts of a page, each only once.
+    """Add the matching posts of a page, and skip posts that were already added.
 
-    Posts without a date are skipped, because they may be outside the window.
+    Posts without a date are skipped too, because they may be outside the window.
     """
     dated = [(post, at) for post in posts if (at := _instant(post["published_at"])) is not None]
     for post, at in dated:
@@ -128,9 +128,9 @@ async def _take(
 
 
 def passes(instants: Sequence[float], date_from: float) -> bool:
-    """Return whether a page has passed the end of the window.
+    """Return whether a page has reached posts that are older than `date_from`.
 
-    If the page is not sorted, all its posts must have passed it.
+    A page sorted newest first has reached them if its last post is older. On any other page, all posts must be older.
     """
     if not instants:
         return False

@@ -36,7 +36,7 @@ _REASON: Final[dict[Gone, str]] = {"deleted": "cohort_deleted", "expired": "coho
 
 
 def destroy(tx: Tx, charges: Charges, account_id: str, cohort_id: str, now: float, *, gone: Gone) -> bool:
-    """Destroy the key of a cohort, and end its queries. The pages read so far are charged.
+    """Destroy the key of a cohort, and end its queries. The pages that they have read are charged.
 
     Return False if the key was already destroyed.
     """

@@ -11,7 +11,7 @@ from scheduler.errors import CohortResultTooLarge
 from scheduler.packing import unpacked
 
 PAGE_BYTES: Final = 1_000_000
-"""The maximum size of a page in bytes, including everything around its rows."""
+"""The maximum size of a page in bytes, including the JSON around its rows."""
 AROUND_BYTES: Final = 2_000
 """The maximum size of a response in bytes without its rows."""
 
@@ -62,7 +62,7 @@ def _coverage(member: dict[str, Any]) -> dict[str, Any]:
 
 
 class PageBuilder:
-    """A page that is filled row by row. Only its creator changes it."""
+    """A page that is filled row by row. It is not shared between tasks."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -48,7 +48,7 @@ class CohortKey:
         """Decrypt the result of `seal`.
 
         Raises:
-            SealBroken: it was sealed with another key, was altered, or is bound to something else.
+            SealBroken: the data was sealed with another key, was altered, or is bound to something else.
         """
         try:
             return self._aead.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to.encode())
@@ -56,7 +56,7 @@ class CohortKey:
             raise SealBroken("the cohort's key cannot decrypt this data") from exc
 
     def digest(self, *parts: str) -> bytes:
-        """Return the keyed digest of these texts, used to find a row. Without the key, a guess cannot be tested."""
+        """Return the keyed digest of these texts, by which a row is found. Testing a guess requires the key."""
         return hmac.digest(self._index, "\0".join(parts).encode(), "sha256")[:DIGEST_BYTES]
 
 

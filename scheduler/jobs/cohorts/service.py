@@ -49,7 +49,7 @@ class MembersChange(NamedTuple):
 
 
 class CohortService:
-    """Cohorts. Every method takes the account; cohorts of other accounts do not exist for it."""
+    """Cohorts. Every method takes an account id, and treats cohorts of other accounts as unknown."""
 
     def __init__(self, setting: CohortSetting) -> None:
         self._store = setting.store

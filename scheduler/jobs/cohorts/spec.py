@@ -120,7 +120,7 @@ class SentMember(NamedTuple):
     """A member as it was sent, with the route of its platform."""
 
     param: str
-    """Its path in the body."""
+    """The path of the member in the request body."""
     route: PostRoute
     identity: str
     handle: str
@@ -128,7 +128,7 @@ class SentMember(NamedTuple):
 
 
 class SealedMember(NamedTuple):
-    """A member to store. If its handle differs from the plain form, also the same member under the plain form."""
+    """A member to store, and the same member under its plain form if the handle was sent in another form."""
 
     param: str
     kept: NewMember
@@ -146,7 +146,7 @@ def sent_member(place: int, sent: MemberBody, routes: PostRoutes, recipes: Recip
     route = route_at(f"{param}.platform", sent.platform, routes)
     for name, text in (("handle", sent.handle), ("external_id", sent.external_id)):
         if text is not None and not 1 <= len(text) <= TEXT_MAX:
-            raise JobInvalid(f"{param}.{name}", f"must have 1 to {TEXT_MAX} characters", "Send a shorter one.")
+            raise JobInvalid(f"{param}.{name}", f"must have 1 to {TEXT_MAX} characters", "Send a shorter value.")
     if not (identity := route.plain(sent.handle)):
         raise JobInvalid(f"{param}.handle", "is empty", "Send the account's name on the platform.")
     if route.is_available:
@@ -252,7 +252,7 @@ def _instant(param: str, text: str) -> float:
     try:
         return unix(text)
     except (ValueError, OverflowError) as exc:
-        raise JobInvalid(param, no_instant(repr(text[:40])), "Send one such as 2026-01-31T00:00:00Z.") from exc
+        raise JobInvalid(param, no_instant(repr(text[:40])), "Send a time such as 2026-01-31T00:00:00Z.") from exc
 
 
 def _check_number(param: str, number: int, least: int, most: int, problem: str = "") -> None:
@@ -284,7 +284,7 @@ def plan_query(
     if not chosen:
         where = "on these platforms " if spec.platforms else ""
         param = "platforms" if spec.platforms else "cohort_id"
-        raise JobInvalid(param, f"leaves no member {where}to read", "Add members with PUT .../members first.")
+        raise JobInvalid(param, f"leaves no members {where}to read", "Add members with PUT .../members first.")
     held = sum(prices.get(slug, 0) * spec.max_pages for _, slug in chosen)
     if held > max_credits:
         raise CohortQueryTooDear(held, max_credits)

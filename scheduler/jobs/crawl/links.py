@@ -1,4 +1,7 @@
-"""The links that a crawl follows: one canonical URL per page, within the crawl's limits, without traps. All pure."""
+"""The links that a crawl follows: one canonical URL per page, within the crawl's limits, without traps.
+
+Nothing in this module does I/O.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ URL_MAX: Final = 2_048
 ADDRESS_MAX: Final = 8_192
 """The maximum length of a URL as found; its canonical form may be shorter."""
 MEMBERS_MAX: Final = 100
-"""The maximum number of parameters in a query string. Links with more parameters rarely lead to pages."""
+"""The maximum number of parameters in a query string. Links with more parameters rarely lead to real pages."""
 FOUND_BYTES_MAX: Final = 16_000_000
 """The maximum size of the links of one step as JSON, in bytes."""
 SEGMENTS_MAX: Final = 24
-"""The maximum number of segments in a path. Longer paths rarely lead to pages."""
+"""The maximum number of segments in a path. Longer paths rarely lead to real pages."""
 REPEATS_MAX: Final = 3
 """How often a segment may occur in one path. Broken relative links repeat a segment without end."""
 QUERIES_MAX: Final = 50
@@ -30,8 +33,8 @@ SHAPE_MAX: Final = 400
 
 _PORTS: Final = {"http": 80, "https": 443}
 _TRACKING = re.compile(
-    r"utm_\w+|fbclid|gclid|dclid|msclkid|mc_[ce]id|igshid|yclid|_ga|ref_src|"  # the reader's origin
-    r"phpsessid|jsessionid|aspsessionid\w*|sid|session_?id",  # the reader's identity
+    r"utm_\w+|fbclid|gclid|dclid|msclkid|mc_[ce]id|igshid|yclid|_ga|ref_src|"  # tracks where the visitor came from
+    r"phpsessid|jsessionid|aspsessionid\w*|sid|session_?id",  # identifies the visitor's session
     re.IGNORECASE,
 )
 _SESSION_IN_PATH = re.compile(r";jsessionid=[^/?#]*", re.IGNORECASE)
@@ -63,7 +66,7 @@ def canonical(url: str) -> str | None:
     netloc = host if port in (None, _PORTS[parts.scheme]) else f"{host}:{port}"
     path = quote(_SESSION_IN_PATH.sub("", parts.path) or "/", safe=_SAFE)
     query = parts.query
-    if query.count("&") < MEMBERS_MAX:  # longer queries rarely lead to pages
+    if query.count("&") < MEMBERS_MAX:  # longer queries rarely lead to real pages
         query = "&".join(one for one in query.split("&") if one and not _is_tracking(one))
     whole = urlunsplit((parts.scheme, netloc, path, quote(query, safe=_SAFE + "?"), ""))
     return whole if len(whole) <= URL_MAX else None
@@ -142,7 +145,7 @@ class Frontier:
         return True
 
     def note(self, page: str) -> None:
-        """Record a page that the crawl already has."""
+        """Record a page that is already part of the crawl."""
         self._note(page, _key(page), _shape(page))
 
     def _note(self, page: str, key: str, shape: str | None) -> None:
@@ -217,7 +220,7 @@ def _path(page: str) -> str:
 
 
 def _shape(page: str) -> str | None:
-    """Return a page's URL with its digits replaced, if it contains a date."""
+    """Return a page's URL with its digits replaced, or None if the URL contains no date."""
     return _DIGITS.sub("0", page) if _DATE.search(page) else None
 
 

@@ -32,13 +32,13 @@ LINKS_MAX: Final = 2_000
 LINK_CHARS_MAX: Final = 1_000_000
 """The maximum number of links of one page that are examined, and their maximum total length in characters."""
 LED_AT_ONCE: Final = 4
-"""How many pages' links one task of a worker process examines. A hostile page takes 0.2 s."""
+"""How many pages' links one worker task examines. The links of a hostile page take about 0.2 s."""
 TAKEN_AT_ONCE: Final = 50
-"""How many pages are added to a plan before the next checkpoint. They take about 0.2 ms."""
+"""How many pages are added to a plan before the next checkpoint. Adding that many takes about 0.2 ms."""
 BUSY_MAX: Final = 60
 """How often planning retries while the worker processes are busy."""
 ATTEMPTS_A_PAGE: Final = 2
-"""How many steps a crawl tries per page of its limit, because many links of a site are broken."""
+"""How many steps a crawl may try per page of its limit: more than one, because many links of a site are broken."""
 _ABSENT: Final = frozenset(("RESOURCE_NOT_FOUND", "INVALID_REQUEST"))
 """The error codes of pages that do not exist, which do not count as failures."""
 
@@ -115,7 +115,7 @@ class PageSteps(JobKind):
     async def _pages_led_to(self, account_id: str, bounds: dict[str, Any], found: Sequence[bytes]) -> list[list[str]]:
         """Return the pages that the links of some steps lead to.
 
-        Worker processes examine the links, in turns by account.
+        Worker processes examine the links; accounts take turns.
 
         Raises:
             UpstreamFailed: no process was free.
@@ -162,7 +162,7 @@ def followed_links(links: Any) -> tuple[tuple[str, ...], int]:
 
 
 class PageWave(Wave):
-    """The next pages of a crawl: the targets of its links, in the order of the pages that contain them."""
+    """The next pages of a crawl: the targets of the links that its last pages contain, in the order of those pages."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class HostTurns:
 
     @asynccontextmanager
     async def of(self, host: str) -> AsyncIterator[None]:
-        """Hold a turn at a host while the block runs."""
+        """Wait until the host has a free turn, and occupy the turn while the block runs."""
         turns = self._hosts.setdefault(host, trio.CapacityLimiter(PAGES_AT_ONCE))
         try:
             async with turns:

@@ -25,14 +25,14 @@ PAGES_MAX: Final = 10_000
 DEPTH_MAX: Final = 50
 URLS_MAX: Final = 1_000
 SPELLED_AT_ONCE: Final = 20
-"""How many URLs are canonicalized between two checkpoints. A long one takes 0.3 ms."""
+"""How many URLs are canonicalized between two checkpoints. A long URL takes about 0.3 ms."""
 PATTERNS_MAX: Final = 50
 WILDCARDS_MAX: Final = 10
 _PATTERN_MAX: Final = 200
 
 _FORMATS: Final = Meta(description="The formats of each page, as in `web/scrape`.", examples=[["markdown"]])
 _HOOK: Final = Meta(
-    description="HTTPS URL on a public host that receives the end of the job.",
+    description="HTTPS URL on a public host that is called when the job ends.",
     extra_json_schema={"format": "uri", "maxLength": 2048},
 )
 _SECRET: Final = Meta(

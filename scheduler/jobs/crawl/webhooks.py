@@ -1,4 +1,4 @@
-"""The webhook of a job: the end of the job is delivered once, by the same deliveries as all webhooks (decisions 21)."""
+"""A job's webhook: one delivery at the end of the job, sent like all other webhook deliveries (decisions 21)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATH: Final = "/v1/web/jobs/"
 
 
 class JobTarget(NamedTuple):
-    """The address that receives the end of a job, and the signing secret in clear text."""
+    """The URL that is called when a job ends, and the signing secret in clear text."""
 
     url: str
     secret: str

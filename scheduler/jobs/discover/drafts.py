@@ -1,4 +1,4 @@
-"""Turns a page of a search into rows: their keys, and whether the run wants them. Pure functions."""
+"""Turns a page of search results into rows: computes their keys and applies the run's filters. Pure functions."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def row_key(platform: str, record: Mapping[str, Any]) -> str:
 
 
 def row_id_of(key: str) -> str:
-    """Return the id of a row that is first found under a key. It is the same in every run."""
+    """Return the id of a row that is first found under a key. The id is the same in every run."""
     return f"row_{key}"
 
 
 def drafts_of(
     spec: DiscoverSpec, search: PlannedSearch, items: Sequence[Mapping[str, Any]], *, before: int
 ) -> Iterator[RowDraft]:
-    """Yield the rows of a page, or of a part of one, that match the run's filters, best first.
+    """Yield the rows of a page, or of part of a page, that match the run's filters, best first.
 
     `before` is the number of items before these, on this page or earlier ones.
     """

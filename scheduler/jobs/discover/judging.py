@@ -1,7 +1,7 @@
-"""Decides whether an account is the one that a keyword names, by documented weights over its profile.
+"""Decides whether an account is the one that a keyword names, using documented weights for facts in its profile.
 
-Each reason counts once, and the score is the sum of the weights, at most 1. From 0.6 on the account is the `same`, from
-0.3 on a `possible` one. Below 0.3 it is `different` if its own page was read, and `uncertain` otherwise.
+Each reason counts once, and the score is the sum of the weights, at most 1. A score of 0.6 or more means `same`, and
+0.3 or more means `possible`. Below 0.3 the account is `different` if its own page was read, and `uncertain` otherwise.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Match(NamedTuple):
 
 
 def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """Return the best match of an account over all keywords, the first one if several are equal.
+    """Return the best match of an account over all keywords. Of several equal matches, return the first.
 
     `is_read` means that the account's own page was read.
     """
@@ -51,7 +51,7 @@ def judge(keywords: Iterable[str], author: Mapping[str, Any], *, is_read: bool) 
 
 
 def judge_one(keyword: str, author: Mapping[str, Any], *, is_read: bool) -> Match:
-    """Return the match of an account with one keyword."""
+    """Return how well an account matches a single keyword."""
     reasons = tuple(_reasons(keyword, author))
     if reasons and author.get("verified"):
         reasons = (*reasons, "verified")

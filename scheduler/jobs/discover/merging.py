@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Merge:
-    """A run whose rows change in one transaction, and the changed rows. Only its methods change it."""
+    """A run, and the rows that one transaction changes in it. Only the methods of this class change them."""
 
     run: DiscoverRecord
     """The run as it was before the transaction."""
@@ -27,7 +27,7 @@ class Merge:
     is_cut: bool = False
     """Whether a row was left out or a search was skipped."""
     has_rest: bool = False
-    """Whether rows of the page wait until it is their leg's turn again."""
+    """Whether rows of the page wait for their leg's next turn."""
     _changes: int = 0
     _added: int = 0
     _dropped: int = 0
@@ -53,14 +53,14 @@ class Merge:
         )
 
     def end_page(self, leg_status: str) -> None:
-        """Count a page, and also its leg if the page has ended it."""
+        """Count a finished page, and also its leg if this page was the leg's last."""
         self._changes += 1
         self._ended = None if leg_status == "pending" else f"legs_{leg_status}"
 
     def take(
         self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
     ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
-        """Add the rows of a page until `share` of them were new.
+        """Add the rows of a page until `share` of the added rows were new.
 
         `place` describes the page; ranks come from the drafts. Return the rows that are new in the run, and the drafts
         that were not examined.
@@ -147,7 +147,7 @@ class Merge:
 
 
 def sightings_of(row: DiscoverRow) -> list[Sighting]:
-    """Return where a row was found."""
+    """Return the sightings of a row: the searches and keywords that found it."""
     return [Sighting(**one) for one in orjson.loads(row.found_in)]
 
 

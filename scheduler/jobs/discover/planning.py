@@ -38,12 +38,12 @@ class LegPage(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its step."""
+        """The name of the step."""
         return f"{self.leg}.{self.page}"
 
 
 class PageRest(NamedTuple):
-    """The rows of a page that wait until it is their leg's turn again."""
+    """The rows of a page that wait for their leg's next turn."""
 
     leg: int
     page: int
@@ -51,7 +51,7 @@ class PageRest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its step."""
+        """The name of the step."""
         return f"{self.leg}.{self.page}+{self.turn}"
 
 
@@ -63,7 +63,7 @@ class AccountRead(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its step."""
+        """The name of the step."""
         return f"@{self.platform} {self.row_id}"
 
 
@@ -85,7 +85,7 @@ def legs_in_turn(spec: DiscoverSpec) -> list[int]:
         places.append((seen[search.platform], place))
         seen[search.platform] += 1
     order = [place for _, place in sorted(places)]
-    cycle = lcm(count, size)  # after this many turns the diagonal is at its start again, so shift it by one
+    cycle = lcm(count, size)  # after this many turns the diagonal is back at its start, so shift it by one
     return [turn % count * size + order[(turn + turn // cycle) % size] + 1 for turn in range(count * size)]
 
 
@@ -141,7 +141,7 @@ def share_of_rows(rows_left: int, steps_left: int) -> int:
 
 
 def most_credits(spec: DiscoverSpec) -> int:
-    """Return the maximum cost of a run, if every leg has all its pages and every row is an account to read."""
+    """Return the maximum cost of a run: every leg has all its pages, and every row is an account that must be read."""
     pages = sum(one.price_credits for one in spec.searches) * len(spec.keywords) * PAGES_MAX
     return pages + spec.max_rows * max((one.price_credits for one in spec.profiles.values()), default=0)
 

@@ -15,10 +15,10 @@ class DiscoverRecord:
 
     run_id: str
     key_id: str | None
-    """The key that can see its events."""
+    """The key that can see the run's events."""
     view: View
     is_told: int
-    """Whether its events are published: true for runs in the background and runs of a schedule."""
+    """Whether the run's events are published: true for runs in the background and runs of a schedule."""
     schedule_id: str | None
     max_credits: int
     max_rows: int
@@ -28,7 +28,7 @@ class DiscoverRecord:
     """The number of all rows added so far, which is also the last row number."""
     rows_kept: int
     rows_new: int
-    """The number of rows that no earlier occurrence of its schedule has found."""
+    """The number of rows that no earlier occurrence of the run's schedule has found."""
     is_cut: int
     """Whether rows were left out or searches were skipped because of `max_rows`."""
     legs_planned: int
@@ -41,7 +41,7 @@ class DiscoverRecord:
 
     @property
     def legs_ended(self) -> int:
-        """The number of its legs that have ended."""
+        """The number of legs that have ended."""
         return self.legs_done + self.legs_empty + self.legs_failed
 
     @property

@@ -27,7 +27,7 @@ class RunTerms:
     max_credits: int
     is_told: bool
     key_id: str | None
-    """The key that can see its events."""
+    """The key that can see the run's events."""
     schedule_id: str | None = None
 
 

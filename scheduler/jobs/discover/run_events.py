@@ -30,7 +30,7 @@ SETTLED: Final = ("completed", "partial", "paused", "failed")
 
 
 def progressed(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[Fact]]:
-    """Return a run whose legs have made progress, and an event if another tenth of the legs has ended."""
+    """Return a run, and a progress event if another tenth of its legs has ended since the last event."""
     tenths = 10 * run.legs_ended // run.legs_planned
     if not run.is_told or tenths <= run.told_tenths:
         return run, []
@@ -38,7 +38,7 @@ def progressed(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, lis
 
 
 def settled(job: JobRecord, run: DiscoverRecord) -> tuple[DiscoverRecord, list[Fact]]:
-    """Return a run that ended or is paused, with its events. A cancelled run has none."""
+    """Return a run that ended or is paused, with its events. A cancelled run has no events."""
     if not run.is_told or job.status not in SETTLED:
         return run, []
     types = [f"discover.{job.status}"]

@@ -157,7 +157,7 @@ def failed_legs(tx: Tx, run_ids: Sequence[str]) -> dict[str, list[FailedLeg]]:
 
 
 def find_rows(tx: Tx, run_id: str, keys: Sequence[str], row_ids: Sequence[str]) -> list[DiscoverRow]:
-    """Return the rows with one of these keys or ids. Rows found by id may have been dropped."""
+    """Return the rows that have one of the `keys` or `row_ids`. Rows found by id may have been dropped."""
     if not keys:
         return []
     sql = FIND.replace("{keys}", _places(keys)).replace("{ids}", _places(row_ids))
@@ -205,7 +205,7 @@ def rows_after(
 
 
 def number_after(tx: Tx, run_id: str, row_id: str | None) -> int:
-    """Return the number of a row, even of a dropped one, or 0 if `row_id` is None.
+    """Return the number of a row, even if the row was dropped, or 0 if `row_id` is None.
 
     Raises:
         JobInvalid: the run has no such row.

@@ -1,4 +1,4 @@
-"""The searches that legs use, by the kind of their rows, and the endpoints that read one account, to enrich rows."""
+"""The searches that legs use, grouped by the kind of their rows, and the endpoints that read one account's details."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class PlatformSearch:
     platform: str
     kind: Kind
     key: str
-    """The name of the record in its rows."""
+    """The name under which a row contains its record."""
     values: Mapping[str, Value]
     """The parameters of every page except the query."""
     newest: Mapping[str, Value]
     """The parameters that sort the newest first. Empty if the search cannot do that."""
     takes_days: bool
-    """Whether it accepts the first and the last day of the results."""
+    """Whether the search accepts the first and the last day of the results."""
     available: bool
     """False if it needs a credential that the operator has not configured."""
     price_credits: int
@@ -60,7 +60,7 @@ class PlatformSearch:
 
 @dataclass(frozen=True, slots=True)
 class ProfileRead:
-    """How to read one account of a platform: the endpoint, the parameter that names the account, and the price."""
+    """How to read one account on a platform: the endpoint, the parameter that names the account, and the price."""
 
     id: str
     param: str
@@ -69,7 +69,7 @@ class ProfileRead:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """All searches of a node in catalog order, and how to read one account, by platform."""
+    """All searches of a node in catalog order, and for each platform the endpoint that reads one account."""
 
     all: tuple[PlatformSearch, ...]
     profiles: Mapping[str, ProfileRead]

@@ -43,14 +43,14 @@ class RunChanges(NamedTuple):
 
 
 class RunPatch(msgspec.Struct, frozen=True):
-    """The fields of a run to change."""
+    """The requested changes to a run."""
 
     status: Literal["paused", "running"] | None = None
     max_credits: int | None = None
 
 
 class DiscoverService:
-    """Discover runs. Every method takes the account; runs of other accounts do not exist for it."""
+    """Discover runs. Every method takes an account id, and treats runs of other accounts as unknown."""
 
     def __init__(
         self,
@@ -137,18 +137,20 @@ class DiscoverService:
     async def rows(
         self, run_id: str, after: int, *, limit: int, only_new: bool, bytes_max: int = PAGE_BYTES
     ) -> tuple[list[DiscoverRow], bool]:
-        """Return rows of a run after a number, in order, and whether there are more. See `run_rows.rows_after`."""
+        """Return the rows after number `after`, in order, and whether there are more. See `run_rows.rows_after`."""
         read = partial(
             run_rows.rows_after, run_id=run_id, after=after, limit=limit, only_new=only_new, bytes_max=bytes_max
         )
         return await self._store.read(read)
 
     def follow(self, account_id: str, run_id: str) -> Follower:
-        """Return a follower of a run of the account. The follower reports steps as they end."""
+        """Return a follower of an account's run, which reports steps as they end."""
         return Follower(self._store, account_id, run_id)
 
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
-        """Pause a run, which returns its reservation; resume it, which makes a new one; or change its limit.
+        """Pause a run, resume it, or change its cost limit.
+
+        Pausing a run refunds its reservation, and resuming a run reserves credits again.
 
         Raises:
             JobUnknown, JobOver, JobInvalid: nothing was changed.
@@ -200,7 +202,7 @@ class DiscoverService:
         job_rows.reserve_more(tx, job.id, request_id=owner.request_id, key_id=owner.key_id, held_credits=held)
 
     async def cancel(self, account_id: str, run_id: str) -> DiscoverView:
-        """Cancel a run: its rows are kept, and its reservation is returned. Cancelling a cancelled run changes nothing.
+        """Cancel a run. Its rows are kept, and its reservation is refunded. Cancelling a cancelled run changes nothing.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.
@@ -244,7 +246,7 @@ class Follower:
         self._run_id = run_id
         self._returned: set[int] = set()
         self._low = 0
-        """All steps up to this number were returned."""
+        """Steps up to this number have been returned."""
 
     async def look(self) -> tuple[DiscoverView, list[EndedStep]]:
         """Return the current run, and the pages and accounts read since the last call.

@@ -92,7 +92,10 @@ class PlannedRead(msgspec.Struct, frozen=True):
 
 
 class DiscoverSpec(msgspec.Struct, frozen=True):
-    """A request as a job stores it. Each keyword on each search is a leg. Legs are ordered by keyword."""
+    """A request as a job stores it.
+
+    Each combination of a keyword and a search is a leg. Legs are ordered by keyword.
+    """
 
     keywords: tuple[str, ...]
     searches: tuple[PlannedSearch, ...]
@@ -199,7 +202,7 @@ class _Fields:
     def keywords(self, sent: Sequence[str]) -> tuple[str, ...]:
         """Return the keywords with whitespace collapsed."""
         if not 1 <= len(sent) <= KEYWORDS_MAX:
-            self.refuse("keywords", f"must contain 1 to {KEYWORDS_MAX} keywords", 'Send some, such as ["trio"].')
+            self.refuse("keywords", f"must contain 1 to {KEYWORDS_MAX} keywords", 'Send keywords such as ["trio"].')
         found: dict[str, int] = {}
         words = []
         for place, text in enumerate(sent):
@@ -223,7 +226,9 @@ class _Fields:
         found: View | None = next((one for one in get_args(View) if one == sent), None)
         if found is None:
             near = nearest(sent.lower(), VIEWS)
-            self.refuse("view", f"must be {', '.join(VIEWS)}, not {quoted(sent)}", "Send one of them.", meant=near)
+            self.refuse(
+                "view", f"must be {', '.join(VIEWS)}, not {quoted(sent)}", "Send one of these views.", meant=near
+            )
         return found
 
     def instant(self, name: str, sent: str | None, *, is_end: bool = False) -> float | None:
@@ -251,7 +256,7 @@ class _Fields:
             self.refuse(
                 "language",
                 f"must be a code of two or three letters, not {quoted(sent)}",
-                "Send en, or de.",
+                "Send a code such as en or de.",
             )
         return code
 
@@ -261,11 +266,13 @@ class _Fields:
         """Return the searches of the named platforms, or all searches if no platform is named."""
         slugs = dict.fromkeys(one.platform for one in known)
         if sent is not None and not 1 <= len(sent) <= len(slugs):
-            self.refuse("platforms", f"must name 1 to {len(slugs)} platforms", f"Send some of {', '.join(slugs)}.")
+            self.refuse(
+                "platforms", f"must name 1 to {len(slugs)} platforms", f"Send one or more of {', '.join(slugs)}."
+            )
         for place, name in enumerate(sent or ()):
             if name not in slugs:
                 problem = f"is not a platform with a search for {view}: {quoted(name)}"
-                how = f"Send some of {', '.join(slugs)}."
+                how = f"Send one or more of {', '.join(slugs)}."
                 self.refuse(f"platforms[{place}]", problem, how, meant=nearest(name.lower(), slugs))
         chosen = [one for one in known if sent is None or one.platform in sent]
         for place, name in enumerate(sent or ()):

@@ -37,13 +37,13 @@ from storage.store import Store, Tx
 
 CALL_S: Final = 30.0
 DRAFTED_AT_ONCE: Final = 10
-"""How many rows of a page are made between two checkpoints. They take about 0.3 ms."""
+"""How many rows of a page are built between two checkpoints. Building that many takes about 0.3 ms."""
 _ABSENT: Final = "RESOURCE_NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """A page of a leg, or the rest of one. `state` is the start of the next page, as JSON."""
+    """A page of a leg, or the rest of such a page. `state` is the start of the next page, as JSON."""
 
     drafts: Sequence[RowDraft]
     rows: int
@@ -52,7 +52,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The result of reading an account's own page. Without a record the account does not exist."""
+    """The result of reading an account's own page. `record` is None if the account does not exist."""
 
     row_id: str
     key: str = ""
@@ -176,7 +176,7 @@ class DiscoverSteps(JobKind):
         return Stop("partial", because) if run.legs_done or run.legs_empty else Stop("failed", "upstreams_down")
 
     def ended(self, tx: Tx, job: JobRecord, *, at: float) -> None:  # noqa: ARG002 - required by the protocol
-        """Publish the end or the pause of a run."""
+        """Publish the event for the end or the pause of a run."""
         run = run_rows.the_run(tx, job.id)
         told, facts = settled(job, replace(run, version=run.version + 1))
         run_rows.save_run(tx, told)

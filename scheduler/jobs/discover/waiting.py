@@ -43,7 +43,7 @@ class _Waiter:
 
 
 class RunWaits:
-    """The waiters of one node by run. While there are any, one of them is the looker."""
+    """The waiters of one node by run. While there are waiters, one of them is the looker."""
 
     def __init__(self, store: Store, *, look_every_s: float = CHECK_EVERY_S) -> None:
         self._store = store

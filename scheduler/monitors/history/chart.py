@@ -1,4 +1,4 @@
-"""Draws one metric over time as an SVG: a line, its scales, and a marker for each alert; for light and dark themes."""
+"""Draws one metric over time as an SVG for light and dark themes: a line, its scales, and a marker for each alert."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH: Final = 800
 HEIGHT: Final = 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 776, 48, 268
 _DOTS_MAX = 60
-"""The maximum number of points of a line that is drawn with a dot at each point."""
+"""A line with at most this many points is drawn with a dot at each point."""
 _TITLE_MAX = 84
 """The maximum width of a title in columns. Wide characters take two columns."""
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

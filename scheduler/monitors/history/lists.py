@@ -54,7 +54,7 @@ _FIRST = (9e15, "")
 
 
 class SlotSpan(NamedTuple):
-    """Slots from `since` (included) to `until` (excluded)."""
+    """Slots from `since` (inclusive) to `until` (exclusive)."""
 
     since: float = -inf
     until: float = inf

@@ -15,9 +15,12 @@ from scheduler.packing import unpacked
 from storage.store import Tx
 
 Changes = Mapping[str, Mapping[str, Mapping[str, Number | None]]]
-"""By row and metric, `abs` and `pct`: the difference from the previous run. New numbers have none."""
+"""The difference of each number from the previous run, as `abs` and `pct`, by row and metric.
+
+A number that the previous run lacked has no entry.
+"""
 RUNS_MAX: Final = 1_000
-"""The maximum number of runs of a window that are read, newest first."""
+"""At most this many runs of a window are read, starting with the newest."""
 
 # A failed run is included only if rules were evaluated on it, because its `no_data` rules may have fired.
 NEWEST: Final = """
@@ -85,7 +88,7 @@ def newest_runs(tx: Tx, monitor_id: str, window: SlotSpan, limit: int = RUNS_MAX
 
 
 def baseline_before(tx: Tx, monitor_id: str, at: float) -> Numbers | None:
-    """Return the numbers that a run at this time is compared with, or None for the first run."""
+    """Return the numbers that a run at the time `at` is compared with, or None for the first run."""
     row = tx.one(BASELINE, (monitor_id, at))
     return None if row is None or row[0] is None else orjson.loads(unpacked(row[0]))
 
@@ -107,7 +110,7 @@ def stored_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False
 def unpacked_numbers(stored: Sequence[StoredNumbers]) -> Iterator[RunNumbers]:
     """Decompress and decode runs one by one.
 
-    Ten thousand objects at a time would burden the garbage collector.
+    Otherwise tens of thousands of objects would exist at the same time and slow down the garbage collector.
     """
     for one in stored:
         yield _numbers(*one)

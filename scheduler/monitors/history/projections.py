@@ -51,7 +51,7 @@ class Backtest(NamedTuple):
 
 
 class Pieces:
-    """An export in progress: an async iterator of its text, a few runs at a time. `is_empty` is set by `begin`."""
+    """The text of an export, as an async iterator that reads a few runs at a time. `begin` sets `is_empty`."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Pieces:
         runs: Sequence[PastRun],
         head: bytes,
     ) -> None:
-        """`make` returns the text of some runs."""
+        """`make` returns the text of the given runs."""
         self._make = make
         self._runs = runs
         self._ready = head
@@ -124,7 +124,10 @@ class Projections:
         return await self._reads.run(monitor.account_id, lambda: chart_svg(f"{monitor.name}: {title}", points))
 
     async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
-        """Return the numbers of the newest runs in the window, oldest first. The first of them are read immediately."""
+        """Return the numbers of the newest runs in the window, oldest first.
+
+        The first numbers are read before it returns.
+        """
         runs = (await self._newest(monitor, window))[::-1]
         write = _csv if as_csv else _ndjson
 
@@ -137,9 +140,9 @@ class Projections:
         return pieces
 
     async def backtest(self, monitor: Monitor, window: SlotSpan, rules: Sequence[AlertRule]) -> Backtest:
-        """Return when rules would have fired.
+        """Return the alerts that rules would have fired.
 
-        Each account runs one backtest at a time, which reads a few runs at a time.
+        An account's backtests run one after another, and each reads a few runs at a time.
         """
         async with self._backtests.turn(monitor.account_id):
             runs, previous = await self._store.read(partial(_backtest_runs, monitor_id=monitor.id, window=window))

@@ -45,7 +45,7 @@ class Timeseries:
 
     @property
     def is_full(self) -> bool:
-        """Whether a run was left out, so that no more runs are accepted."""
+        """Whether a run has been left out. If so, no more runs are accepted."""
         return self._left < 0
 
     def add(self, newest_first: Iterable[RunNumbers]) -> None:

@@ -25,7 +25,7 @@ PAGE: Final = "_"
 """The row id of numbers that belong to the whole page."""
 DEPTH_MAX: Final = 4
 _METRICS_MAX = 1_000
-"""The maximum number of metrics in one result. More of them would be a table that an upstream stores as an object."""
+"""The maximum number of metrics in one result. A result with more is a table that an upstream sends as an object."""
 _ID_MAX = 500
 _EXACT = 2**53
 
@@ -56,7 +56,7 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Deltas:
-    """The changes between two runs: of numbers that both have, and the ids of rows that only one has."""
+    """The changes between two runs: deltas of the numbers that both have, and ids of the rows that only one has."""
 
     rows: Mapping[str, Mapping[str, Delta]]
     rows_new: Sequence[str]
@@ -112,7 +112,7 @@ def has_value(numbers: Numbers) -> bool:
 
 
 def change(prev: Number, cur: Number) -> Delta:
-    """Return the change of a number. A value that is too large is None."""
+    """Return the change of a number. A difference or percentage that is too large is None."""
     difference = number_of(cur - prev)
     pct = None if difference is None or prev == 0 else number_of(difference / abs(prev) * 100)
     return Delta(prev, cur, difference, None if pct is None else float(pct))

@@ -138,5 +138,5 @@ def _value(param: str, op: Op, sent: object) -> Number | None:
 def _whole(param: str, sent: object, minimum: int, maximum: int) -> int:
     if not isinstance(sent, int) or isinstance(sent, bool) or not minimum <= sent <= maximum:
         span = f"{minimum} to {maximum}"
-        raise RulesInvalid(param, f"must be a whole number from {span}", f"Send one of {span}.")
+        raise RulesInvalid(param, f"must be a whole number from {span}", f"Send {span}.")
     return sent

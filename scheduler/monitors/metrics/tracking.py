@@ -37,7 +37,7 @@ class Track:
 
     @property
     def rows_asked(self) -> int | None:
-        """The rows that a run requests from its recipe, or None to use the recipe's own parameters."""
+        """The number of rows that a run requests from its recipe, or None to use the recipe's own parameters."""
         return self.max_rows if self.is_named and any(path.startswith(ROW) for path in self.metrics) else None
 
     def to_json(self) -> dict[str, Any]:
@@ -111,9 +111,7 @@ def _metrics(sent: object) -> tuple[str, ...]:
 
 def _max_rows(sent: object) -> int:
     if not isinstance(sent, int) or isinstance(sent, bool) or not 1 <= sent <= ROWS_MAX:
-        raise TrackInvalid(
-            "track.max_rows", f"must be a whole number from 1 to {ROWS_MAX}", f"Send one of 1 to {ROWS_MAX}."
-        )
+        raise TrackInvalid("track.max_rows", f"must be a whole number from 1 to {ROWS_MAX}", f"Send 1 to {ROWS_MAX}.")
     return sent
 
 
@@ -137,7 +135,7 @@ def _unchecked(path: str) -> str:
 
 
 def _no_path(param: str, path: str) -> TrackInvalid:
-    how = "Send names with dots between them, after items[]. for a number of each row."
+    how = "Separate the names with dots. Begin with items[]. for a number in each row."
     return TrackInvalid(param, f"is not a path: {quoted(path)}", how)
 
 
@@ -152,7 +150,7 @@ def _no_number(param: str, path: str, shape: ArchetypeShape) -> TrackInvalid:
     if kind is not None:
         return _wrong_kind(param, path, kind, shape)
     if meant is None:
-        return TrackInvalid(param, f"{quoted(path)} is not a number of this recipe's responses", _listing(shape))
+        return TrackInvalid(param, f"{quoted(path)} is not a number in this recipe's responses", _listing(shape))
     return _another_path(param, path, meant)
 
 
@@ -170,7 +168,7 @@ def _another_path(param: str, path: str, meant: Suggestion) -> TrackInvalid:
     if meant.misplaced:
         problem = f"names {quoted(path)} at the wrong level; its path is {meant.path}"
     else:
-        problem = f"{quoted(path)} is not a number of this recipe's responses; did you mean {meant.path}?"
+        problem = f"{quoted(path)} is not a number in this recipe's responses; did you mean {meant.path}?"
     return TrackInvalid(param, problem, f"Send {meant.path}.", did_you_mean=meant.path)
 
 
@@ -178,14 +176,16 @@ def _listing(shape: ArchetypeShape, below: str = "") -> str:
     numbers = list(numbers_in(shape, below))
     more = f" and {len(numbers) - _LISTED_MAX} more" if len(numbers) > _LISTED_MAX else ""
     return (
-        f"Its numbers are {', '.join(numbers[:_LISTED_MAX])}{more}." if numbers else "Its responses contain no numbers."
+        f"This recipe's numbers are {', '.join(numbers[:_LISTED_MAX])}{more}."
+        if numbers
+        else "This recipe's responses contain no numbers."
     )
 
 
 def _checked_key(sent: object, shape: ArchetypeShape | None) -> str:
     if not isinstance(sent, str) or not is_path(sent):
         what = quoted(sent) if isinstance(sent, str) else kind_of(sent)
-        raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send one such as post.id.")
+        raise TrackInvalid(_KEY_PARAM, f"must be a path inside a row, not {what}", "Send a path such as post.id.")
     if shape is not None and not shape.is_list:
         raise TrackInvalid(_KEY_PARAM, "is not allowed: this recipe returns no rows", "Omit row_key.")
     if sent.startswith(ROW):

@@ -60,7 +60,7 @@ class Draft:
     suppress: bool
     run_now: bool
     web: str | None = None
-    """Its web watch in stored form."""
+    """The web watch in stored form; None for other monitors."""
 
     def monitor(self, monitor_id: str, account_id: str, key_id: str | None, now: float) -> Monitor:
         """Return the row of the new monitor."""

@@ -45,8 +45,8 @@ class PatchBody(msgspec.Struct, frozen=True):
 class Patch:
     """The fields to change. A field that is None keeps its value.
 
-    Parameters, track, rules and format are kept as they were sent, because they depend on the monitor's recipe and on
-    each other. A `webhook_url` of None removes the webhook.
+    Parameters, track, rules and format are stored here as sent and validated later, because they depend on the
+    monitor's recipe and on each other. A `webhook_url` of None removes the webhook.
     """
 
     name: str | None
@@ -123,7 +123,7 @@ def patched(monitor: Monitor, patch: Patch, now: float, *, recipes: Recipes, has
 
 
 def _track(monitor: Monitor, patch: Patch, params: str, recipes: Recipes) -> Track | None:
-    """Return the track after a change. If the parameters or the track were sent, check the track against the recipe."""
+    """Return the track after a change. If the change has parameters or a track, check the track against the recipe."""
     before = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     if patch.params is UNSET and patch.track is UNSET:
         return before

@@ -38,7 +38,7 @@ class Monitor:
     updated_at: float
     version: int
     web: str | None = None
-    """Its web watch as JSON (`scheduler.monitors.web.watch`); None for other monitors."""
+    """The web watch as JSON (`scheduler.monitors.web.watch`); None for other monitors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Run:
     """When the run is deleted, if that is earlier than for other runs."""
 
     def request_id(self, attempt: int | None = None) -> str:
-        """Return the id under which an attempt is charged: the run's id for the first, numbered ids for later ones."""
+        """Return the id under which an attempt is charged: the run's id, with a number for attempts after the first."""
         number = self.attempt if attempt is None else attempt
         return self.id if number <= 1 else f"{self.id}.{number}"
 

@@ -1,7 +1,7 @@
 """Resets slots that a fast clock has put into the future (decisions 12).
 
-Otherwise such monitors would not run until then. Slots are reset only to times that have not passed yet, and every slot
-that was run has a record, so no slot runs twice.
+Without a reset, a monitor with such a slot would not run until then. Slots are reset only to times that have not passed
+yet, and every slot that was run has a record, so no slot runs twice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RUNS: Final = _Waiting(
     "UPDATE runs SET start_at = ? WHERE status = 'pending' AND start_at > ?",
     2 * SPREAD_MAX_S,
 )
-# The longest step that can be configured is a day, and a receiver may ask for twice that.
+# The longest configurable pause before an attempt is a day, and a receiver may ask for twice that.
 DELIVERIES: Final = _Waiting(
     "SELECT 1 FROM deliveries WHERE status = 'queued' AND lease_until IS NULL AND next_at > ? LIMIT 1",
     "UPDATE deliveries SET next_at = ? WHERE status = 'queued' AND lease_until IS NULL AND next_at > ?",
@@ -71,7 +71,7 @@ async def reset_late(store_: Store, instant: Instant) -> int:
 
 
 def cadences_too_late(tx: Tx, now: float) -> list[str]:
-    """Return the stored cadences with a monitor that is scheduled later than the cadence allows."""
+    """Return the stored cadences that have a monitor whose slot is later than the cadence allows."""
     return [cadence for cadence, farthest in tx.all(FARTHEST, (now,)) if farthest > _latest(cadence, now)]
 
 
@@ -98,9 +98,9 @@ def _reset_monitors(tx: Tx, cadence: str, instant: Instant) -> int:
 
 
 def _created_at(monitor: Monitor, now: float) -> float:
-    """Return when the monitor was created. A creation in the future is moved back by whole weeks.
+    """Return when the monitor was created.
 
-    It therefore keeps its weekday and its time of day.
+    A creation time in the future is moved back by whole weeks, so that it keeps its weekday and its time of day.
     """
     return monitor.created_at - max(0, ceil((monitor.created_at - now) / _WEEK_S)) * _WEEK_S
 

@@ -36,7 +36,10 @@ MARGIN_S: Final = 0.001
 APART_S: Final = 0.1
 """The shortest pause in seconds between two polls, so that runs that start in short succession are started together."""
 CHECK_S: Final = 1.0
-"""The pause in seconds between polls for changes by other nodes. The next constant is the pause of a single node."""
+"""The pause in seconds between polls for changes by other nodes.
+
+The next constant applies if there is only one node.
+"""
 CHECK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
 JUMP_S: Final = 60.0
@@ -84,7 +87,7 @@ class ClockSetting:
 class _Poll(NamedTuple):
     """The work found by one poll.
 
-    It has the number of monitors per open slot, the runs that can start, and when to poll again.
+    This is the number of monitors per open slot, the runs that can start, and the time of the next known work.
     """
 
     crowds: Mapping[float, int]
@@ -200,7 +203,7 @@ class Clock:
         try:
             for _ in range(ROUNDS_MAX):
                 look = await self._store.read(self._poll)
-                crowds = {**look.crowds, **crowds}  # the first count of a slot is kept
+                crowds = {**look.crowds, **crowds}  # the count from a slot's first poll is kept
                 if look.crowds:
                     opening = partial(self._slots.open_due, limit=SLOTS_AT_ONCE, crowds=crowds)
                     self._log_opened(await self._store.write(opening))

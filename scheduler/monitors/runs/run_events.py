@@ -25,9 +25,10 @@ TYPES: Final = MappingProxyType(
 
 
 def facts_of(monitor: Monitor, run: Run, verdict: RunVerdict | None = None) -> list[Fact]:
-    """Return the events of a finished run: its end, then its alerts if it has any. Both have the monitor's id.
+    """Return the events of a finished run: one for its end, and one for its alerts if there are any.
 
-    `verdict` is None if the run was not executed. Web checks report only changes and failures.
+    Both events contain the monitor's id. `verdict` is None if the run was not executed. Web checks report only changes
+    and failures.
     """
     if monitor.web is not None:
         return _of_check(monitor, run, verdict)

@@ -139,7 +139,7 @@ def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, run_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Extend the leases of `node`, and return how many runs it still has."""
+    """Extend the leases of `node`, and return how many runs it still holds."""
     return tx.run_in(RENEW, run_ids, (leases_at + LEASE_S, node))
 
 
@@ -180,7 +180,7 @@ def packed(data: RunData) -> RunData:
 
 
 def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict[str, RunData]:
-    """Return these parts of the runs' data by run id, in stored form. Runs without data are left out."""
+    """Return the requested `parts` of the runs' data by run id, in stored form. Runs without data are left out."""
     if not parts:
         return {}
     columns = ", ".join(part if part in parts else "NULL" for part in get_args(DataPart))

@@ -58,7 +58,7 @@ ENDS: Final = ("ok", "partial", "failed", "skipped")
 _LONG_BYTES: Final = 128 * 1024
 """Results longer than this are compressed in a thread."""
 _PLAIN_BYTES: Final = 16 * 1024
-"""Results longer than this are evaluated in a thread, because 200 rows with 20 rules take 20 ms."""
+"""Results longer than this are evaluated in a thread, because evaluating 200 rows with 20 rules takes about 20 ms."""
 UNEXPECTED: Final = "internal_error"
 
 MakePayload = Callable[[Monitor, Run, RunVerdict], bytes]
@@ -87,7 +87,7 @@ class Runs:
         """The runs that this node has ended, by status."""
 
     async def run(self, lease: RunLease) -> None:
-        """Run one attempt to its end. If cancelled, refund it and return the run to the queue.
+        """Run one attempt to its end. On cancellation, refund it and return the run to the queue.
 
         Raises:
             StorageError: the run has not ended. It is retried after its lease expires.
@@ -101,7 +101,7 @@ class Runs:
             raise
 
     async def fail(self, lease: RunLease) -> None:
-        """End an attempt that met an unexpected error. Its charge is already closed.
+        """End an attempt that raised an unexpected error. Its charge is already closed.
 
         Raises:
             StorageError: the run has not ended.
@@ -140,9 +140,9 @@ class Runs:
                 await self._store.submit(self._charges.judge, request)
 
     async def _charged(self, lease: RunLease, recipe: Recipe, charge: Charge) -> None:
-        """Run with a charge that is closed exactly once, whatever happens.
+        """Execute a run, and make sure that its charge is closed exactly once.
 
-        Once the run has ended, the refund has no effect.
+        If the run cannot be ended, the whole charge is refunded.
         """
         has_ended = False
         try:
@@ -210,14 +210,17 @@ class Runs:
         return True
 
     def _close(self, tx: Tx, charge: Charge, used: int) -> int:
-        """Close the charge and return its cost: `used`, unless it was closed before, or 0 if its row was deleted."""
+        """Close the charge and return the credits that it cost.
+
+        This is `used`, or the earlier result if the charge was already closed, or 0 if its row was deleted.
+        """
         (outcome,) = self._charges.judge(tx, [close_request(charge, used=min(used, charge.credits))])
         if isinstance(outcome, ChargeUnknown):
             self._charges.note_lost(outcome)
             return 0
         if isinstance(outcome, BillingError):
             raise outcome
-        assert isinstance(outcome, Closed), "the charge was to be closed"
+        assert isinstance(outcome, Closed), "a close request is answered by Closed"
         return outcome.credits_used
 
     def _queue_delivery(self, tx: Tx, monitor: Monitor, run: Run, verdict: RunVerdict) -> None:
@@ -234,7 +237,7 @@ class Runs:
 def charge_request(lease: RunLease, recipe: Recipe) -> ChargeRequest:
     """Return the charge for the recipe's price plus one scheduling credit.
 
-    It counts toward the key that created the monitor.
+    The charge counts toward the key that created the monitor.
     """
     run, monitor = lease
     least, most = recipe.credits_least + SCHEDULING_CREDITS, recipe.credits_most + SCHEDULING_CREDITS

@@ -66,9 +66,9 @@ class Slots:
         return opened
 
     def open_one(self, tx: Tx, monitor_id: str, slot: float | None = None) -> Run:
-        """Return the run of this slot, by default of the slot of the current second.
+        """Return the run of a slot, by default of the current second's slot.
 
-        An existing run is returned unchanged. Otherwise, a pending or skipped run is created.
+        If the slot already has a run, return it unchanged. Otherwise, create a pending or skipped run.
 
         Raises:
             MonitorUnknown: the monitor does not exist.

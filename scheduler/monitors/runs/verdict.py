@@ -87,7 +87,7 @@ class RunVerdict:
 
 
 def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
-    """Return the verdict on a run without a result. All but `used_credits` is refunded, and it is never a baseline.
+    """Return the verdict on a run without a result. Everything but `used_credits` is refunded; it never is a baseline.
 
     `reason` is a code. The text `said` goes to the warnings. It may quote an upstream, so it is truncated, and NUL is
     replaced because PostgreSQL cannot store it.
@@ -165,5 +165,5 @@ def _completed(
 
 
 def _unbilled(legs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the legs of a refunded run."""
+    """Return the legs with their credits set to 0, because the run was refunded."""
     return [{**leg, "credits_used": 0} for leg in legs]

@@ -106,7 +106,7 @@ def read_web_draft(sent: WebBody, recipes: Recipes, *, now: float, allow_insecur
 
 
 def patch_of(sent: WebPatch, now: float) -> PatchBody:
-    """Convert the change of a watch to a change of a monitor.
+    """Convert a change to a watch into a change to its monitor.
 
     Raises:
         MonitorInvalid: the schedule is not valid.

@@ -36,7 +36,7 @@ class QueueLook(NamedTuple):
 
 
 class DueCache:
-    """Ready deliveries that have not started. The node's loop changes it, and commits add deliveries."""
+    """Ready deliveries that have not started. The node's delivery loop changes it, and commits add new deliveries."""
 
     def __init__(self) -> None:
         """Create an empty cache."""

@@ -30,7 +30,10 @@ class EndedAttempt:
 
 
 class Conclusion(NamedTuple):
-    """The rows after an attempt. `webhook` is None if unchanged. `is_paused` means that this attempt paused it."""
+    """The rows as an attempt changes them.
+
+    `webhook` is None if it did not change, and `is_paused` is set if this attempt paused it.
+    """
 
     delivery: Delivery
     attempt: AttemptRow

@@ -1,6 +1,6 @@
 """Builds webhook payloads exactly as in spec 2.7.
 
-The bytes are made once per delivery, and every attempt sends them.
+The bytes are built once per delivery, and every attempt sends them.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class PayloadDeltas(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DeliveredRun:
-    """The fields of a run in every payload. `alerts_fired` are the alert objects of spec 2.7.
+    """The fields of a run in every payload. `alerts_fired` contains the alert objects of spec 2.7.
 
-    `scheduled_for` is a timestamp.
+    `scheduled_for` is in Unix seconds.
     """
 
     monitor_id: str

@@ -1,7 +1,7 @@
 """The queue of deliveries in the store: runs add to it, nodes lease from it, and finished attempts update it.
 
-The database holds all guarantees: a leased delivery belongs to one node until the lease expires, and the transaction
-that ends an attempt writes nothing if the node has lost the lease.
+All guarantees come from the database: a leased delivery belongs to one node until the lease expires, and the
+transaction that ends an attempt writes nothing if the node has lost the lease.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class Queue:
     def look(self, tx: Tx, *, after: Line) -> QueueLook:
         """Return ready deliveries: the oldest ones, and if there may be more, also the first ones of each line.
 
-        Thousands of deliveries that wait for an unresponsive host are older than all others. But they are in few lines,
-        so reading by line passes them quickly.
+        Thousands of deliveries to an unresponsive host may be older than all others. They are in few lines, however, so
+        reading line by line gets past them quickly.
         """
         at = self.instant(tx)
         oldest = rows.due_first(tx, at, limit=DUE_AT_ONCE)

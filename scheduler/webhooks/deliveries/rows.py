@@ -31,9 +31,9 @@ SELECT next_at, host, account_id, id FROM deliveries WHERE status = 'queued' AND
 ORDER BY next_at, id LIMIT ?
 """
 NEXT = "SELECT MIN(next_at) FROM deliveries WHERE status = 'queued' AND next_at > ?"
-# Moves from line to line, one index step each, and in a ready line from one delivery to the next. Deliveries that wait
-# further back in a line cost nothing. COALESCE is needed because SQLite seeks by all columns of a pair only if they are
-# compared with an untyped expression; otherwise it scans a host's whole queue.
+# The query moves from line to line with one index step each, and in a ready line from one delivery to the next.
+# Deliveries further back in a line are never read. COALESCE is needed because SQLite seeks by all columns of a pair
+# only if they are compared with an untyped expression; otherwise it scans a host's whole queue.
 WALK = """
 WITH RECURSIVE walked (next_at, host, account_id, id, place, seen) AS (
     SELECT next_at, host, account_id, id, 1, 1 FROM deliveries WHERE id = (
@@ -171,7 +171,7 @@ def _end_untried(tx: Tx, found: Mapping[str, Delivery], webhooks: Mapping[str, W
 
 
 def end_leases(tx: Tx, node: str | None, *, at: float) -> int:
-    """Make the deliveries leased by `node` ready again, and return their number. None means by any node."""
+    """Make the deliveries leased by `node` ready again, and return their number. None means all nodes."""
     return tx.run(END_LEASES, (at,)) if node is None else tx.run(END_LEASES_OF, (at, node))
 
 

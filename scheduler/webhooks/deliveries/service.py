@@ -35,7 +35,10 @@ from storage.store import Store
 from storage.supervision import Keep
 
 CHECK_S: Final = 0.5
-"""The pause in seconds between polls for deliveries of other nodes. The next constant is the pause of a single node."""
+"""The pause in seconds between polls for deliveries of other nodes.
+
+The next constant applies if there is only one node.
+"""
 CHECK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
 LEASED_AT_ONCE: Final = 64
@@ -91,7 +94,7 @@ class Deliveries:
         self._store = setting.store
         self.instant = instant_of(setting.now, is_alone=setting.is_alone)
         self.outbox = Outbox(self.instant, setting.make_id, self.notify)
-        """The queue for deliveries of runs."""
+        """The queue to which monitors' runs add their deliveries."""
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
@@ -106,7 +109,7 @@ class Deliveries:
         self._woken = trio.Event()
 
     def notify(self, due: DueDelivery) -> None:
-        """Start this delivery soon. Called when a commit has just queued it."""
+        """Start this delivery soon. A commit that has just queued it calls this method."""
         self._due_cache.add_queued(due)
         self._woken.set()
 
@@ -181,7 +184,10 @@ class Deliveries:
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
 
     async def _begin(self, nursery: trio.Nursery, chosen: Sequence[DueDelivery]) -> bool:
-        """Lease and start these deliveries. Return False if other nodes leased some first, or some had no webhook."""
+        """Lease and start the chosen deliveries.
+
+        Return False if other nodes leased some of them first, or if some had no webhook.
+        """
         if not chosen or self._is_stopping():
             return True
         asked_at = trio.current_time()
@@ -190,7 +196,7 @@ class Deliveries:
             self._setting.log.event("warning", "deliveries_leased_late", count=len(leased))
             return True
         for one in leased:
-            delivery = one.delivery  # its webhook may have got another host since the read
+            delivery = one.delivery  # the webhook's host may have changed since the read
             self._in_flight[delivery.id] = DueDelivery(0.0, delivery.host, delivery.account_id, delivery.id)
             nursery.start_soon(self._deliver, one)
         return len(leased) == len(chosen)
@@ -217,7 +223,7 @@ class Deliveries:
                 self._woken.set()
 
     def _look_by(self, next_at: float) -> None:
-        """Read the queue again at the time of this retry."""
+        """Read the queue again at `next_at`, when a delivery is retried."""
         self._look_at = min(self._look_at, trio.current_time() + next_at - self._setting.now())
         self._woken.set()
 

@@ -58,7 +58,7 @@ def resume(tx: Tx, monitor_id: str) -> bool:
 
 
 def rotate(tx: Tx, monitor_id: str, secret: str, *, previous_until: float) -> bool:
-    """Save a new sealed secret. Until `previous_until`, the previous one also signs.
+    """Save a new sealed secret. Until `previous_until`, deliveries are also signed with the previous secret.
 
     Return False if the webhook does not exist.
     """

@@ -1,7 +1,8 @@
 """The check of a webhook's target at registration: names that lead to a non-public address are rejected (decisions 12).
 
-This spares owners a webhook that could never be delivered. The network itself is protected by the same check at each
-attempt. A name that cannot be resolved in time is therefore accepted: its name servers may be slow, or be set up later.
+The check spares owners a webhook whose deliveries would all fail. The network itself is protected by the same check at
+each attempt. A name that cannot be resolved in time is therefore accepted: its name servers may be slow, or be set up
+later.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def test_machine_description_includes_the_interpreter_build() -> None:
 @pytest.mark.parametrize(
     ("written", "cpus"), [("max 100000\n", None), ("150000 100000\n", 1.5), ("", None), ("odd\n", None)]
 )
-def test_cpu_quota_of_a_control_group(tmp_path: Path, written: str, cpus: float | None) -> None:
+def test_cpu_quota_is_read_from_the_control_group(tmp_path: Path, written: str, cpus: float | None) -> None:
     (tmp_path / "cpu.max").write_text(written)
     assert cpu_quota(tmp_path / "cpu.max") == cpus
     assert cpu_quota(tmp_path / "absent") is None
@@ -42,7 +42,7 @@ def test_commit_names_the_commit_and_changes(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == f"{commit} and changes"
 
 
-def test_described_omits_fields_missing_in_older_files() -> None:
+def test_description_omits_fields_that_older_files_lack() -> None:
     assert described(MACHINE) == ("a CPU, 2 CPUs, 8 GB; Linux 6; CPython 3.11; trio 0.35.0; load average 0.10 before")
     newer = described(
         replace(

@@ -51,7 +51,7 @@ def test_values_from_the_command_line_have_their_types(text: str, read: tuple[ob
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_values_or_rejected(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     with suppress(WrongUse):
         assert read_settings(text)
 

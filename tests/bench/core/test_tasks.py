@@ -19,7 +19,7 @@ def hangup() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.usefixtures("hangup")
-def test_signal_cancels_only_the_work_which_cleans_up(number: signal.Signals) -> None:
+def test_signal_cancels_the_work_which_still_cleans_up(number: signal.Signals) -> None:
     before, cleaned = signal.getsignal(number), list[str]()
 
     async def work() -> None:
@@ -46,7 +46,7 @@ def test_closed_terminal_does_not_end_work_under_nohup() -> None:
     assert trio.run(run_until_stopped, work) is True
 
 
-async def test_works_return_results_in_order_and_a_failure_cancels_the_others() -> None:
+async def test_tasks_return_results_in_order_and_a_failure_cancels_the_others() -> None:
     async def give(value: int) -> int:
         await trio.lowlevel.checkpoint()
         return value

@@ -72,26 +72,26 @@ async def test_each_request_carries_its_own_number_and_every_header() -> None:
     assert all(b"\r\nx-api-key: secret" in head for head in asked.heads)
 
 
-async def test_another_status_is_reported() -> None:
+async def test_unexpected_status_is_reported() -> None:
     async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
         result = await measured(asked)
     assert result.unexpected == {"429": 1}
 
 
-async def test_another_status_is_reported_when_the_first_request_gets_it() -> None:
+async def test_unexpected_status_of_the_first_response_is_reported() -> None:
     async with open_scripted(lambda nth: [BUSY if nth == 1 else OK]) as asked:
         result = await measured(asked)
     assert result.unexpected == {"429": 1}
 
 
-async def test_expected_refusal_is_not_unexpected() -> None:
+async def test_expected_refusal_is_not_reported() -> None:
     async with open_scripted(lambda _: [BUSY]) as asked:
         result = await measured(asked, statuses=[429])
     assert result.requests == 50
     assert result.unexpected == {}
 
 
-async def test_tolerated_refusal_is_not_unexpected() -> None:
+async def test_tolerated_refusal_is_not_reported() -> None:
     async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
         result = await measured(asked, tolerated=[429])
     assert result.unexpected == {}
@@ -140,7 +140,7 @@ async def test_request_without_a_response_is_reported() -> None:
     assert wire.tally.unexpected == {"no answer": 3}
 
 
-async def test_usage_of_the_server_is_read() -> None:
+async def test_server_usage_is_measured() -> None:
     async with open_scripted() as asked:
         result = await measured(asked, requests=3000, pid=os.getpid())
     assert result.server_cpu_s > 0
@@ -167,7 +167,7 @@ async def test_missing_server_fails_the_run() -> None:
     cut=st.integers(min_value=0),
     name=st.sampled_from(["content-length", "Content-Length"]),
 )
-def test_response_is_complete_with_its_last_byte(body: bytes, cut: int, name: str) -> None:
+def test_response_is_complete_only_after_its_last_byte(body: bytes, cut: int, name: str) -> None:
     answer = f"HTTP/1.1 200 OK\r\nX-A: b\r\n{name}:  {len(body)} \r\n\r\n".encode() + body
     assert whole_head(answer[: cut % len(answer)]) is None
     assert whole_head(answer) is not None
@@ -185,5 +185,5 @@ def test_percentile_is_the_smallest_value_covering_its_share(ordered: list[float
     assert sum(each < found for each in ordered) < share * len(ordered)
 
 
-def test_percentile_of_nothing_is_zero() -> None:
+def test_percentile_of_no_values_is_zero() -> None:
     assert percentile([], 0.99) == 0

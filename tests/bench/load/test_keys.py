@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bench.load.keys import KEYS, KNOWN, NEW_FROM
 
 
-def test_one_is_always_the_same_key() -> None:
+def test_mode_one_always_returns_the_same_key() -> None:
     assert set(islice(KEYS["one"](7, 3), 20)) == {0}
 
 
@@ -19,7 +19,7 @@ def test_new_keys_of_several_processes_are_distinct(processes: int) -> None:
     assert sorted(keys) == list(range(NEW_FROM + 1, NEW_FROM + 1 + 50 * processes))
 
 
-def test_mixed_keys_are_80_percent_known_by_popularity() -> None:
+def test_80_percent_of_mixed_keys_are_known_and_follow_popularity() -> None:
     keys = list(islice(KEYS["mixed"](1, 1), 20_000))
     known = Counter(key for key in keys if key < KNOWN)
     assert 0.78 < known.total() / len(keys) < 0.82
@@ -27,7 +27,7 @@ def test_mixed_keys_are_80_percent_known_by_popularity() -> None:
     assert known[0] > 1.5 * known[1] > 2 * known[3]
 
 
-def test_new_keys_of_a_mix_are_distinct_and_unknown() -> None:
+def test_new_keys_in_a_mix_are_distinct_and_unknown() -> None:
     new = [key for key in islice(KEYS["mixed"](1, 2), 5_000) if key >= KNOWN]
     assert len(new) == len(set(new)) > 500
     assert min(new) > NEW_FROM

@@ -63,7 +63,7 @@ async def test_stall_is_counted_without_free_connections() -> None:
     assert Histogram(result.latencies).percentile_ms(0.75) > 450
 
 
-async def test_slow_server_gets_as_many_requests_as_a_fast_one() -> None:
+async def test_slow_server_receives_as_many_requests_as_a_fast_one() -> None:
     async with open_stalling(after=0, stall_s=0.5) as url:
         result = await counts_of(url, rate=100, count=50)
     assert (result.meant, Histogram(result.latencies).total) == (50, 50)
@@ -77,7 +77,7 @@ async def test_fast_server_needs_few_connections() -> None:
     assert asked.connections == result.connections <= 25
 
 
-async def test_requests_without_a_response_are_counted_with_their_wait() -> None:
+async def test_unanswered_requests_are_counted_with_their_waiting_time() -> None:
     async with open_scripted(lambda nth: [OK] if nth <= 10 else []) as asked:
         result = await counts_of(asked.url, rate=100, count=20, drain_s=0.3)
     assert (result.meant, result.unanswered) == (20, 10)
@@ -85,7 +85,7 @@ async def test_requests_without_a_response_are_counted_with_their_wait() -> None
     assert Histogram(result.latencies).percentile_ms(0.75) >= 300
 
 
-async def test_requests_without_a_connection_have_no_response() -> None:
+async def test_requests_without_a_free_connection_count_as_unanswered() -> None:
     async with open_scripted(lambda _: []) as asked:
         result = await counts_of(asked.url, rate=100, count=20, drain_s=0.1, connections=2)
     assert (len(asked.heads), result.unanswered) == (2, 20)
@@ -100,7 +100,7 @@ async def test_warm_up_is_sent_but_not_counted() -> None:
     assert Histogram(result.latencies).total == Histogram(result.lags).total == result.meant
 
 
-async def test_tolerated_refusals_are_separate_and_others_invalidate_the_run() -> None:
+async def test_tolerated_refusals_are_separate_and_other_refusals_invalidate_the_run() -> None:
     async with open_scripted(lambda nth: [BUSY if nth % 2 else OK]) as asked:
         tolerant = await counts_of(asked.url, rate=200, count=20, tolerated=[429])
         strict = await counts_of(asked.url, rate=200, count=20)
@@ -135,7 +135,7 @@ async def test_missing_server_ends_the_run() -> None:
     assert result.unexpected == {"ConnectionRefusedError": 10}
 
 
-async def test_timer_counts_times_without_a_waiting_task() -> None:
+async def test_ticker_counts_ticks_that_no_task_waited_for() -> None:
     first_ns, interval_ns = time.monotonic_ns() - 100_000_000, 10_000_000
     with trio.fail_after(90), Ticker(first_ns=first_ns, interval_ns=interval_ns) as ticker:
         before = (time.monotonic_ns() - first_ns) // interval_ns + 1
@@ -151,7 +151,7 @@ async def test_timer_counts_times_without_a_waiting_task() -> None:
     seconds=st.floats(min_value=0.1, max_value=5),
     warmup_s=st.floats(min_value=0, max_value=2),
 )
-def test_parts_of_a_load_have_one_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
+def test_parts_of_a_load_combine_to_an_even_rate(rate: float, seconds: float, warmup_s: float) -> None:
     loads = split_load(RequestSpec("http://h:1", "/"), Tempo(rate, seconds, warmup_s), connections=100, first_key=7)
     assert sum(load.count for load in loads) == max(round(rate * (seconds + warmup_s)), 1)
     assert len({load.counted_from_ns for load in loads}) == 1
@@ -171,7 +171,7 @@ def working(asked: Asked, pid: int) -> Iterator[ServerTarget]:
     yield ServerTarget(url=asked.url, pid=pid)
 
 
-async def test_several_processes_form_one_load_and_cpu_is_only_the_servers(tmp_path: Path) -> None:
+async def test_processes_share_a_load_and_only_the_servers_cpu_is_counted(tmp_path: Path) -> None:
     """Method: the process named as the server sleeps, while this process, the real server, works."""
     sleeping = (PYTHON, "-c", "print('ready', flush=True); import time; time.sleep(600)")
     pace = Tempo(rate=5_500, seconds=1.0, warmup_s=0.2)

@@ -82,6 +82,6 @@ def test_options_have_defaults() -> None:
     assert (options.connections, options.seconds, options.json) == (64, 5.0, False)
 
 
-def test_options_are_read() -> None:
+def test_options_are_parsed() -> None:
     options = options_from(["--connections", "8", "--seconds", "0.5", "--json"])
     assert (options.connections, options.seconds, options.json) == (8, 0.5, True)

@@ -59,7 +59,7 @@ def test_certain_change_below_the_minimum_is_not_reported() -> None:
     assert verdicts(noisy_results(1, noise=1e-6), noisy_results(2, noise=1e-6, factor=1.01), "us/req") == {"same": 4}
 
 
-def test_more_served_is_better() -> None:
+def test_higher_served_rate_is_better() -> None:
     before, after = noisy_results(1, noise=0.01), noisy_results(2, noise=0.01)
     for point in after.points:
         point.steps[:] = [replace(step, served_per_s=step.served_per_s * 1.5) for step in point.steps]
@@ -77,7 +77,7 @@ def test_lower_offered_rate_is_noted_and_not_worse() -> None:
     }
 
 
-def test_one_more_of_few_requests_is_not_a_change() -> None:
+def test_one_additional_request_among_few_is_not_a_change() -> None:
     before, after = noisy_results(1, points=1), noisy_results(2, points=1)
     for results, served in ((before, 40.0), (after, 41.0)):
         results.points[0].steps[:] = [
@@ -188,6 +188,6 @@ def test_different_step_lengths_are_noted_if_both_files_have_them() -> None:
     assert comparability_notes(before, noisy_results(2)) == []
 
 
-def test_pace_measured_once_is_compared_coarsely() -> None:
+def test_machine_pace_measured_once_is_compared_coarsely() -> None:
     before, after = (replace(noisy_results(seed), hello_us=[us]) for seed, us in ((1, 10.0), (2, 10.1)))
     assert comparability_notes(before, after) == []

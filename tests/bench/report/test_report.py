@@ -81,7 +81,7 @@ def test_wrk_figures_have_their_columns() -> None:
     assert row[-2:] == ["2100", "190"]
 
 
-def test_marks_show_whether_they_are_met() -> None:
+def test_marks_table_shows_which_marks_are_met() -> None:
     table = marks_table([Mark("fast", 4.2, 5, "ms"), Mark("small", 6, 5, "MB"), Mark("absent", None, 5, "s")])
     assert row_of(table, "fast") == ["fast", "4.2", "5", "ms", "met"]
     assert (row_of(table, "small")[-1], row_of(table, "absent")[-1]) == ("not met", "not judged")
@@ -170,14 +170,14 @@ def test_rates_below_one_per_second_are_not_zero() -> None:
     assert row[1:4] == ["0.5/s", "0.5", "0.25"]
 
 
-def test_no_latency_if_nothing_was_served() -> None:
+def test_run_that_served_nothing_shows_no_latency() -> None:
     nothing = {"p50_ms": 0.0, "p90_ms": 0.0, "p99_ms": 0.0, "p999_ms": 0.0, "max_ms": 0.0, "cpu_us": 0.0}
     row = row_of(points_table([Point("hit", "50%", "", [replace(STEP, **nothing)])]), "hit")
     assert row[5:12] == ["-", "10", "-", "-", "-", "-", "-"]
 
 
 @pytest.mark.parametrize("wide", [True, False])
-def test_setting_has_a_column_and_is_not_markup(wide: bool) -> None:
+def test_setting_is_shown_in_a_column_without_parsing_markup(wide: bool) -> None:
     point = Point("hit", "50%", 'webhooks.x=["a"][b]', [STEP])
     assert row_of(points_table([point], wide=wide), "hit")[1] == 'webhooks.x=["a"][b]'
 
@@ -190,6 +190,6 @@ def test_words_of_a_setting_are_not_split_on_a_narrow_terminal() -> None:
     assert {"upstreams.max_connections=100", "limits.long_polls=5"} <= set(capture.get().split())
 
 
-def test_noise_is_shown_in_both_directions() -> None:
+def test_noise_has_its_bounds_in_both_directions() -> None:
     change = Change("hit", "50%", "p99 ms", 1.0, 2.0, change=1.0, noise=0.25, verdict="worse")
     assert "-20.0% +25.0%" in text_of(changes_table([change], everything=False))

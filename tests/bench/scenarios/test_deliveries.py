@@ -63,7 +63,7 @@ def request(delivery_id: str) -> bytes:
     return f"POST /hook HTTP/1.1\r\nHost: h\r\nwebhook-id: {delivery_id}\r\nContent-Length: 2\r\n\r\n{{}}".encode()
 
 
-def test_settlement_and_unresponsive_host_are_marks() -> None:
+def test_marks_cover_settlement_and_the_effect_of_an_unresponsive_host() -> None:
     alone, beside = (
         [DeliveryTurn(dict(counts(ms).counts), 2_000.0) for ms in each] for each in ((9, 10, 50), (8, 10.8, 12))
     )

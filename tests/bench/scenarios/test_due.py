@@ -17,12 +17,12 @@ async def test_only_monitors_that_share_the_slot_run() -> None:
     assert min(seen.took_s, seen.cpu_s) > 0
 
 
-async def test_slot_before_its_monitors_fails_the_scenario() -> None:
+async def test_scenario_fails_if_the_slot_comes_before_its_monitors_exist() -> None:
     with trio.fail_after(90), pytest.raises(ChildFailed, match="came before its monitors were created"):
         await measure_monitors(30, stored=0, lead_s=-5.0)
 
 
-def test_start_lateness_is_a_mark_and_costs_are_figures() -> None:
+def test_lateness_of_starts_has_a_mark_and_costs_have_figures() -> None:
     lags = Histogram()
     for nth in range(100):
         lags.record(round((0.25 if nth < 98 else 1.5) * 1e9))

@@ -57,7 +57,7 @@ SEEN = Parked(
 
 
 @pytest.mark.parametrize("stage", [FEED, FLOOR], ids=["node", "floor"])
-async def test_parked_polls_are_woken_left_idle_and_drained(stage: Stage) -> None:
+async def test_parked_polls_are_measured_while_woken_idle_and_drained(stage: Stage) -> None:
     """Method: 60 polls belong to two whole accounts and a part of a third."""
     with trio.fail_after(90):
         seen = await measure_parked(60, stage, to_a_key=6, to_an_account=3, idle_s=0.3)
@@ -120,7 +120,7 @@ def test_rejected_command_fails_with_the_servers_message(
             control.receive(Waiting)
 
 
-def test_marks_of_parked_polls() -> None:
+def test_parked_polls_have_six_marks() -> None:
     seen = replace(SEEN, to_a_key=counts(1.0, 9.0))
     marks = parked_marks(seen)
     assert [(mark.limit, mark.unit) for mark in marks] == [
@@ -136,26 +136,28 @@ def test_marks_of_parked_polls() -> None:
     assert all(mark.name.startswith("10000 parked polls") for mark in marks)
 
 
-def test_lossy_drain_and_interrupted_idle_time_have_no_figure() -> None:
+def test_drain_that_lost_polls_and_interrupted_idle_time_have_no_value() -> None:
     marks = parked_marks(replace(SEEN, lost=1, idle_cpu_share=None))
     assert (marks[1].value, marks[-1].value) == (None, None)
     assert extrapolated(replace(SEEN, idle_cpu_share=None))[1].value is None
 
 
-def test_cost_of_the_goal_is_extrapolated_and_labeled() -> None:
+def test_extrapolated_costs_are_labeled_as_such() -> None:
     figures = extrapolated(SEEN)
-    assert all(figure.name.startswith(f"{GOAL} polls by arithmetic from 10000") for figure in figures)
+    assert all(figure.name.startswith(f"{GOAL} polls, extrapolated from 10000") for figure in figures)
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
 
 
-def test_every_figure_of_parked_polls_names_its_polls() -> None:
+def test_every_figure_of_parked_polls_names_their_number() -> None:
     figures = parked_figures("10000 polls", SEEN)
     assert len({figure.name for figure in figures}) == len(figures) == 12
     assert all(figure.name.startswith("10000 polls, ") for figure in figures)
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-async def test_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+async def test_settled_miss_adds_few_bytes_to_the_store(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """On SQLite the limit is the mark; a small PostgreSQL table has half-empty pages."""
     url = f"sqlite:///{tmp_path}/sluice.db"
     if engine == "postgres":
@@ -170,7 +172,7 @@ async def test_settled_miss_leaves_few_bytes(engine: str, tmp_path: Path, reques
     assert [mark.unit for mark in found.marks] == ["bytes each", "MiB"]
 
 
-def test_reads_and_depth_are_figures_and_marks() -> None:
+def test_reads_have_only_figures_and_depth_also_has_marks() -> None:
     read = reads_found(ReadFigures(200_000, 50_000.0, 9.0, 2_000, 400.0, 1_500.0))
     assert read.marks == []
     assert [figure.value for figure in read.figures] == [50_000, 9, 400, 1_500]
@@ -207,7 +209,7 @@ async def test_node_that_does_not_start_fails_the_scenario() -> None:
         await measure_parked(25, Stage("feed", {"limits.long_polls": -1}))
 
 
-def test_names_include_the_feed_scenarios() -> None:
+def test_command_offers_every_feed_scenario() -> None:
     assert set(SCENARIOS) == {"parked", "reads", "depth", "growth", "monitors", "deliveries", "flood"} < set(NAMES)
 
 

@@ -36,13 +36,13 @@ def test_flood_marks_cover_served_requests_and_waits(tmp_path) -> None:
     found = flood_found([Flooded(times, flood, quiet, after, steady) for times in (1.0, 2.5)])
     met = {mark.name.partition(", ")[2]: mark.met for mark in found.marks}
     assert met == {
-        "not done of what it can do": True,
-        "p99 of the served": True,
+        "unserved share of capacity": True,
+        "p99 of served requests": True,
         "p99 of refusals": True,
-        "of the quiet key not served": True,
+        "requests of the quiet key not served": True,
         "p99 of the quiet key": True,
-        "not served a second after it": False,
-        "p99 a second after it": True,
+        "not served one second later": False,
+        "p99 one second later": True,
     }
     assert 2.5 in LEAST_SERVED
     slow = flood_found([Flooded(2.5, replace(flood, served_per_s=500.0, p99_ms=0.0), quiet, after, steady)])
@@ -52,7 +52,7 @@ def test_flood_marks_cover_served_requests_and_waits(tmp_path) -> None:
     assert "picture-flood.svg" in {file.name for file in draw(results, tmp_path, "picture")}
 
 
-def test_flood_with_an_unstable_machine_pace_is_not_judged() -> None:
+def test_flood_on_a_machine_of_unstable_pace_has_no_verdict() -> None:
     flood = replace(STEP, rate=2_500.0, served_per_s=700.0, seconds=3.0)
     for capacities in ((1_300.0, 700.0), (700.0, 700.0), (1_300.0, 1_300.0)):
         seen = Flooded(2.5, flood, STEP, STEP, capacities)

@@ -53,7 +53,7 @@ def desk(desk: Desk) -> PastDesk:
     return PastDesk(desk.store)
 
 
-async def test_archiver_writes_one_file_per_day_older_than_the_detail(desk: PastDesk, tmp_path: Path) -> None:
+async def test_archiver_writes_one_file_per_day_older_than_detail_days(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=15)
     before = await desk.store.read(ids)
     first_day = int.from_bytes(bytes.fromhex(before[0])[:6], "big") // (DAY_S * 1000)
@@ -93,7 +93,7 @@ async def test_archived_row_keeps_all_fields_of_the_journal(desk: PastDesk, tmp_
     assert len(rows) == 2 * 2 * 5 + 2 + 2
 
 
-async def test_late_row_of_an_archived_day_goes_into_another_file(desk: PastDesk, tmp_path: Path) -> None:
+async def test_late_row_of_an_archived_day_is_written_to_another_file(desk: PastDesk, tmp_path: Path) -> None:
     await play(desk, days=2)
     began = desk.time
     desk.time += 30 * DAY_S
@@ -185,14 +185,14 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.sqlite
 @pytest.mark.usefixtures("few")
-async def test_crash_at_any_step_loses_and_duplicates_nothing() -> None:
+async def test_crash_at_any_step_neither_loses_nor_duplicates_rows() -> None:
     """Method: end it at each point in turn, verify the ledger and the archive, and let another process continue."""
     async with sqlite_copies(days=2, calls=4) as (copies, now):
         assert await end_at_each_point(copies, now, every=1) > 50
 
 
 @pytest.mark.usefixtures("few")
-async def test_crash_at_any_step_with_months_on_postgresql(postgres: PostgresServer) -> None:
+async def test_crash_at_any_step_with_months_on_postgresql_keeps_all_rows(postgres: PostgresServer) -> None:
     """Method: as above, at every thirteenth point."""
     with trio.fail_after(120):
         async with postgres_copies(postgres.fresh(), days=2, calls=4) as (copies, now):

@@ -30,7 +30,7 @@ async def exported(store: Store, folder: Path | None, days: range, *, limit: int
 
 
 @pytest.mark.parametrize("limit", [1, 7, 10, 1_000])
-async def test_export_is_the_same_before_and_after_archiving(
+async def test_export_is_identical_before_and_after_archiving(
     limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archiver, "ROWS_A_MEMBER", 4)
@@ -52,7 +52,7 @@ async def test_export_is_the_same_before_and_after_archiving(
     store.close()
 
 
-async def test_export_fails_if_rows_are_archived_during_it(tmp_path: Path) -> None:
+async def test_export_fails_if_rows_are_archived_meanwhile(tmp_path: Path) -> None:
     store = open_inline([MIGRATIONS])
     desk = PastDesk(store)
     first = int(desk.time // DAY_S)

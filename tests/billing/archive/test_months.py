@@ -64,7 +64,7 @@ async def desk(postgres: PostgresServer) -> AsyncIterator[PastDesk]:
             await desk.assert_sound()
 
 
-async def test_months_are_created_ahead_and_receive_their_rows(desk: PastDesk) -> None:
+async def test_months_are_created_in_advance_and_receive_their_rows(desk: PastDesk) -> None:
     first = month_of(desk.time)
     await play(desk, days=5)
     second = following_month(first)
@@ -104,7 +104,7 @@ async def test_days_of_a_month_are_archived_after_its_end(desk: PastDesk, tmp_pa
     assert (await archiver.run(desk.time + 4 * DAY_S)).files == 1
 
 
-async def test_late_rows_of_a_month_go_into_other_files(desk: PastDesk, tmp_path: Path) -> None:
+async def test_late_rows_of_a_month_are_written_to_other_files(desk: PastDesk, tmp_path: Path) -> None:
     """The rows arrive while the days are archived, when all are archived, and when the month was dropped."""
     began = desk.time
     await play(desk, days=2)
@@ -155,7 +155,7 @@ async def test_reader_delays_dropping_a_month(desk: PastDesk, tmp_path: Path, mo
     await prove(desk.store, tmp_path)
 
 
-async def test_month_is_created_once_the_journal_is_free(desk: PastDesk) -> None:
+async def test_month_is_created_when_the_journal_is_no_longer_in_use(desk: PastDesk) -> None:
     """The journal may be busy, for example because of the database's own maintenance."""
     async with reading_the_journal(desk.store, rows=0) as done, trio.open_nursery() as nursery:
 
@@ -186,7 +186,7 @@ async def reading_the_journal(store: Store, *, rows: int) -> AsyncIterator[trio.
         yield done
 
 
-async def test_earlier_rows_move_into_their_new_month(desk: PastDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_earlier_rows_are_moved_into_their_new_month(desk: PastDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     """If there are too many of them, they stay, and the month gets no partition."""
     desk.time += 100 * DAY_S
     await play(desk, days=1)

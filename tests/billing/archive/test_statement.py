@@ -68,7 +68,7 @@ async def hold_one_open(desk: PastDesk) -> None:
     await desk.charges.close(charge, used=4)
 
 
-async def test_statement_is_the_same_from_the_archive(desk: PastDesk, tmp_path: Path) -> None:
+async def test_statement_from_the_archive_equals_the_one_from_the_journal(desk: PastDesk, tmp_path: Path) -> None:
     """Compare whole pages and each request's lines: some days archived, one of them in part, or all archived."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)
@@ -107,7 +107,7 @@ async def archive(store: Store, folder: Path, now: float, *, whole: bool) -> Non
         await one.run(now)
 
 
-async def test_statement_is_the_same_with_and_without_a_month(store_url: str, tmp_path: Path) -> None:
+async def test_statement_is_identical_with_and_without_months(store_url: str, tmp_path: Path) -> None:
     with trio.fail_after(60):
         async with open_store(store_url, [MIGRATIONS]) as store:
             desk = PastDesk(store)
@@ -123,7 +123,7 @@ async def test_statement_is_the_same_with_and_without_a_month(store_url: str, tm
 
 
 @pytest.mark.parametrize("limit", [2, 3, 100])
-async def test_missing_archive_shows_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
+async def test_missing_archive_returns_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
     """Sums are shown by endpoint, unless a charge of the day was closed on another day, which then includes it."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)
@@ -159,7 +159,9 @@ async def test_request_of_an_unreadable_day_returns_a_warning(desk: PastDesk, tm
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda file: file.write_bytes(b"x" * 100)])
 @pytest.mark.parametrize("of_index", [False, True])
-async def test_unreadable_file_hides_no_credits(desk: PastDesk, tmp_path: Path, harm: object, of_index: bool) -> None:
+async def test_unreadable_file_leaves_the_total_amount_unchanged(
+    desk: PastDesk, tmp_path: Path, harm: object, of_index: bool
+) -> None:
     await play(desk, days=3, calls=2)
     account, ledger = (await accounts_of(desk))[0], ledger_of(desk.store, tmp_path)
     before = await statement(ledger, account, limit=100)
@@ -174,7 +176,7 @@ async def test_unreadable_file_hides_no_credits(desk: PastDesk, tmp_path: Path, 
     assert (await ledger.transactions(account, limit=9, request_id=request)).warnings == (UNREAD,)
 
 
-async def test_page_reads_only_members_with_its_lines(
+async def test_page_reads_only_archive_members_that_contain_its_lines(
     desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await play(desk, days=5, calls=20)

@@ -99,7 +99,7 @@ def lengthen_index(folder: Path) -> None:
     index(folder).write_bytes(index(folder).read_bytes() * 2)
 
 
-async def test_sound_archive_passes_verification(store: InlineCalls, tmp_path: Path) -> None:
+async def test_unmodified_archive_passes_verification(store: InlineCalls, tmp_path: Path) -> None:
     assert violations(store, tmp_path) == []
 
 

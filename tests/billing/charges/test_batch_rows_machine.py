@@ -79,7 +79,7 @@ class Model:
         return None
 
     def give_back(self, credits: int, *, resets: int) -> None:  # noqa: A002
-        """Return how many resets of the counter a charge is older than, given the number of resets at its time."""
+        """Return credits to the balance, and to the counter unless it was reset after the charge."""
         self.balance += credits
         self.used -= credits if resets == self.resets else 0
 
@@ -96,7 +96,7 @@ class BooksMachine(RuleBasedStateMachine):
         self.desk = Desk(self.store)
         self.charges: dict[str, tuple[Model, Charge]] = {}
         self.resets: dict[str, int] = {}
-        """Return the times at which the charges of keys were taken."""
+        """How often a key's counter had been reset when each charge was made."""
         self.closed: dict[str, tuple[CloseRequest, Closed]] = {}
         self.all: list[Model] = []
         return multiple(self._account(credits, unlimited=False), self._account(more, unlimited=True))
@@ -245,7 +245,7 @@ BooksMachine.TestCase.settings = settings(
 TestBooksMachine = BooksMachine.TestCase
 
 
-def test_machine_on_postgresql(postgres: PostgresServer) -> None:
+def test_batch_rows_machine_on_postgresql(postgres: PostgresServer) -> None:
     class PostgresMachine(BooksMachine):
         def open_store(self) -> Any:
             return InlinePostgres(postgres.fresh(), [MIGRATIONS])

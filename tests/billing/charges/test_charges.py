@@ -43,7 +43,7 @@ async def kinds(desk: Desk, request_id: str) -> list[tuple[str, int]]:
     return [(entry.kind, entry.amount) for entry in entries if entry.request_id == request_id]
 
 
-async def test_charge_is_held_until_settled(desk: Desk) -> None:
+async def test_charge_reserves_credits_until_settled(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
@@ -55,7 +55,7 @@ async def test_charge_is_held_until_settled(desk: Desk) -> None:
     assert await kinds(desk, charge.request_id) == [("deduction", 5), ("settlement", 5)]
 
 
-async def test_full_refund_restores_everything(desk: Desk) -> None:
+async def test_full_refund_restores_balance_and_counter(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id, credit_limit=5)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
@@ -83,7 +83,7 @@ async def test_second_closing_returns_the_first_outcome(desk: Desk, first: int, 
     assert await desk.charges.close(charge, used=second) == outcome
 
 
-async def test_closed_charge_does_not_disturb_others_in_a_commit(desk: Desk) -> None:
+async def test_repeated_closing_does_not_affect_others_in_its_commit(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id)
     before, whole, partly = [await desk.charges.take(desk.request(account.id, key.id, credits=5)) for _ in range(3)]
@@ -100,7 +100,7 @@ async def test_closed_charge_does_not_disturb_others_in_a_commit(desk: Desk) -> 
     assert await desk.store.read(lambda tx: tx.all("SELECT COUNT(*) FROM charges")) == [(0,)]
 
 
-async def test_concurrent_closings_agree(desk: Desk) -> None:
+async def test_concurrent_closings_return_the_same_outcome(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
     outcomes: list[Closed] = []
@@ -135,7 +135,7 @@ async def test_last_credit_goes_to_one_of_a_thousand_calls(desk: Desk) -> None:
     assert await used(desk, key.id) == 1
 
 
-async def test_key_budget_holds_under_concurrency(desk: Desk) -> None:
+async def test_concurrent_calls_do_not_exceed_the_key_budget(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     key = await desk.keys.create(account.id, credit_limit=7)
     refused: list[KeyBudgetReached] = []
@@ -257,7 +257,7 @@ async def test_unlimited_account_is_issued_exactly_the_missing_credits(desk: Des
     assert await desk.charges.close(charge, used=4) == Closed(4, 6)
 
 
-async def test_last_committed_balance_is_in_memory(desk: Desk) -> None:
+async def test_last_committed_balance_is_cached(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     assert desk.balances.nowait(account.id) == 100
     charge = await desk.charges.take(desk.request(account.id, credits=5))
@@ -286,7 +286,7 @@ async def test_balance_read_does_not_overwrite_a_newer_balance(desk: Desk) -> No
     assert fresh.balances.nowait(account.id) == 111
 
 
-async def test_memory_matches_ledger_in_any_order_of_calls(desk: Desk) -> None:
+async def test_cached_balance_matches_the_ledger_for_any_order_of_calls(desk: Desk) -> None:
     """Method: many tasks take, settle and refund; the memory must end at the database's value."""
     account = await desk.accounts.create("Ada", credits=100_000)
     rng = random.Random(3)
@@ -336,7 +336,7 @@ def lose(tx: Tx, charge: Charge) -> None:
 
 
 @pytest.mark.critical
-async def test_lost_charge_does_not_keep_others_open(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+async def test_lost_charge_does_not_prevent_closing_others(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
     account = await desk.accounts.create("Ada")
     take = partial(desk.request, account.id, credits=5)
     other, settled, refunded = [await desk.charges.take(take()) for _ in range(3)]
@@ -353,7 +353,7 @@ async def test_lost_charge_does_not_keep_others_open(desk: Desk, caplog: pytest.
 
 
 @pytest.mark.critical
-async def test_failing_closing_does_not_keep_others_open(desk: Desk) -> None:
+async def test_failed_closing_does_not_prevent_closing_others(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charge = await desk.charges.take(desk.request(account.id, credits=5))
 
@@ -370,7 +370,7 @@ async def test_failing_closing_does_not_keep_others_open(desk: Desk) -> None:
 
 
 @pytest.mark.critical
-async def test_settlements_of_a_lost_account_fail_alone(desk: Desk) -> None:
+async def test_settlements_of_a_lost_account_do_not_affect_others(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     gone, charge = [await desk.charges.take(desk.request(account.id, credits=5)) for _ in range(2)]
     gone = replace(gone, request_id="req_gone", account_id="acc_gone", row=(b"req_gone", *gone.row[1:]))

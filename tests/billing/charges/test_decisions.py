@@ -50,7 +50,7 @@ def decide(rows: BatchRows, requests: Sequence[Request], now: float) -> Decision
 
 
 class Row(NamedTuple):
-    """Return a journal row by its columns."""
+    """A row of the journal, by its columns."""
 
     id: bytes
     kind: int
@@ -188,7 +188,7 @@ def test_optional_credits_are_shared_in_order_within_a_batch(balance: int, price
             assert left < request.credits_least
 
 
-def test_requests_of_one_batch_see_each_other() -> None:
+def test_request_sees_the_changes_of_earlier_requests_in_its_batch() -> None:
     outcomes = decide(books(3), [take(1, 2), take(2, 2), take(3, 1)], NOW).outcomes
     assert [type(outcome).__name__ for outcome in outcomes] == ["Charge", "InsufficientCredits", "Charge"]
 
@@ -216,7 +216,7 @@ def test_key_expires_exactly_at_its_expiry() -> None:
     assert isinstance(decide(state, [take(1, 1)], NOW - 0.001).outcomes[0], Charge)
 
 
-def test_earlier_open_charge_is_closed_by_its_row() -> None:
+def test_charge_without_its_object_is_closed_by_its_row() -> None:
     state = books(90)
     state.accounts["acc"].held = 10
     state.keys["key"].used = 10
@@ -248,7 +248,7 @@ def test_full_settlements_do_not_change_the_balance() -> None:
 
 @pytest.mark.critical
 @given(left=st.integers(-100, 10_000))
-def test_optional_credits_never_exhaust_the_rest(left: int) -> None:
+def test_optional_credits_never_exhaust_balance_or_budget(left: int) -> None:
     """At least half of it stays, or as many credits as a key has concurrent requests."""
     assert 0 <= spare_credits(left) <= max(left, 0)
     assert left - spare_credits(left) >= min(left, KEPT_CREDITS, -(-left // 2))
@@ -257,7 +257,7 @@ def test_optional_credits_never_exhaust_the_rest(left: int) -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize(("balance", "is_held"), [(0, True), (1, True), (0, False)])
-def test_refusal_reports_whether_only_held_credits_are_missing(balance: int, *, is_held: bool) -> None:
+def test_refusal_reports_whether_refunds_could_cover_the_price(balance: int, *, is_held: bool) -> None:
     state = books(balance)
     state.accounts["acc"].held = 2 - balance if is_held else 1
     (refusal,) = decide(state, [take(1, 2)], NOW).outcomes

@@ -16,7 +16,7 @@ async def take(desk: Desk, account: str, key: str, credits_: int = 1) -> Charge:
     return await desk.charges.take(desk.request(account, key, credits=credits_))
 
 
-async def test_held_budget_may_return_but_spent_budget_does_not(desk: Desk) -> None:
+async def test_is_held_includes_reserved_but_not_spent_budget(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada")).id
     key, other = await desk.keys.create(account, credit_limit=5), await desk.keys.create(account)
     held, others = await take(desk, account, key.id, 4), await take(desk, account, other.id, 50)
@@ -44,7 +44,7 @@ async def test_reset_counter_excludes_earlier_held_charges(desk: Desk) -> None:
     await desk.charges.close(before, used=0)
 
 
-async def test_held_balance_may_return(desk: Desk) -> None:
+async def test_is_held_includes_reserved_balance(desk: Desk) -> None:
     account = (await desk.accounts.create("Ada", credits=3)).id
     key = await desk.keys.create(account)
     held = await take(desk, account, key.id, 2)

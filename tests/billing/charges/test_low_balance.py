@@ -39,7 +39,7 @@ def together(desk: Desk, requests: Sequence[Request]) -> None:
     store.together(desk.charges.judge, requests)
 
 
-async def test_low_and_exhausted_of_the_welcome_bonus(
+async def test_welcome_bonus_becomes_low_and_then_exhausted(
     desk: Desk,
 ) -> None:
     account = await desk.accounts.create("Ada")
@@ -52,7 +52,7 @@ async def test_low_and_exhausted_of_the_welcome_bonus(
     ]
 
 
-async def test_purchase_becomes_the_pack_and_allows_another_fall(desk: Desk) -> None:
+async def test_purchase_sets_the_pack_and_allows_another_low_event(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=10)
     await spend(desk, account.id, 9)
     await desk.accounts.grant(account.id, 5)
@@ -67,7 +67,7 @@ async def test_purchase_becomes_the_pack_and_allows_another_fall(desk: Desk) -> 
     assert [fall.threshold for fall in desk.published.low_balances] == [2, 1, 200, 200, 0]
 
 
-async def test_held_credits_are_not_spent(desk: Desk) -> None:
+async def test_reserved_credits_publish_no_low_event(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     charges = [await desk.charges.take(desk.request(account.id, credits=50)) for _ in range(2)]
     assert (await desk.accounts.get(account.id)).balance == 0
@@ -114,7 +114,7 @@ def inline() -> Iterator[InlineCalls]:
     store.close()
 
 
-def test_batch_of_many_settlements_publishes_each_step_once(inline: InlineCalls) -> None:
+def test_batch_of_many_settlements_publishes_low_and_exhausted_once(inline: InlineCalls) -> None:
     desk = Desk(inline)
     ids = [wait(desk.accounts.create("A", credits=20)).id for _ in range(2)]
     charges = [wait(desk.charges.take(desk.request(id_))) for id_ in ids for _ in range(20)]
@@ -140,7 +140,7 @@ def test_failed_batch_publishes_nothing_and_its_retry_once(inline: InlineCalls) 
 
 
 @given(balance=st.integers(0, 30), held=st.integers(0, 30), used=st.integers(0, 60), pack=st.integers(0, 100))
-def test_batch_publishes_the_same_as_its_smallest_parts(balance: int, held: int, used: int, pack: int) -> None:
+def test_batch_publishes_the_same_events_as_single_settlements(balance: int, held: int, used: int, pack: int) -> None:
     whole = balance + held
     left = max(0, whole - used)
     pieces: list[str] = []
@@ -166,7 +166,7 @@ STEPS = st.lists(
 
 
 class History:
-    """Return the entries of some accounts in the order in which the steps wrote them."""
+    """The entries of some accounts, in the order in which the steps wrote them."""
 
     def __init__(self, desk: Desk, ids: Sequence[str]) -> None:
         self._desk = desk
@@ -237,7 +237,7 @@ def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
 
 @given(welcome=st.integers(0, 40), steps=STEPS)
 @settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_published_falls_match_the_ledger_for_any_batches(
+def test_low_events_match_the_ledger_for_any_batches(
     welcome: int,
     steps: Sequence[Step],
 ) -> None:
@@ -246,7 +246,7 @@ def test_published_falls_match_the_ledger_for_any_batches(
     store.close()
 
 
-def test_published_falls_on_postgresql(postgres: PostgresServer) -> None:
+def test_low_events_match_the_ledger_on_postgresql(postgres: PostgresServer) -> None:
     store = InlinePostgres(postgres.fresh(), [billing.migrations.MIGRATIONS])
     desk = Desk(store)
 

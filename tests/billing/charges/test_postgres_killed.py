@@ -48,7 +48,7 @@ async def finish(desk: Desk) -> None:
             await trio.sleep(0.02)
 
 
-async def test_killed_server_loses_nothing_and_charges_nothing_twice(
+async def test_killed_server_neither_loses_nor_repeats_charges(
     postgres: PostgresServer,
 ) -> None:
     async with open_desk(postgres.fresh()) as desk:

@@ -43,7 +43,7 @@ async def test_recovery_on_a_shared_store_only_affects_the_dead_node(desk: Desk)
     assert await recover(desk.store, now=desk.now, node="node-1") == Recovered(1, 1)
 
 
-def test_killed_node_loses_nothing_it_confirmed(store_url: str) -> None:
+def test_killed_node_loses_no_confirmed_charge(store_url: str) -> None:
     """Method: kill -9 a busy process several times, until a kill has interrupted an open charge.
 
     Each closing that it printed must be in the ledger as printed.

@@ -50,7 +50,7 @@ def test_answer_uses_the_price_of_its_pages(held: int, cost: int, pages: int, us
     ("held", "cost", "pages_max", "pages"),
     [(6, 1, 6, 6), (3, 1, 6, 3), (14, 5, 6, 2), (4, 5, 6, 0), (0, 0, 6, 6)],
 )
-def test_credits_are_held_for_whole_pages(held: int, cost: int, pages_max: int, pages: int) -> None:
+def test_reserved_credits_cover_whole_pages_only(held: int, cost: int, pages_max: int, pages: int) -> None:
     assert pages_held(held, cost, pages_max) == pages
 
 
@@ -89,7 +89,9 @@ def test_run_with_missing_legs_uses_the_successful_share(credits_used: int, came
 
 
 @given(CREDITS, st.integers(0, 50), st.integers(0, 50), LEGS)
-def test_rules_use_between_zero_and_the_held_credits(held: int, cost: int, pages: int, legs: tuple[int, int]) -> None:
+def test_used_credits_are_between_zero_and_the_reserved_credits(
+    held: int, cost: int, pages: int, legs: tuple[int, int]
+) -> None:
     used, coverage = used_by_pages(held, cost, pages), legs[0] / legs[1]
     assert 0 <= used <= held
     for rule in (used_by_composite, used_by_run):

@@ -91,7 +91,7 @@ async def test_recovery_by_two_nodes_during_closings_closes_once(desks: list[Des
     assert (await desks[1].accounts.get(account.id)).balance == 5000 - 2 * settled
 
 
-async def test_any_mix_of_work_on_two_nodes_is_sound_without_deadlocks(desks: list[Desk]) -> None:
+async def test_any_mix_of_work_on_two_nodes_is_consistent_without_deadlocks(desks: list[Desk]) -> None:
     """Method: groups of several kinds in a transaction touch many accounts in any order, on both nodes concurrently."""
     ids = [(await desks[0].accounts.create("A", credits=50_000)).id for _ in range(8)]
     keys = [(await desks[0].keys.create(id_)).id for id_ in ids]
@@ -122,7 +122,7 @@ async def test_any_mix_of_work_on_two_nodes_is_sound_without_deadlocks(desks: li
     assert [desk.store.statistics().background_errors for desk in desks] == [0, 0]
 
 
-async def test_key_limit_holds_across_nodes(desks: list[Desk]) -> None:
+async def test_calls_on_two_nodes_do_not_exceed_the_key_limit(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada")
     made: list[str] = []
 
@@ -208,7 +208,7 @@ async def test_key_claimed_on_two_nodes_concurrently_has_one_owner(postgres: Pos
             assert left in ([("req 1",)], [])
 
 
-async def test_two_nodes_storing_the_same_texts_keep_them_once_without_deadlock(
+async def test_two_nodes_store_the_same_texts_once_without_deadlock(
     postgres: PostgresServer,
 ) -> None:
     """Method: commits of both nodes hold several texts each, in any order, while a third task trims the account."""

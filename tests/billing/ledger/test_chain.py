@@ -39,7 +39,7 @@ WHERE sums.wrong = 0 AND faulty.wrong = 1
 """
 
 
-def test_fault_at_any_position_changes_the_sum() -> None:
+def test_fault_at_any_position_changes_the_chain_sum() -> None:
     """Method: no row has the same sum as the row with a balance that is 1 too high."""
     store = open_inline([])
     rows = store.look(lambda tx: tx.all(ROWS))

@@ -102,7 +102,7 @@ async def prove_during_traffic(store: InlineCalls, traffic: Traffic) -> list[Vio
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_traffic_between_steps_raises_no_alarm(store: InlineCalls, seed: int) -> None:
+async def test_traffic_between_steps_causes_no_violation(store: InlineCalls, seed: int) -> None:
     traffic = Traffic(Desk(store), seed)
     await traffic.begin()
     assert await prove_during_traffic(store, traffic) == []
@@ -148,7 +148,7 @@ async def test_fault_before_its_piece_is_read_is_found(store: InlineStore) -> No
 
 
 @pytest.mark.sqlite
-async def test_days_archived_during_the_proof_raise_no_alarm(store: InlineStore, tmp_path: Path) -> None:
+async def test_days_archived_during_the_proof_cause_no_violation(store: InlineStore, tmp_path: Path) -> None:
     """Method: all old rows are archived after the first step, so the steps miss them. A final transaction decides."""
     desk = Desk(store)
     account = await desk.accounts.create("Ada", credits=1_000)

@@ -122,7 +122,7 @@ async def test_recent_spending_is_counted_in_whole_hours(desk: Desk) -> None:
         (OPEN_OF_REQUEST, "PRIMARY KEY"),
     ],
 )
-async def test_page_uses_one_index_without_sorting(sql: str, index: str) -> None:
+async def test_statement_page_uses_one_index_without_sorting(sql: str, index: str) -> None:
     """Checked on SQLite, whose query plan does not depend on the number of rows."""
     store = InlineStore([MIGRATIONS])
     params = ("acc", 0, NEWEST, 9) if sql in PAGES else ("acc", b"req")[: sql.count("?")]

@@ -114,7 +114,7 @@ async def fill(store: Store) -> None:
     await desk.charges.close(await desk.charges.take(desk.request(bob.id, credits=5)), used=5)
 
 
-def test_sound_ledger_passes_verification(store: InlineCalls) -> None:
+def test_unmodified_ledger_passes_verification(store: InlineCalls) -> None:
     assert store.look(verify) == []
 
 
@@ -148,7 +148,7 @@ def sound_url(postgres: PostgresServer) -> str:
     return url
 
 
-def test_sound_ledger_passes_verification_on_postgresql(sound_url: str) -> None:
+def test_unmodified_ledger_passes_verification_on_postgresql(sound_url: str) -> None:
     with closing(open_link(sound_url, name="test")) as link:
         link.queue("BEGIN")
         assert verify(PostgresTx(link)) == []
@@ -167,7 +167,7 @@ def test_tampering_is_found_on_postgresql(sound_url: str, rule: str, sql: str) -
     assert all(violation.subject and "{}" not in violation.detail for violation in found)
 
 
-def test_every_rule_detects_a_tampering() -> None:
+def test_every_rule_detects_tampering() -> None:
     assert set(NAMES) == {rule for rule, _sql in TAMPERING}
 
 

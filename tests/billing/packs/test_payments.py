@@ -145,7 +145,7 @@ async def test_refund_takes_back_its_share_and_marks_the_account(counter: Counte
     assert counter.desk.published.steps(account) == ["low", "exhausted"]
 
 
-async def test_removed_mark_returns_with_the_next_reversal_only(
+async def test_removed_mark_is_set_again_only_by_the_next_reversal(
     counter: Counter,
 ) -> None:
     account, purchase = await buyer(counter)
@@ -254,7 +254,7 @@ async def test_purchases_are_listed_newest_first_in_pages(counter: Counter) -> N
         (Payment(450, 450, "open"), 1_000),
     ],
 )
-def test_credits_follow_the_returned_share_of_the_money(payment: Payment, credits: int) -> None:  # noqa: A002
+def test_reversed_credits_are_proportional_to_the_returned_money(payment: Payment, credits: int) -> None:  # noqa: A002
     purchase = Purchase("pur_1", "acc_1", "starter", 1_000, 900, "usd", "starter", "stripe", EPOCH, EPOCH, 900, PAYMENT)
     assert credits_reversed(purchase, payment) == credits
 

@@ -35,7 +35,7 @@ def test_codes_match_rfc_6238() -> None:
     assert [code_at(RFC, at) for at in (59, 1111111109, 20000000000)] == ["287082", "081804", "353130"]
 
 
-async def test_session_waits_for_the_code_and_then_gets_another_token(house: House) -> None:
+async def test_session_waits_for_the_code_and_then_gets_a_new_token(house: House) -> None:
     user, secret, _ = await enrolled(house)
     token = await house.sign_in()
     waiting = await house.sessions.find(token)
@@ -56,7 +56,7 @@ async def test_session_waiting_for_its_code_ends_after_ten_minutes(house: House)
     assert await house.sessions.find(token) is None
 
 
-async def test_code_works_once_and_earlier_codes_do_not(house: House) -> None:
+async def test_code_works_once_and_earlier_codes_are_refused(house: House) -> None:
     user, secret, _ = await enrolled(house)
     now = house.desk.now()
     await house.factor.check(user, code_at(secret, now + 30))

@@ -81,7 +81,7 @@ async def test_address_belongs_to_one_user_of_one_account(house: House) -> None:
         await house.users.reset("usr_none")
 
 
-async def test_reset_ends_the_password_the_factor_and_all_sessions(house: House) -> None:
+async def test_reset_invalidates_password_second_factor_and_sessions(house: House) -> None:
     user_id = await house.new_user()
     token = await house.sign_in()
     invite = await house.users.reset(user_id)
@@ -98,7 +98,7 @@ async def test_password_is_accepted_in_any_unicode_form(house: House) -> None:
     await house.sign_in(password="caf\u00e9 au bord de l'eau")
 
 
-async def test_stored_data_grants_no_access(house: House) -> None:
+async def test_user_tables_contain_nothing_that_grants_access(house: House) -> None:
     invite = await house.users.invite(house.account, "bob@example.com")
     await house.new_user()
     token = await house.sign_in()

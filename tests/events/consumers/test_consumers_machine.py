@@ -221,7 +221,7 @@ def test_half_days_have_the_same_result_with_and_without_a_stored_use() -> None:
     assert SEEN_S < DAY_S / 2
 
 
-def test_machine_on_postgresql(postgres: PostgresServer) -> None:
+def test_consumers_machine_on_postgresql(postgres: PostgresServer) -> None:
     class PostgresMachine(ConsumersMachine):
         def open_store(self) -> Any:
             return InlinePostgres(postgres.fresh(), [MIGRATIONS])

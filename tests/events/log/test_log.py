@@ -41,7 +41,7 @@ async def test_subject_name_is_unchanged(desk: Desk, name: str) -> None:
     assert json.loads((await desk.page()).items[0].body)["subject"]["name"] == name
 
 
-async def test_positions_are_dense_per_account_in_order(desk: Desk) -> None:
+async def test_positions_are_consecutive_per_account(desk: Desk) -> None:
     await desk.append(low(), alert(account_id="acc_2"), exhausted(), alert(account_id="acc_2"), low("acc_3"))
     await desk.append(low(), low("acc_3"))
     rows = await desk.store.read(all_rows)
@@ -130,7 +130,7 @@ async def test_events_of_an_ended_key_belong_to_the_account(desk: Desk) -> None:
     assert places(await desk.page(key_id="key_other")) == [1, 3, 4, 5]
 
 
-async def test_concurrent_writers_produce_one_dense_order(desk: Desk) -> None:
+async def test_concurrent_writers_produce_consecutive_positions(desk: Desk) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(300):
             nursery.start_soon(desk.append, alert(f"run_{number}"), low("acc_2"))

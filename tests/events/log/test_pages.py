@@ -43,7 +43,7 @@ async def test_pages_follow_without_gap_or_repeat(desk: Desk) -> None:
     assert (await desk.page(25)).end == Position(25, EPOCH + 24)
 
 
-async def test_full_uncut_page_ends_at_the_end_of_the_log(desk: Desk) -> None:
+async def test_page_with_all_remaining_events_ends_at_the_end_of_the_log(desk: Desk) -> None:
     await desk.append(alert(), alert(), low(), low())
     full = await desk.page(limit=2, filters=ALERTS)
     assert (places(full), full.end.pos, full.has_more) == ([1, 2], 4, False)
@@ -90,7 +90,7 @@ async def test_page_scans_no_further_than_its_bound(desk: Desk) -> None:
     assert (places(page), page.end, page.has_more) == ([9], Position(10, EPOCH + 9), False)
 
 
-async def test_page_may_end_before_the_log(desk: Desk) -> None:
+async def test_page_with_an_upper_bound_ends_there(desk: Desk) -> None:
     for number in range(6):
         desk.time = EPOCH + number
         await desk.append(alert())

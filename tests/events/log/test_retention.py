@@ -152,7 +152,7 @@ async def test_readers_see_no_hole_during_a_sweep_and_appends(desk: Desk) -> Non
     assert [row[1] for row in rows] == list(range(121, 121 + len(rows)))
 
 
-async def test_jump_never_goes_back(desk: Desk) -> None:
+async def test_jump_never_moves_backward(desk: Desk) -> None:
     await fill(desk, 3)
     await desk.store.write(partial(jump, ACCOUNT, 9))
     await desk.store.write(partial(jump, ACCOUNT, 5))

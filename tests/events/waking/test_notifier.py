@@ -61,7 +61,7 @@ Wait = Callable[..., Awaitable[WaitEnd]]
 
 
 @WAYS
-async def test_event_before_the_wait_counts_since_arm(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
+async def test_event_between_arm_and_wait_wakes_the_wait(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
     hub = Hub()
     waiter = hub.listen(ACCOUNT, KEY)
     hub.publish([appended(1)])
@@ -166,7 +166,7 @@ async def test_wait_ends_when_the_node_stops(wait: Wait, autojump_clock: trio.ab
     assert len(hub) == 2
 
 
-def test_waiter_that_left_is_removed() -> None:
+def test_cancelled_waiter_is_removed() -> None:
     hub = Hub()
     one, other = hub.listen(ACCOUNT, KEY), hub.listen("acc_2", KEY)
     hub.leave(one)

@@ -41,7 +41,7 @@ async def bring_to(state: WaiterState, waiter: Waiter, wait: Callable[..., objec
 
 
 @pytest.mark.parametrize(("state", "happens", "end"), ARROWS)
-async def test_each_arrow_ends_the_wait_as_drawn(
+async def test_each_transition_of_the_diagram_ends_the_wait(
     state: WaiterState, happens: Callable[[Waiter], None], end: WaitEnd | None, autojump_clock: trio.abc.Clock
 ) -> None:
     waiter, ends = Waiter(ACCOUNT, KEY, Deadlines()), list[WaitEnd]()

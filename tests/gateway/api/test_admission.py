@@ -176,7 +176,7 @@ def test_admitted_request_has_window_and_lease() -> None:
     assert one.counts == {"admitted": 1, "rate_limited": 0, "concurrency_limited": 0, "state_away": 0}
 
 
-def test_concurrency_429_uses_no_window_request() -> None:
+def test_concurrency_429_does_not_count_in_the_window() -> None:
     """A rejection at one step changes no counter of another step, and reports that step only."""
     one, first = admission(), Caller(KEY)
     one.enter_nowait(first)
@@ -193,7 +193,7 @@ def test_concurrency_429_uses_no_window_request() -> None:
     assert one.counts == {"admitted": 2, "rate_limited": 0, "concurrency_limited": 5, "state_away": 0}
 
 
-def test_window_429_reports_the_window_and_takes_no_lease() -> None:
+def test_window_429_reports_the_window_and_uses_no_lease() -> None:
     one = admission(MemoryGate(Window(1), Leases(1), lambda: 0.0))
     first, refused = Caller(KEY), Caller(KEY)
     one.enter_nowait(first)

@@ -101,7 +101,7 @@ def comparable(answer: Answered) -> tuple[int, dict[str, str], dict[str, bool], 
     return answer.status, headers, there, _IDS.sub(b"masked", answer.body)
 
 
-async def test_both_engines_return_the_same_responses(tmp_path: Path) -> None:
+async def test_both_engines_return_the_same_api_responses(tmp_path: Path) -> None:
     native = await answers_of(tmp_path / "native", "native")
     hypercorn = await answers_of(tmp_path / "hypercorn", "hypercorn")
     assert len(native) == len(hypercorn) > 40

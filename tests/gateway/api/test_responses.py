@@ -210,7 +210,7 @@ async def test_rejection_headers_are_kept() -> None:
         (ZeroDivisionError(), 500, 0, 100),
     ],
 )
-async def test_failed_call_reports_cause_and_current_money(
+async def test_failed_call_reports_cause_credits_used_and_balance(
     cause: Exception, status: int, used: int, balance: int | None
 ) -> None:
     store = KnownStore()

@@ -296,7 +296,7 @@ async def test_stopping_node_ends_walks_after_the_current_page(
 
 @pytest.mark.parametrize("headers", [(), ((b"accept", b"text/event-stream"),)], ids=["json", "events"])
 @pytest.mark.parametrize("fails_at", [-1, 0, 2])
-async def test_cancelled_walk_is_complete_or_absent(
+async def test_cancelled_walk_is_recorded_completely_or_not_at_all(
     fails_at: int, headers: tuple[tuple[bytes, bytes], ...], tmp_path: Path
 ) -> None:
     """Goal: conservation. Method: cancel the walk at each checkpoint, and check the ledger each time."""

@@ -252,7 +252,7 @@ async def test_dry_run_returns_maximum_price_and_respects_max_credits(tmp_path: 
         assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
 
 
-async def test_balance_below_maximum_price_is_a_402(tmp_path: Path) -> None:
+async def test_balance_below_maximum_price_returns_402(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         answer = await post(node, STATS, {"urls": [STORY.format(8863), STORY.format(8864)]})
         assert (answer.status, answer.json["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
@@ -304,7 +304,7 @@ async def test_rows_are_streamed_when_they_are_ready(tmp_path: Path) -> None:
         (COMMENTS, {"items": [{"comment_url": STORY.format(1), "hint": "1"}]}, "items[0].hint"),
     ],
 )
-async def test_wrong_body_shape_is_a_free_400(tmp_path: Path, path: str, body: Any, param: str) -> None:
+async def test_wrong_body_shape_returns_400_for_free(tmp_path: Path, path: str, body: Any, param: str) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, path, body)
         assert (answer.status, answer.json["credits_used"]) == (400, 0)

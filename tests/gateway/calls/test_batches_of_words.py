@@ -96,7 +96,7 @@ async def test_invalid_comment_is_reported_in_its_row(tmp_path: Path) -> None:
         ({"items": [{"comment_url": "x" * 3_000}]}, "items[0]"),
     ],
 )
-async def test_wrong_body_shape_is_a_free_400(tmp_path: Path, body: Any, param: str) -> None:
+async def test_wrong_body_shape_returns_400_for_free(tmp_path: Path, body: Any, param: str) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, COMMENTS, body)
         assert (answer.status, answer.json["credits_used"]) == (400, 0)

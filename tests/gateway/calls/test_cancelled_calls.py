@@ -34,7 +34,7 @@ async def spent(node: OpenNode) -> int:
     return 100_000 - balance
 
 
-async def test_cancelled_hit_costs_nothing_and_holds_nothing(tmp_path: Path) -> None:
+async def test_cancelled_hit_costs_nothing_and_reserves_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         await node.get(profile(0))
 
@@ -76,7 +76,7 @@ async def test_cancelled_follower_does_not_affect_leader(tmp_path: Path) -> None
         await node.assert_sound()
 
 
-async def test_cancelled_leader_leaves_one_follower_to_call_and_pay(tmp_path: Path) -> None:
+async def test_cancelled_leader_is_replaced_by_one_charged_follower(tmp_path: Path) -> None:
     """The follower that gets the response pays for it; the others are served from its response."""
     async with open_test_node(tmp_path, **ROOMY) as node, trio.open_nursery() as nursery:
         numbers, followed = count(), list[Answered]()

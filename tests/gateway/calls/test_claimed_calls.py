@@ -291,7 +291,7 @@ async def test_hundred_clients_with_one_key_cause_one_charge_and_call(tmp_path: 
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_disconnecting_and_retrying_clients_pay_once_per_key(seed: int, tmp_path: Path) -> None:
+async def test_disconnecting_and_retrying_clients_are_charged_once_per_key(seed: int, tmp_path: Path) -> None:
     """Method: clients disconnect at random moments of slow calls, and repeat their key until they get a response."""
     rng, slow = Random(seed), ScriptedAnswer(body=json_answer({"id": 1, "login": "octocat"}).body, delay_s=0.02)
     async with open_test_node(tmp_path, **ROOMY, **NO_RETRIES) as node:
@@ -326,7 +326,7 @@ async def settled(node: OpenNode) -> None:
 
 
 @pytest.mark.parametrize("name", ["a success", "a refusal", "a failure", "a composite with one of four legs", "a bug"])
-async def test_cancelled_claimed_request_is_complete_or_never_happened(name: str, tmp_path: Path) -> None:
+async def test_cancelled_claimed_request_is_recorded_completely_or_not_at_all(name: str, tmp_path: Path) -> None:
     """Goal: every claim has its charge, both end together, and a retry costs only what was not paid yet."""
     target, script, cost = CALLS[name]
     keys = map(str, count())

@@ -78,7 +78,7 @@ async def test_followers_of_failed_leader_retry_one_at_a_time(tmp_path: Path) ->
         await node.assert_sound()
 
 
-async def test_followers_pay_nothing_despite_low_balance(tmp_path: Path) -> None:
+async def test_followers_are_served_for_free_despite_low_balance(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=1) as node:
         node.upstream.always(ScriptedAnswer(200, json_answer(BODY).body, delay_s=0.3))
         answers = await ask_at_once(node, 10)

@@ -346,7 +346,7 @@ async def test_client_leaving_after_any_leg_has_its_call_settled(tmp_path: Path)
         ("/v1/hackernews/omni-search?query=trio&threads=2", 5),
     ],
 )
-async def test_cancelled_composite_is_complete_or_never_happened(target: str, cost: int, tmp_path: Path) -> None:
+async def test_cancelled_composite_is_recorded_completely_or_not_at_all(target: str, cost: int, tmp_path: Path) -> None:
     """Goal: conservation. Method: cancel the request at each checkpoint, and check the ledger each time."""
     roomy: Any = {"limits": {"requests_per_minute": 1_000_000}, "cache": {"max_bytes": 0}}
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
@@ -403,7 +403,7 @@ async def test_comment_walk_streams_each_page_then_the_whole_response(tmp_path: 
         await node.assert_sound()
 
 
-async def test_unknown_platform_is_a_free_400_with_suggestion(tmp_path: Path) -> None:
+async def test_unknown_platform_returns_400_for_free_with_suggestion(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
@@ -438,7 +438,7 @@ The value is the parameter that the error names.
 """
 
 
-async def test_unavailable_platforms_only_is_a_free_400(tmp_path: Path) -> None:
+async def test_only_unavailable_platforms_return_400_for_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")

@@ -81,7 +81,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize(("target", "script", "cost"), CALLS.values(), ids=CALLS.keys())
-async def test_cancelled_request_is_complete_or_never_happened(
+async def test_cancelled_request_is_recorded_completely_or_not_at_all(
     target: str, script: Any, cost: int, tmp_path: Path
 ) -> None:
     """Goal: conservation. Method: cancel the request at each checkpoint, and check the ledger each time."""
@@ -129,7 +129,7 @@ async def test_used_credits_are_settled_after_the_response(end: Exception | None
         await node.assert_sound()
 
 
-async def test_disconnected_client_pays_for_calls_and_holds_nothing(tmp_path: Path) -> None:
+async def test_disconnected_client_is_charged_for_calls_and_reserves_nothing(tmp_path: Path) -> None:
     """Over a socket: a short request is finished even if its client left (architecture 3)."""
     async with open_test_node(tmp_path) as node:
         node.upstream.behaviour.latency_s = 0.1

@@ -194,7 +194,7 @@ async def test_outcome_is_replayed_for_a_day_after_its_end(counter: Counter) -> 
     assert isinstance(counter.together(counter.begin())[0], Charge)
 
 
-async def test_end_and_repetition_in_one_commit_agree(counter: Counter) -> None:
+async def test_end_and_repetition_in_one_commit_have_the_same_outcome(counter: Counter) -> None:
     first = counter.begin()
     (charge,) = counter.together(first)
     closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())

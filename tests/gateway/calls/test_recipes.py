@@ -270,7 +270,7 @@ async def test_oversized_bodies_are_left_out_with_a_warning() -> None:
     recipes = upstream.recipes()
     gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 30}), 20, timeout_s=60.0, as_sent=True)
     assert len(gathered.data["calls"]) == 2
-    assert gathered.warnings[-1].startswith("the result has the bodies of 2 of 3 calls")
+    assert gathered.warnings[-1].startswith("the result contains 2 of 3 response bodies")
 
 
 async def test_too_deeply_nested_response_is_a_failure(autojump_clock: MockClock) -> None:
@@ -294,7 +294,7 @@ async def test_walk_stops_when_held_credits_are_used(autojump_clock: MockClock) 
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 14, timeout_s=5.0)
     assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (20, 10, False)
-    assert gathered.warnings == ("20 of 50 items were collected: there were only credits for 2 pages",)
+    assert gathered.warnings == ("20 of 50 items were collected: the credits covered only 2 pages",)
 
 
 async def test_walk_ends_at_the_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:

@@ -61,7 +61,7 @@ async def test_same_miss_on_two_nodes_makes_one_call_and_charge(tmp_path: Path, 
         assert sorted([await one.spent(), await two.spent()]) == [0, 1]
 
 
-async def test_response_paid_on_one_node_is_a_free_hit_on_another(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_response_charged_on_one_node_is_a_free_hit_on_another(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream, credits=1) as (one, two):
         paid = await one.get()
@@ -146,7 +146,7 @@ async def test_waiting_past_the_deadline_costs_nothing(tmp_path: Path, empty_red
         assert len(upstream.calls) == 1
 
 
-async def test_cancelled_call_is_complete_or_never_happened_and_blocks_no_others(
+async def test_cancelled_call_is_complete_or_not_recorded_and_blocks_no_others(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(after(0.001))
@@ -286,7 +286,9 @@ async def test_expired_entry_is_not_refetched_above_max_credits(tmp_path: Path, 
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_nodes_work_alone_without_shared_state_and_count_it(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_nodes_work_alone_without_shared_state_and_count_these_calls(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
     upstream = ScriptedExchange(thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         empty_redis.kill()

@@ -136,7 +136,7 @@ def test_reload_rejects_config_that_is_not_a_file_without_waiting(place: Place) 
 
 @pytest.mark.sqlite
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-def test_lost_disk_is_reported_and_survived(place: Place) -> None:
+def test_node_reports_and_survives_a_lost_disk(place: Place) -> None:
     _, key = place.new_key()
     disk = place.database.parent
     with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(

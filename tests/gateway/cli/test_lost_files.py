@@ -100,7 +100,7 @@ FAULTS: dict[str, tuple[Callable[[Place, Served], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_lost_database_is_noticed_and_billing_stops(place: Place, fault: str) -> None:
+def test_lost_database_is_detected_and_billing_stops(place: Place, fault: str) -> None:
     _, key = place.new_key()
     back_up(place, "older.db")
     with place.serve("--sandbox") as node:

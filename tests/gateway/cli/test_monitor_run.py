@@ -44,7 +44,7 @@ def test_slot_runs_once_and_prints_its_record(place: Place) -> None:
     assert record["scheduled_for"] == "2026-01-31T12:00:00.000Z"
     again = place.operate("monitor", "run", "mon_1", "--slot", "2026-01-31T12:00:00Z")
     assert again.json == record
-    assert "was already run; nothing was run now" in again.err
+    assert "has already run; nothing was run now" in again.err
     assert [account["balance"] for account in place.json_of("account", "list")] == [98]  # no other slot was run
     assert place.json_of("ledger", "verify")["ok"]
 

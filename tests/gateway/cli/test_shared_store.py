@@ -96,7 +96,7 @@ def test_direct_change_applies_to_the_next_request_of_a_node(elsewhere: tuple[Pl
     assert (refused.status, refused.code) == (401, "INVALID_API_KEY")
 
 
-def test_direct_commands_are_not_nodes_and_end_no_calls(elsewhere: tuple[Place, Served]) -> None:
+def test_direct_commands_do_not_join_as_nodes_or_end_calls(elsewhere: tuple[Place, Served]) -> None:
     """Goal: a command that opens the store while nodes run refunds nothing of theirs and does not join them."""
     desk, node = elsewhere
     _, key = desk.new_key()

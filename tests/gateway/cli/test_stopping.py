@@ -133,7 +133,7 @@ def test_hundreds_of_running_requests_are_answered_once(place: Place) -> None:
     assert left_s < LEAVES_S
 
 
-def test_requests_outlasting_the_drain_are_cut_and_refunded(place: Place) -> None:
+def test_requests_beyond_the_drain_timeout_are_aborted_and_refunded(place: Place) -> None:
     with running_request(place, drain_s=0.2) as (node, running):
         assert node.stop() == 0
         with pytest.raises(ConnectionError):

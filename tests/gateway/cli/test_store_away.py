@@ -13,7 +13,7 @@ BILLED = "/v1/github/profile?handle=octocat"
 FREE = "/v1/utility/endpoints"
 
 
-def test_nothing_is_charged_and_node_is_not_ready_without_store(place: Place) -> None:
+def test_node_without_store_charges_nothing_and_is_not_ready(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node, ThreadPoolExecutor(1) as threads:
         assert node.get(FREE, key["key"]).status == 200  # from now on, the key is in the node's cache

@@ -41,7 +41,7 @@ def test_check_and_start_reject_conflicting_settings(place: Place) -> None:
     files = certified(place.folder / "tls")
     place.configure(server={**files.settings, "engine": "native"})
     ended = place.operate("check")
-    wanted = 'needs server.engine = "hypercorn"; the engine "native" only supports HTTP/1.1 without TLS'
+    wanted = 'needs server.engine = "hypercorn"; the engine "native" supports only HTTP/1.1 without TLS'
     assert (ended.exit_code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
         f"sluice: {place.config}: server.tls_cert: {wanted}",

@@ -255,7 +255,10 @@ WRONG_VALUES = [
         "[webhooks]\nsignature_header = 'X-Sig'",
         "webhooks.signature_header: must be a header name such as x-<service>-signature",
     ),
-    ("[upstreams]\noperator_contact = 'é'", "upstreams.operator_contact: must be text of printable ASCII characters"),
+    (
+        "[upstreams]\noperator_contact = 'é'",
+        "upstreams.operator_contact: must be text with only printable ASCII characters",
+    ),
     ("[upstreams.github]\nretries = 11", "upstreams.github.retries: must be a whole number from 0 to 10, not 11"),
     ("[store]\nurl = 5", "store.url: must be text, not 5"),
     ("[server]\ncors_origins = 'https://a.example'", "server.cors_origins: must be an array of text, not text"),
@@ -313,7 +316,7 @@ def test_address_must_be_a_plain_http_url(tmp_path, key, url):
     assert line.startswith(f"{key}: must be an absolute http or https URL such as https://api.example.com")
 
 
-IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" only supports HTTP/1.1 without TLS'
+IN_THE_CLEAR = 'needs server.engine = "hypercorn"; the engine "native" supports only HTTP/1.1 without TLS'
 
 
 @pytest.mark.parametrize(
@@ -521,7 +524,7 @@ def test_config_path_order_is_argument_environment_current_folder(tmp_path, monk
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError) as caught:
         load_config(None, {}, PLATFORMS)
-    assert str(caught.value).endswith("No such file or directory; set the file with --config or SLUICE_CONFIG")
+    assert str(caught.value).endswith("No such file or directory; name the file with --config or SLUICE_CONFIG")
     for name, port in (("config.toml", 1), ("env.toml", 2), ("argument.toml", 3)):
         (tmp_path / name).write_text(f"[server]\nport = {port}\n")
     environ = {"SLUICE_CONFIG": str(tmp_path / "env.toml")}

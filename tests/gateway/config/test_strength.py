@@ -45,13 +45,13 @@ def test_repeated_short_piece_is_never_good(piece: bytes, times: int) -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_judged(secret: str) -> None:
+def test_any_text_can_be_rated(secret: str) -> None:
     assert judge_strength(secret) in ("guessable", "doubtful", "good")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n1999\n"])
 @pytest.mark.parametrize("date", ["1999", "311299", "31121999", "31.12.99", "\u0661\u0669\u0669\u0669"])
-def test_date_at_line_end_is_judged(date: str, end: str) -> None:
+def test_date_at_the_end_of_a_line_is_rated(date: str, end: str) -> None:
     assert judge_strength(f"vXq4-Lw8Rz_tK2mHd7-{date}{end}") in ("doubtful", "good")
 
 
@@ -63,7 +63,7 @@ WRITTEN = [
 ]  # fmt: skip
 
 
-def test_written_text_is_judged_closely_and_most_random_text_is_not() -> None:
+def test_written_text_is_rated_in_detail_and_most_random_text_is_not() -> None:
     """Goal: few starts have to load the word lists, but a long text of words is always checked against them."""
     assert [secret for secret in WRITTEN if looks_random(secret)] == []
     draw = Random(5)

@@ -86,7 +86,7 @@ def p95(times: list[float]) -> float:
 
 @dataclass(slots=True)
 class Visitor:
-    """An owner's browser, the only client of its node."""
+    """An owner's browser, the only client of the node."""
 
     client: httpx.Client
     pid: int
@@ -144,7 +144,7 @@ def open_node(folder: Path, commands: Commands, *, dashboard: bool) -> Iterator[
         account, made = place.new_key(balance=100_000)
         for number in range(CALLS):
             node.get(f"/v1/github/profile?handle=user{number % 50}", key=made["key"])
-        sleep(1)  # so that the node settles the calls that it has answered
+        sleep(1)  # So that the node settles the calls that it has responded to.
         yield place, node, account, made["key"]
 
 

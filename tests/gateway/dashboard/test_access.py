@@ -85,7 +85,7 @@ def test_cross_site_form_is_detected_by_browser_headers(headers: dict[str, str])
 
 
 async def test_form_without_token_or_from_another_site_is_rejected(tmp_path: Path) -> None:
-    """Goal: no CSRF. Method: all routes that accept a form, with no token, another's token, or cross-site headers."""
+    """Goal: no CSRF. Method: every form, with no token, with another session's token, or with cross-site headers."""
     async with open_owned_node(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
         await owner.get("/keys")
         await other.get("/keys")

@@ -82,7 +82,7 @@ async def test_invalid_rule_error_is_shown_at_its_row(tmp_path: Path) -> None:
         assert await rules_of(owner, monitor) == []
 
 
-async def test_rules_are_private_and_up_to_the_limit(tmp_path: Path) -> None:
+async def test_rules_are_private_and_limited_in_number(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         path = f"/monitors/{monitor}"
@@ -101,7 +101,7 @@ async def test_rules_are_private_and_up_to_the_limit(tmp_path: Path) -> None:
         assert len(owner.page.content) < 150_000
 
 
-async def test_new_monitors_rule_error_keeps_its_row_after_empty_rows(tmp_path: Path) -> None:
+async def test_rule_error_is_shown_at_its_row_after_empty_rows(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         await owner.get("/monitors/new?recipe=github/profile")
         form = {"recipe": "github/profile", "p.handle": "octocat", "cadence": "daily", "metrics": "author.followers"}

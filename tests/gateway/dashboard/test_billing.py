@@ -17,7 +17,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         await owner.get("/billing")
         assert "No purchases yet" in owner.words
-        assert "1,000 credits, and the starter plan unless yours is larger" in owner.words
+        assert "1,000 credits, and the starter plan unless you have a larger one" in owner.words
         assert "9.00 USD" in owner.words
         await owner.send("/billing/buy", pack="starter")
         assert owner.page is not None
@@ -26,7 +26,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
         (form,) = shop.stripe.sessions
         assert form["success_url"] == f"{shop.node.url}/dashboard/billing?paid=1"
         await owner.get("/billing?paid=1")
-        assert "We add the credits when the payment is confirmed" in owner.words
+        assert "The credits are added when the payment is confirmed" in owner.words
         assert "starter open" in owner.words
         await shop.send_event(event("checkout.session.completed", session(form["client_reference_id"])))
         await owner.get("/billing")
@@ -48,7 +48,7 @@ async def test_unavailable_pack_is_rejected_and_starts_nothing(tmp_path: Path) -
         assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
 
 
-async def test_page_without_card_payments_names_the_contact(tmp_path: Path) -> None:
+async def test_page_without_card_payments_offers_no_purchase(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
         await owner.get("/billing")
         assert "This service does not take card payments" in owner.words
@@ -76,5 +76,5 @@ async def test_purchases_are_paginated_and_private(tmp_path: Path) -> None:
     ("amount", "currency", "words"),
     [(900, "usd", "9.00 USD"), (123_456, "eur", "1,234.56 EUR"), (900, "jpy", "900 JPY")],
 )
-def test_price_follows_the_currency_unit(amount: int, currency: str, words: str) -> None:
+def test_price_uses_the_currency_unit(amount: int, currency: str, words: str) -> None:
     assert price(amount, currency) == words

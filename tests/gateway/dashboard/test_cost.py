@@ -1,4 +1,7 @@
-"""The pages need no memory before the first visit, and little after it. Their times are measured by the command."""
+"""The pages need no memory before the first visit, and little after it.
+
+The command `tests.gateway.dashboard.cost` measures their times.
+"""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -
         assert "1 of 1 search; 60 rows; 2 of 20 credits used." in owner.words
         assert "refresh" not in page.headers
         page = await owner.get(path)
-        for words in ("Maximum cost 20", "Reserved 20", "Used 2", "Returned 18", "hackernews/search"):
+        for words in ("Maximum cost 20", "Reserved 20", "Used 2", "Refunded 18", "hackernews/search"):
             assert words in owner.words, words
         titles = re.findall(r"The story number (\d+)", owner.words)
         while more := re.search(r'href="/dashboard([^"]+)">More rows', page.text):

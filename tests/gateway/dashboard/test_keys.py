@@ -20,11 +20,11 @@ def key_on(owner: Owner) -> str:
 
 
 async def stale(owner: Owner) -> None:
-    """Move the last proof of the password eleven minutes into the past."""
+    """Make the last password check appear eleven minutes older."""
     await owner.node.node.stores.store.write(lambda tx: tx.run("UPDATE user_sessions SET proved_at = proved_at - 660"))
 
 
-async def test_key_is_shown_once_and_opens_the_api(tmp_path: Path) -> None:
+async def test_key_is_shown_once_and_authenticates_calls(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         await owner.get("/keys?new=1")
         await owner.send("/keys", name="production", credit_limit="1,000", expires="2999-01-31", nonce="a" * 32)

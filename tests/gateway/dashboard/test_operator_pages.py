@@ -55,7 +55,7 @@ async def test_operator_pages_require_the_token(tmp_path: Path) -> None:
         assert (await node.money())[0] == 100_000
 
 
-async def test_operator_form_requires_its_token_and_site(tmp_path: Path) -> None:
+async def test_operator_form_requires_token_and_same_site(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
         assert (await client.post(f"{PAGES}/do", data=fields)).status_code == 403
@@ -101,7 +101,7 @@ async def test_repeated_form_grants_once(tmp_path: Path) -> None:
         assert (await node.money())[0] == 100_005
 
 
-async def test_platforms_are_isolated_and_reset(tmp_path: Path) -> None:
+async def test_operator_isolates_and_resets_platform(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         assert "GitHub" in (await client.get(f"{PAGES}/platforms")).text
         await submit(client, "platform.isolate", platform="github", back=f"{PAGES}/platforms")
@@ -143,7 +143,7 @@ async def test_slowest_upstreams_come_first_with_known_quotas(
         assert "No suppliers: every source is the platform" in sources
 
 
-async def test_no_name_is_executed_in_an_operator_page(tmp_path: Path) -> None:
+async def test_names_are_escaped_on_operator_pages(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         for text in XSS:
             made = await node.operate("account.create", name=text)
@@ -154,7 +154,7 @@ async def test_no_name_is_executed_in_an_operator_page(tmp_path: Path) -> None:
         assert "Admin token" in (await client.get("/admin")).text
 
 
-async def test_mark_left_by_a_refund_is_shown_and_removed(tmp_path: Path) -> None:
+async def test_refund_mark_is_shown_and_removed(tmp_path: Path) -> None:
     async with open_operator(tmp_path) as (node, client):
         path = f"{PAGES}/account?id={node.account}"
         assert "Remove this mark" not in (await client.get(path)).text

@@ -177,10 +177,10 @@ async def test_invalid_monitor_error_is_shown_at_its_field(tmp_path: Path) -> No
             assert words in owner.words, (wrong, owner.words)
             assert "<strong>" in answer.text
         await owner.send_fields("/monitors", {**TRACKED, "deed": "price"})
-        assert "Each run costs 2 credits; per month, 60." in owner.words
+        assert "Each run costs 2 credits, and a month costs 60." in owner.words
 
 
-async def test_events_are_shown_per_account_and_updated_as_rows(tmp_path: Path) -> None:
+async def test_events_page_shows_own_events_and_adds_new_rows(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         _, key_id = await owner.node.new_key(owner.node.account, name="gone <b>")
         await owner.node.operate("key.revoke", key=key_id)
@@ -369,7 +369,7 @@ async def test_deleted_account_signs_out_its_users(tmp_path: Path) -> None:
             assert rows == [], table
 
 
-async def test_suspended_account_opens_with_a_notice(tmp_path: Path) -> None:
+async def test_suspended_account_sees_a_notice(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         await owner.node.operate("account.suspend", account=owner.node.account)
         await owner.get("")

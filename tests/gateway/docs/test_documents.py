@@ -257,7 +257,7 @@ KINDS_OF_PAGE = (
 ORIGIN = "https://app.example.com"
 
 
-async def test_page_kinds_follow_api_conventions(tmp_path: Path) -> None:
+async def test_pages_of_each_kind_follow_api_conventions(tmp_path: Path) -> None:
     """Goal: HEAD, OPTIONS, 405, entity tags, gzip, Brotli and CORS."""
     async with open_test_node(tmp_path, server={"cors_origins": [ORIGIN]}) as node:
         for path in KINDS_OF_PAGE:
@@ -320,8 +320,8 @@ QUESTIONS = {
 """Questions, each with the expected platform and endpoint, and the parameters of the call."""
 
 
-async def test_agent_gets_from_index_to_valid_call_in_three_fetches(tmp_path: Path) -> None:
-    """Goal: `/llms.txt`, platform page, endpoint page, successful call. Method: ten questions."""
+async def test_agent_finds_valid_call_in_three_fetches(tmp_path: Path) -> None:
+    """Goal: `/llms.txt`, a platform page and an endpoint page lead to a successful call. Method: ten questions."""
     async with open_test_node(tmp_path) as node:
         index = (await node.get("/llms.txt", key=None)).body.decode()
         for question, (platform, resource, needed) in QUESTIONS.items():
@@ -342,7 +342,7 @@ PROGRAMS = {"sh": ["sh", "-c"], "python": [sys.executable, "-c"], "js": ["node",
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
-async def test_page_code_runs(language: str, tmp_path: Path) -> None:
+async def test_code_copied_from_pages_runs(language: str, tmp_path: Path) -> None:
     """Goal: copied code works. Method: a read with a query and a change with a body."""
     for program in ("curl", "node"):
         if shutil.which(program) is None:

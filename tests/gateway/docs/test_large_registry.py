@@ -122,7 +122,7 @@ def composed(reference: Reference, filters: dict[str, str], base_url: str) -> li
     return [entry_of(one, base_url) for one in reference.offered if fits(one)]
 
 
-async def test_joined_catalog_equals_composed_catalog(tmp_path: Path) -> None:
+async def test_filtered_catalog_equals_freshly_built_entries(tmp_path: Path) -> None:
     """Method: every platform and method, with fixed searches and random parts of paths and summaries."""
     rng = Random(34)
     async with open_test_node(tmp_path, only=many_platforms(), limits=ROOMY) as node:
@@ -171,7 +171,7 @@ async def test_cached_guides_and_documents_equal_new_ones(tmp_path: Path) -> Non
 
 
 class CountedDocuments:
-    """Counts the documents that are built, each slowly."""
+    """Builds each document slowly, and counts the documents."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -185,8 +185,8 @@ class CountedDocuments:
 async def test_concurrent_first_readers_build_one_document(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits=ROOMY) as node:
         documents = CountedDocuments()
-        route: OpenApiRoute = node.node.description.public["/v1/openapi.json"].__self__  # type: ignore[attr-defined]  # it is its method
-        route._documents = documents  # type: ignore[assignment]  # as it is read
+        route: OpenApiRoute = node.node.description.public["/v1/openapi.json"].__self__  # type: ignore[attr-defined]  # a method of the route
+        route._documents = documents  # type: ignore[assignment]  # the route reads them from here
         async with trio.open_nursery() as nursery:
             for _ in range(12):
                 nursery.start_soon(node.get, "/v1/openapi.json")

@@ -1,4 +1,4 @@
-"""Every route is in the catalog, has a guide, and is in the OpenAPI document; nothing else is."""
+"""Every route has a catalog entry, a guide and an entry in the OpenAPI document, and nothing else has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def operations_in(document: dict[str, Any]) -> set[tuple[str, str]]:
     return {(path, method.upper()) for path, item in document["paths"].items() for method in item}
 
 
-async def test_exactly_the_existing_routes_are_described_everywhere(tmp_path: Path) -> None:
+async def test_every_route_is_described_and_nothing_else(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
         routes = [one.route for one in node.node.description.reference.operations]
         there = {(route.path, route.allow[0]) for route in routes if SOURCE not in route.lacks}
@@ -181,7 +181,7 @@ async def test_declared_platform_reasons_are_in_endpoint_guides(tmp_path: Path) 
 
 
 async def test_account_object_responses_match_document(tmp_path: Path) -> None:
-    """Goal: response types do not drift. Method: the whole life of a monitor and of a consumer."""
+    """Goal: response types do not drift. Method: the whole lifecycle of a monitor and of a consumer."""
     async with open_test_node(tmp_path, webhooks={"allow_insecure_targets": True}) as node:
         document = await document_of(node)
         monitor = {
@@ -233,7 +233,7 @@ def response_of(document: dict[str, Any], operation: dict[str, Any], status: str
 
 
 async def judged(node: OpenNode, document: dict[str, Any], method: str, path: str, body: Any = None) -> Any:
-    """Send a request, and check body and response with the document."""
+    """Send a request, and check its body and its response against the document."""
     operation = node.node.description.reference.find(path.partition("?")[0], method)
     assert operation is not None
     described = document["paths"][operation.path][method.lower()]
@@ -249,7 +249,7 @@ async def judged(node: OpenNode, document: dict[str, Any], method: str, path: st
 
 
 @pytest.mark.parametrize("id_", ["prism/voice", "mastodon/profile/full"])
-async def test_composite_with_cursor_shows_it_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
+async def test_composite_cursor_is_in_catalog_and_guide(id_: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         (entry,) = (
             one
@@ -270,7 +270,7 @@ async def test_composite_with_cursor_shows_it_in_catalog_and_guide(id_: str, tmp
         ("prism/discover/runs/{run_id}", "dr_"),
     ],
 )
-async def test_id_examples_have_their_kind(id_: str, start: str, tmp_path: Path) -> None:
+async def test_id_examples_have_the_prefix_of_their_kind(id_: str, start: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         guide = (await node.get(f"/v1/utility/endpoint?id={id_}")).json["data"]
     param = guide["params"]["required"][-1]

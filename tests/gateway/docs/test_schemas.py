@@ -1,4 +1,4 @@
-"""The published schemas have type, nullability and meaning of every field, and match every response."""
+"""The published schemas describe the type, nullability and meaning of every field, and match every response."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ALONE = [one for one in ARCHETYPES.values() if one.key and one.beside is None]
 
 
 @pytest.mark.parametrize("archetype", ALONE, ids=lambda one: one.name)
-def test_emptiest_response_matches_its_schema(archetype: Archetype) -> None:
+def test_response_without_optional_data_matches_its_schema(archetype: Archetype) -> None:
     names = archetype.make.__kwdefaults__ or {}
     needed = [name for name in archetype.make.__annotations__ if name not in names and name != "return"]
     known = {"id": "1"} if "id" in archetype.make.__annotations__ else {}

@@ -73,7 +73,7 @@ async def test_cancelled_poll_leaves_no_slot_and_no_waiter(place: str, tells_han
 
 
 @BRISKLY
-async def test_poll_cancelled_when_woken_leaves_nothing(tmp_path: Path) -> None:
+async def test_poll_cancelled_when_woken_leaves_no_slot_and_no_waiter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
 
         async def poll() -> None:
@@ -88,7 +88,7 @@ async def test_poll_cancelled_when_woken_leaves_nothing(tmp_path: Path) -> None:
 
 
 @BRISKLY
-async def test_cancelled_stream_leaves_nothing(tmp_path: Path) -> None:
+async def test_cancelled_stream_leaves_no_slot_and_no_waiter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 3)
         node.node.feed.polls.beat_s = 0.05
@@ -103,7 +103,7 @@ async def test_cancelled_stream_leaves_nothing(tmp_path: Path) -> None:
         assert await cancel_everywhere(read_part, check) >= 5
 
 
-async def test_cancelled_acknowledgement_is_complete_or_absent(tmp_path: Path) -> None:
+async def test_cancelled_acknowledgement_takes_effect_completely_or_not_at_all(tmp_path: Path) -> None:
     """After a cancellation the consumer is before or after the page, and its unread count matches."""
     async with open_test_node(tmp_path, **UNWATCHED) as node:
         await append_some(node, 600)

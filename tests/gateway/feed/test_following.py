@@ -95,7 +95,7 @@ def move(polls: Polls, pos: int) -> None:
     polls.hub.publish([AppendedEvent("acc_1", pos, "key.revoked", None, "key_2", None)])
 
 
-async def test_cancelled_stream_holds_nothing():
+async def test_cancelled_stream_frees_its_slot_and_waiter():
     polls = polls_of()
 
     async def stream() -> None:

@@ -197,7 +197,7 @@ async def _store_is_back(node: OpenNode) -> None:
 
 
 @BOTH
-async def test_unread_stream_uses_little_memory_and_is_given_up(engine: str, tmp_path: Path):
+async def test_unread_stream_uses_little_memory_and_is_disconnected(engine: str, tmp_path: Path):
     """Method: 20,000 events, more than fit into the kernel's buffers, and a short time limit for writes."""
     async with open_test_node(tmp_path) as node:
         for first in range(0, 20_000, 5_000):

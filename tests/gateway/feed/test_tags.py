@@ -18,7 +18,7 @@ async def read(node: OpenNode, query: str, known: str = "", key: str = "") -> An
 
 @pytest.mark.parametrize("form", ["{}", "W/{}", '"a", {}', '{}, "a"', 'W/"1.eAAAA" ,W/{}', "*", '"a",*'])
 @pytest.mark.parametrize("query", ["", "limit=2", "cursor=now", "consumer=one"])
-async def test_matching_tag_in_any_form_gets_a_304_with_the_tag(query: str, form: str, tmp_path: Path) -> None:
+async def test_matching_tag_in_any_form_returns_304_with_the_tag(query: str, form: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         tag = (await read(node, query)).headers["etag"]
@@ -100,7 +100,7 @@ async def test_different_reads_have_different_tags(tmp_path: Path) -> None:
                 assert ((await read(node, query, foreign)).status == 304) == (foreign == tag), query
 
 
-async def test_known_page_is_held_until_it_changes(tmp_path: Path) -> None:
+async def test_request_with_a_current_tag_waits_until_the_page_changes(tmp_path: Path) -> None:
     """A poll that sends the tag of its page waits for a new page, although the page has items."""
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
@@ -115,7 +115,7 @@ async def test_known_page_is_held_until_it_changes(tmp_path: Path) -> None:
         assert trio.current_time() - began > 0.9
 
 
-async def test_changed_page_is_not_held(tmp_path: Path) -> None:
+async def test_request_with_an_outdated_tag_is_answered_immediately(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 2)
         tag = (await read(node, "")).headers["etag"]

@@ -290,7 +290,7 @@ async def consume(world: World, key: Key, name: str, query: str, rng: Random) ->
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_months_of_readers_producers_and_retention(seed: int) -> None:
+def test_readers_miss_no_event_in_months_of_appends_and_retention(seed: int) -> None:
     """The plans are seeded. Trio's order of tasks differs from run to run, and must not matter."""
     trio.run(partial(live, seed), clock=MockClock(autojump_threshold=0))
 

@@ -40,7 +40,7 @@ def test_edge_response_is_an_error_without_cost(status: int, code: str) -> None:
     }
 
 
-def test_malformed_request_is_a_400_naming_the_request() -> None:
+def test_malformed_request_returns_400_with_param_request() -> None:
     _, body = edge_answer_of(lambda prefix: f"{prefix}1", "")(400, "The Host header is missing.")
     error = orjson.loads(body)["error"]
     assert (error["type"], error["details"]) == ("INVALID_REQUEST", {"reason": "invalid_param", "param": "request"})

@@ -95,7 +95,7 @@ ROWS = {
         RateLimited(WindowState(600, 0, 0)), "RATE_LIMITED", "retry in 0 s", retry_after_s=1
     ),
     "all leases held": Row(
-        ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests of this key", retry_after_s=1, headers=LEASES
+        ConcurrencyReached(50), "CONCURRENCY_LIMIT", "50 requests with this key", retry_after_s=1, headers=LEASES
     ),
     "an unsuitable value": Row(InvalidArgument("url", "leads elsewhere"), "INVALID_REQUEST", "url leads", wrong("url")),
     "a cursor of another list": Row(
@@ -147,7 +147,10 @@ ROWS = {
         wrong("name", next_step="Send x."),
     ),
     "an unknown monitor": Row(
-        MonitorUnknown("mon_9A"), "RESOURCE_NOT_FOUND", "Unknown monitor mon_9A; GET", {"reason": "unknown_monitor"}
+        MonitorUnknown("mon_9A"),
+        "RESOURCE_NOT_FOUND",
+        "Unknown monitor mon_9A; to list all",
+        {"reason": "unknown_monitor"},
     ),
     "the plan's maximum of monitors": Row(
         MonitorLimitReached("free", 3, "active monitors"),
@@ -170,7 +173,7 @@ ROWS = {
         RunTooSoon(41), "RATE_LIMITED", "again in 41 s.", {"reason": "run_too_soon"}, retry_after_s=41
     ),
     "no webhook": Row(
-        WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; PATCH it", {"reason": "unknown_webhook"}
+        WebhookUnknown("mon_9"), "RESOURCE_NOT_FOUND", "mon_9 has no webhook; to add one", {"reason": "unknown_webhook"}
     ),
     "no delivery": Row(
         DeliveryUnknown("whd_9"),
@@ -206,7 +209,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
-def test_exception_maps_to_its_row(row: Row) -> None:
+def test_exception_maps_to_the_expected_error(row: Row) -> None:
     refused = refusal_of(row.exc)
     assert (refused.code.name, refused.details or {}) == (row.code, row.details)
     assert row.says in refused.message

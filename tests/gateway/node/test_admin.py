@@ -12,7 +12,7 @@ from tests.fakes.node import open_test_node
 PROFILE = "/v1/github/profile?handle=octocat"
 
 
-async def test_isolated_platform_is_rejected_for_free_until_its_reset(tmp_path: Path) -> None:
+async def test_calls_of_an_isolated_platform_are_rejected_for_free_until_its_reset(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         shown = await node.operate("platform.isolate", platform="github")
         assert shown == {

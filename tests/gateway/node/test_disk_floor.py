@@ -34,7 +34,7 @@ async def check_disk(node: OpenNode) -> None:
     await node.node.stores.disk.check()
 
 
-async def test_nothing_is_charged_below_the_disk_floor(tmp_path: Path) -> None:
+async def test_new_calls_are_not_charged_below_the_disk_floor(tmp_path: Path) -> None:
     disk = Disk()
     async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
         assert (await node.get(PROFILE.format("cached"))).status == 200

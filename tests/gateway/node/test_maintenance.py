@@ -116,7 +116,7 @@ EVERYTHING = Left(events=2, runs=3, claims=1, replies=1, operations=1)
 NOTHING = Left(0, 0, 0, 0, 0)
 
 
-async def test_clock_jump_of_forty_days_sweeps_nothing(
+async def test_no_data_is_swept_after_a_clock_jump_of_forty_days(
     autojump_clock: MockClock,
 ) -> None:
     machine = Machine()
@@ -133,7 +133,7 @@ async def test_clock_jump_of_forty_days_sweeps_nothing(
     machine.desk.store.close()
 
 
-async def test_restarts_with_a_wrong_clock_sweep_nothing(autojump_clock: MockClock) -> None:
+async def test_no_data_is_swept_after_restarts_with_a_wrong_clock(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():
@@ -170,7 +170,7 @@ async def test_node_off_for_weeks_sweeps_after_two_checks(autojump_clock: MockCl
     machine.desk.store.close()
 
 
-async def test_clock_set_back_sweeps_no_young_rows(autojump_clock: MockClock) -> None:
+async def test_no_recent_rows_are_swept_after_the_clock_is_set_back(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():

@@ -203,7 +203,7 @@ async def test_charge_of_an_unknown_node_is_refunded(url: str) -> None:
         await alive.until(100, 0, account)
 
 
-async def test_store_outage_makes_no_node_dead(postgres: PostgresServer) -> None:
+async def test_no_node_is_declared_dead_after_a_store_outage(postgres: PostgresServer) -> None:
     """Goal: after an outage longer than the time after which a node is dead, all nodes keep their identity."""
     url = postgres.fresh()
     async with open_living(url, PATIENT) as one, open_living(url, PATIENT) as other:
@@ -274,7 +274,7 @@ async def test_single_node_does_not_wait_for_one_that_left(url: str) -> None:
             assert alone.events("waits_for_death") == []
 
 
-async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> None:
+async def test_single_node_restarts_when_its_killed_predecessor_counts_as_dead(url: str) -> None:
     """Goal: restart immediately after `kill -9`. Method: a node that sends no heartbeats stands for the killed one."""
     async with open_living(url, NEVER, shares_state=False) as killed:
         account = (await killed.stores.accounts.create("Ada", credits=100)).id
@@ -287,7 +287,7 @@ async def test_single_node_restarts_once_its_killed_self_is_dead(url: str) -> No
             assert await again.living() == [again.id]
 
 
-async def test_later_of_two_simultaneous_starts_ends(url: str) -> None:
+async def test_later_of_two_simultaneously_started_nodes_ends(url: str) -> None:
     """Method: add the row of a living node after the other has started, as if both had started at the same time."""
 
     async def add_living_node(node: Living, started: str) -> None:

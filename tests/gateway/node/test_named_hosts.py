@@ -95,7 +95,7 @@ async def test_unreadable_body_is_free_and_does_not_block_the_loop(tmp_path: Pat
 NO_HOSTS = ("localhost", "127.0.0.1", "0x7f.1", "db.internal", "u%40a.social", "a.social:23", "%5B::1%5D", "a..social")
 
 
-async def test_nonpublic_host_is_a_free_400(tmp_path: Path) -> None:
+async def test_nonpublic_host_returns_400_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(HOSTED,), **QUIET) as node:
         before = await node.money()
         for host in NO_HOSTS:
@@ -131,7 +131,7 @@ async def test_status_and_metrics_combine_named_hosts(tmp_path: Path) -> None:
 
 
 @pytest.mark.critical
-async def test_account_cannot_close_a_named_host_for_others(tmp_path: Path) -> None:
+async def test_account_cannot_block_a_named_host_for_others(tmp_path: Path) -> None:
     """Earlier, two requests for a page with a 500, or one for a page with a 429 and a long wait, closed its host."""
     bad = {
         "down.example.com": json_answer({}, 500),
@@ -167,7 +167,7 @@ async def test_failing_requests_block_only_their_account(tmp_path: Path) -> None
         await node.assert_sound()
 
 
-async def test_host_with_other_software_is_a_free_400_without_a_second_call(tmp_path: Path) -> None:
+async def test_host_with_other_software_returns_400_for_free_without_a_second_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, platforms=(HOSTED,), environ={"HOSTED_TOKEN": SECRET}, **QUIET) as node:
         node.upstream.always(ScriptedAnswer(200, b"<html>A blog", {"content-type": "text/html"}))
         before = await node.money()

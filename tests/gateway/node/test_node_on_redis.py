@@ -102,7 +102,7 @@ async def test_redis_outage_rejects_before_billing_until_its_end(node: OpenNode,
     await node.assert_sound()
 
 
-async def test_frozen_redis_charges_nothing(node: OpenNode, empty_redis: RedisServer) -> None:
+async def test_no_call_is_charged_while_redis_is_frozen(node: OpenNode, empty_redis: RedisServer) -> None:
     assert (await node.get(PROFILE)).status == 200
     empty_redis.freeze()
     try:
@@ -149,7 +149,9 @@ async def test_metrics_report_state_and_gate(node: OpenNode) -> None:
 
 
 @pytest.mark.parametrize("target", [PROFILE, FREE])
-async def test_cancelled_request_is_complete_or_absent(node: OpenNode, empty_redis: RedisServer, target: str) -> None:
+async def test_cancelled_request_is_recorded_completely_or_not_at_all(
+    node: OpenNode, empty_redis: RedisServer, target: str
+) -> None:
     leases = f"sluice:{{{node.account}}}:leases:{node.key_id}"
 
     async def check(_got_through: bool) -> None:

@@ -25,7 +25,7 @@ async def searched_s(node: OpenNode) -> float:
     return trio.current_time() - began
 
 
-async def test_sandbox_calls_are_not_paced_like_the_platform(tmp_path: Path) -> None:
+async def test_sandbox_calls_are_not_limited_to_the_platforms_pace(tmp_path: Path) -> None:
     async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
         assert await searched_s(node) < 10
         for target in ("mentions?phrase=trio", "leads?competitor=trio", "audience-questions?topic=trio"):

@@ -211,7 +211,7 @@ async def test_node_publishes_changes_after_redis_returns(empty_redis: RedisServ
             assert other.desk.balances.nowait(two.account) == 1007
 
 
-async def test_cancelled_revocation_is_known_to_both_or_none(two: Two) -> None:
+async def test_cancelled_revocation_takes_effect_on_both_nodes_or_neither(two: Two) -> None:
     key = await two.new_key()
 
     async def check(_got_through: bool) -> None:
@@ -226,7 +226,7 @@ async def test_cancelled_revocation_is_known_to_both_or_none(two: Two) -> None:
     assert await cancel_everywhere(lambda: two.one.desk.keys.revoke(key.id), check) >= 4
 
 
-async def test_request_cancelled_during_admission_holds_nothing(two: Two, empty_redis: RedisServer) -> None:
+async def test_request_cancelled_during_admission_leaves_no_lease(two: Two, empty_redis: RedisServer) -> None:
     """This is the longest path: the key is cached, was changed on another node, and must be looked up again."""
     generations = iter(range(1000))
 

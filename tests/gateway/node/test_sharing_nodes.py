@@ -136,7 +136,7 @@ async def test_nodes_with_shared_state_use_each_others_cache(tmp_path: Path, emp
             assert len(upstream.calls) == 2
 
 
-async def test_single_node_shares_and_counts_nothing(tmp_path: Path) -> None:
+async def test_single_node_shares_no_cache_and_counts_no_sharing(tmp_path: Path) -> None:
     async with open_running(tmp_path, "memory:", ScriptedExchange(thing())) as alone:
         assert alone.node.calls.shared is None
         assert (await alone.get(THING))[0]["x-cache"] == "MISS"

@@ -109,7 +109,7 @@ async def assert_outlives_faults(node: OpenNode, names: frozenset[str]) -> None:
 
 
 @pytest.mark.critical
-async def test_node_outlives_a_fault_in_every_loop(tmp_path: Path) -> None:
+async def test_node_survives_a_fault_in_every_loop(tmp_path: Path) -> None:
     async with open_test_node(
         tmp_path,
         supervise=FaultySupervision,
@@ -122,7 +122,7 @@ async def test_node_outlives_a_fault_in_every_loop(tmp_path: Path) -> None:
 
 @pytest.mark.critical
 @pytest.mark.skipif(engine() != "sqlite", reason="this test needs its own database")
-async def test_node_that_shares_its_store_outlives_a_fault_in_every_loop(
+async def test_node_that_shares_its_store_survives_a_fault_in_every_loop(
     tmp_path: Path, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     async with open_test_node(

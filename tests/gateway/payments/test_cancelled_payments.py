@@ -66,7 +66,7 @@ def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("cancelled", ["paid", "refunded", "disputed", "won"])
-async def test_cancelled_event_counts_fully_or_not_and_once_when_repeated(tmp_path: Path, cancelled: str) -> None:
+async def test_cancelled_event_is_applied_fully_or_not_and_once_when_repeated(tmp_path: Path, cancelled: str) -> None:
     async with open_shop(tmp_path) as shop:
         numbers = count()
 

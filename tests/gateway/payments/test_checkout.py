@@ -265,7 +265,7 @@ async def test_failed_purchase_says_why_and_leaves_nothing(tmp_path: Path) -> No
         assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
 
 
-async def test_repeated_purchase_with_one_idempotency_key_is_one(tmp_path: Path) -> None:
+async def test_repeated_purchase_with_one_idempotency_key_is_made_once(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         answers = [await shop.buy(headers={"idempotency-key": "order-1"}) for _ in range(3)]
         assert len({answer.json["data"]["checkout_url"] for answer in answers}) == 1
@@ -273,7 +273,7 @@ async def test_repeated_purchase_with_one_idempotency_key_is_one(tmp_path: Path)
 
 
 @pytest.mark.critical
-async def test_concurrent_purchases_with_one_idempotency_key_are_one(tmp_path: Path, store_url: str) -> None:
+async def test_concurrent_purchases_with_one_idempotency_key_are_made_once(tmp_path: Path, store_url: str) -> None:
     """Previously, all eight created a purchase and a Stripe page, and seven of them could never be paid."""
     headers = {"idempotency-key": "order-1"}
     async with open_shop(tmp_path, store_url=store_url) as shop:
@@ -354,7 +354,7 @@ async def test_payment_differing_from_its_pack_is_flagged_and_not_credited(
 
 
 @pytest.mark.parametrize("missing", ["STRIPE_KEY", "STRIPE_WEBHOOK"])
-async def test_without_both_secrets_nothing_is_sold_or_accepted(tmp_path: Path, missing: str) -> None:
+async def test_without_both_secrets_no_pack_is_sold_and_no_event_accepted(tmp_path: Path, missing: str) -> None:
     async with open_shop(tmp_path, **{missing: ""}) as shop:
         assert (await shop.node.get("/v1/packs")).json["data"]["checkout"] is False
         answer = await shop.buy()

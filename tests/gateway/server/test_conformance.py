@@ -23,7 +23,7 @@ async def test_request_case_has_its_expected_response(case: Case):
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
-async def test_rejection_gives_a_reason_and_closes(case: Case):
+async def test_rejection_contains_a_reason_and_closes_the_connection(case: Case):
     async with open_served(PathApp()) as served:
         answer = (await served.ask(case.sent + PROBE))[-1]
         assert answer.header(b"connection") == b"close"

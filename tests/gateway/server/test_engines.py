@@ -49,7 +49,7 @@ def comparable(answer: Answer) -> tuple[int, set[tuple[bytes, bytes]], bytes]:
 
 
 @pytest.mark.parametrize(("request_bytes", "body"), SAME.values(), ids=SAME.keys())
-async def test_both_engines_respond_alike(request_bytes: bytes, body: bytes | None):
+async def test_both_engines_send_the_same_response(request_bytes: bytes, body: bytes | None):
     answers = []
     for engine in ("native", "hypercorn"):
         async with open_served(PathApp(), engine=engine) as served, await served.connect() as client:

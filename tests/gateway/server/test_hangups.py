@@ -126,7 +126,7 @@ async def test_hangup_after_the_response_is_not_reported() -> None:
         assert app.left == ["next"]
 
 
-async def test_connection_held_repeatedly_reports_hangups_only_while_held() -> None:
+async def test_repeatedly_waiting_connection_reports_hangups_only_while_waiting() -> None:
     app = Parking()
     async with open_served(app) as served:
         async with await served.connect() as client:
@@ -154,7 +154,7 @@ async def test_hangup_is_reported_to_each_pipelined_request() -> None:
         await stream.aclose()
 
 
-async def test_held_connections_stay_and_idle_ones_make_room() -> None:
+async def test_waiting_connections_stay_open_and_idle_ones_are_closed() -> None:
     app = Parking()
     async with open_served(app, bounds=Bounds(connections=4)) as served:
         held = [await park(app, served, path) for path in ("one", "other", "third")]
@@ -170,7 +170,7 @@ async def test_held_connections_stay_and_idle_ones_make_room() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_each_watcher_sees_its_own_client(seed: int) -> None:
+async def test_each_watcher_is_notified_of_its_own_client_only(seed: int) -> None:
     rng, app, expected = random.Random(seed), Parking(), []
     async with open_served(app) as served:
         streams = {str(nth): await park(app, served, str(nth)) for nth in range(40)}
@@ -193,7 +193,7 @@ async def test_each_watcher_sees_its_own_client(seed: int) -> None:
             await stream.aclose()
 
 
-async def test_cancelled_watched_app_leaves_nothing() -> None:
+async def test_cancelled_watched_app_leaves_no_callback() -> None:
     app = Parking()
     async with open_served(app, drain_s=0.05) as served:
         stream = await park(app, served, "held")

@@ -44,7 +44,7 @@ async def test_new_connections_wait_their_turn_while_all_are_busy():
         assert (await third.answer()).status == 200
 
 
-async def test_longest_idle_connection_makes_room():
+async def test_longest_idle_connection_is_closed_for_a_new_one():
     async with open_served(PathApp(), bounds=Bounds(connections=3)) as served:
         clients = [await served.connect() for _ in range(3)]
         for client in (clients[1], clients[0], clients[2]):
@@ -57,14 +57,14 @@ async def test_longest_idle_connection_makes_room():
             await client.stream.aclose()
 
 
-async def test_connections_at_the_limit_stay_while_none_wait():
+async def test_connections_at_the_limit_stay_open_if_no_others_wait():
     async with open_served(PathApp(), bounds=Bounds(connections=1)) as served, await served.connect() as client:
         for _ in range(3):
             assert (await client.ask(GET % b"")).header(b"connection") is None
             await trio.sleep(0.02)
 
 
-async def test_response_closes_its_connection_while_others_wait():
+async def test_connection_closes_after_its_response_if_others_wait():
     app = PathApp()
     async with (
         open_served(app, bounds=Bounds(connections=1)) as served,

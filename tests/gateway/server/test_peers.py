@@ -36,7 +36,7 @@ def expected(differences: Mapping[str, Mapping[str, Statuses]]) -> dict[str, Sta
     return answers
 
 
-async def test_nginx_responds_alike_except_for_listed_differences(tmp_path: Path):
+async def test_nginx_responds_the_same_except_for_listed_differences(tmp_path: Path):
     """Goal: all differences are known, and nginx prevents smuggling. Method: nginx as our proxy."""
     app = PathApp()
     answers = {}
@@ -48,7 +48,7 @@ async def test_nginx_responds_alike_except_for_listed_differences(tmp_path: Path
     assert answers == expected(NGINX)
 
 
-async def test_hypercorn_responds_alike_except_for_listed_differences(caplog: pytest.LogCaptureFixture):
+async def test_hypercorn_responds_the_same_except_for_listed_differences(caplog: pytest.LogCaptureFixture):
     """Nothing is sent after a request that closes.
 
     A last response may be lost, because Hypercorn resets a connection with unread bytes.

@@ -54,7 +54,7 @@ async def test_repeated_rejections_are_judged_once_per_request():
         assert shedding.asked == ["/no"] * 10
 
 
-async def test_admitted_request_is_judged_once_and_the_next_may_be_rejected():
+async def test_admitted_request_is_judged_once_and_the_next_one_again():
     shedding = ScriptedShedding("/fixed")
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         for _ in range(3):
@@ -110,7 +110,7 @@ async def test_rejected_client_that_disconnects_is_released():
                 await refused(client)
 
 
-async def test_silent_rejected_client_is_idle_and_makes_room():
+async def test_silent_rejected_client_counts_as_idle_and_is_closed_for_others():
     shedding = ScriptedShedding()
     async with open_served(PathApp(), bounds=Bounds(connections=1), shedding=shedding) as served:
         first = await served.connect()

@@ -20,7 +20,7 @@ def post(path: bytes, body: bytes) -> bytes:
     return POST % (path, len(body), body)
 
 
-async def test_one_connection_carries_many_requests():
+async def test_connection_is_reused_for_many_requests():
     async with open_served(PathApp()) as served, await served.connect() as client:
         for path, body in [(b"", b"ok"), (b"stream", b"".join(STREAMED)), (b"big", BIG), (b"nowhere", b"missing")]:
             assert (await client.ask(GET % path)).body == body
@@ -119,13 +119,13 @@ async def test_100_continue_is_sent_only_when_the_app_reads_the_body():
         assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(200, b"close")]
 
 
-async def test_short_unread_body_keeps_the_connection():
+async def test_connection_stays_open_after_a_short_unread_body():
     async with open_served(PathApp()) as served, await served.connect() as client:
         for _ in range(2):
             assert (await client.ask(post(b"unread", b"a" * 10_000))).header(b"connection") is None
 
 
-async def test_long_unread_body_is_cut_after_the_response():
+async def test_connection_closes_after_a_long_unread_body():
     async with open_served(PathApp()) as served, await served.connect() as client:
         await client.send(POST % (b"unread", 10_000_000, b"a" * 1_000))
         answers = await client.answers_until_close()
@@ -166,7 +166,7 @@ async def test_request_pipelined_after_a_parked_one_is_answered_after_it():
         assert [(await client.answer()).body for _ in range(2)] == [b"released", b"ok"]
 
 
-async def test_truncated_body_is_a_disconnect_to_the_app():
+async def test_app_receives_a_disconnect_for_a_truncated_body():
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(POST % (b"echo", 10, b"abc"))
@@ -188,7 +188,7 @@ async def test_receive_returns_disconnect_after_the_response():
 
 
 @pytest.mark.parametrize("path", [b"boom", b"silent", b"split", b"too-long"])
-async def test_app_failure_before_its_response_is_a_500(path: bytes, caplog: pytest.LogCaptureFixture):
+async def test_app_failure_before_its_response_returns_500(path: bytes, caplog: pytest.LogCaptureFixture):
     async with open_served(PathApp()) as served:
         answers = await served.ask(GET % path + GET % b"")
         assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(500, b"close")]

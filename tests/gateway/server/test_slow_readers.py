@@ -112,7 +112,7 @@ async def test_shared_response_is_counted_once(path: str, engine: str) -> None:
 
 
 @BOTH
-async def test_key_over_its_limit_loses_the_most_stalled_reader(engine: str) -> None:
+async def test_key_over_its_limit_disconnects_its_most_stalled_reader(engine: str) -> None:
     bounds = Bounds(unsent_key_bytes=int(2.5 * OWN_BYTES))
     async with opened(bounds, engine) as (served, unsent, clients):
         other = await ask_and_wait(served, unsent, clients, "/own", "other")
@@ -129,7 +129,7 @@ async def test_key_over_its_limit_loses_the_most_stalled_reader(engine: str) -> 
 
 
 @BOTH
-async def test_full_node_ends_readers_of_the_largest_key(engine: str) -> None:
+async def test_full_node_disconnects_readers_of_the_largest_key(engine: str) -> None:
     bounds = Bounds(unsent_bytes=int(3.5 * OWN_BYTES))
     async with opened(bounds, engine) as (served, unsent, clients):
         modest = await ask_and_wait(served, unsent, clients, "/own", "modest")
@@ -148,7 +148,7 @@ async def test_single_response_may_exceed_the_limit_per_key(engine: str) -> None
 
 
 @BOTH
-async def test_response_over_the_nodes_limit_is_ended_immediately(engine: str) -> None:
+async def test_response_over_the_nodes_limit_is_aborted_immediately(engine: str) -> None:
     async with opened(Bounds(unsent_bytes=1_000), engine) as (served, unsent, clients):
         assert await is_cut(await ask(served, clients, "/own"))
         assert unsent.ended == {"too_slow": 0, "key_full": 0, "node_full": 1}
@@ -157,7 +157,7 @@ async def test_response_over_the_nodes_limit_is_ended_immediately(engine: str) -
 
 @BOTH
 @pytest.mark.parametrize("path", ["/cut", "/pieces"])
-async def test_reader_below_the_minimum_rate_is_ended(path: str, engine: str) -> None:
+async def test_reader_below_the_minimum_rate_is_disconnected(path: str, engine: str) -> None:
     bounds = Bounds(write_s=0.3, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
     async with opened(bounds, engine) as (served, unsent, clients):
         reader = await ask(served, clients, path)
@@ -192,7 +192,7 @@ async def test_intermittent_stream_is_not_slow(engine: str) -> None:
 
 
 @BOTH
-async def test_client_that_requests_without_reading_is_ended(engine: str) -> None:
+async def test_client_that_requests_without_reading_is_disconnected(engine: str) -> None:
     """Pipelined requests wait for their turn: the server holds one response at a time."""
     async with opened(Bounds(write_s=0.3), engine) as (served, unsent, clients):
         client = await ask(served, clients, "/small")

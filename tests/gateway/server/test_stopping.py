@@ -67,7 +67,7 @@ async def test_just_arrived_request_is_answered():
         assert [answer.body for answer in answers] == [b"ok"]
 
 
-async def test_backlog_is_answered_at_a_stop():
+async def test_requests_in_the_backlog_are_answered_at_a_stop():
     """Goal: a request that reached this machine is not reset. Method: connect, send and stop in one loop step."""
     async with open_served(PathApp(), bounds=Bounds(connections=1_000)) as served:
         socks = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(100)]
@@ -168,7 +168,7 @@ async def test_steady_body_is_read_completely_during_a_stop():
 
 
 @BRISKLY
-async def test_unread_response_is_given_up_before_the_drain_ends():
+async def test_unread_response_is_aborted_before_the_drain_ends():
     app = PathApp()
     async with (
         open_served(app, drain_s=8, bounds=Bounds(write_s=60)) as served,

@@ -20,7 +20,7 @@ async def test_slow_headers_get_408():
             assert [(answer.status, answer.header(b"connection")) for answer in answers] == [(408, b"close")]
 
 
-async def test_dripping_headers_do_not_extend_the_time():
+async def test_dripping_headers_do_not_extend_the_time_limit():
     async with open_served(PathApp(), bounds=Bounds(header_s=0.3)) as served, await served.connect() as client:
         with trio.move_on_after(2) as patience:
             async with trio.open_nursery() as nursery:
@@ -58,7 +58,7 @@ async def test_stalled_body_gets_408(sent: bytes):
         assert answers[-1].status == 408
 
 
-async def test_dripping_body_does_not_extend_its_time():
+async def test_dripping_body_does_not_extend_the_time_limit():
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n"
     async with open_served(PathApp(), bounds=Bounds(body_s=0.2)) as served, await served.connect() as client:
         await client.send(head)
@@ -78,7 +78,7 @@ async def test_body_at_full_rate_may_exceed_the_time_limit():
         assert (await client.answer()).body == b"a" * 800
 
 
-async def test_client_that_reads_in_drips_is_aborted():
+async def test_client_that_reads_a_few_bytes_at_a_time_is_disconnected():
     """Goal: a slow reader cannot hold a connection. Method: small buffers, and a read of 1 KB from time to time."""
     app = PathApp()
     bounds = Bounds(write_s=0.3, answer_bytes_per_s=1_000_000)
@@ -92,7 +92,7 @@ async def test_client_that_reads_in_drips_is_aborted():
         assert app.seen == ["ClientGone"]
 
 
-async def test_client_that_does_not_read_is_aborted():
+async def test_client_that_does_not_read_is_disconnected():
     app = PathApp()
     async with open_served(app, bounds=Bounds(write_s=0.2)) as served, await served.connect() as client:
         await client.send(GET % b"flood")

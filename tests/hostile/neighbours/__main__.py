@@ -24,7 +24,7 @@ from tests.processes.commands import Commands, open_commands
 from tests.processes.place import Place
 
 SHARE = 1 / 3
-"""As a share of the attack's length: the time alone before it, and for the last calls after it."""
+"""The times before and after the attack, as shares of its length: with the neighbor alone, and for the last calls."""
 ALONE_LEAST_S = 5.0
 GRACE_S = 30.0
 _MS = "{:>28}"

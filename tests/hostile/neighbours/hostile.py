@@ -1,6 +1,7 @@
 """The hostile account: a program that attacks a node with a limited number of calls in flight, and counts the results.
 
-It prepares (`Attack.prepare`), prints `{"ready": true}`, begins on SIGUSR1, ends on SIGTERM, and prints its `Tally`.
+The program prepares the attack (`Attack.prepare`), prints `{"ready": true}`, begins on SIGUSR1, ends on SIGTERM, and
+prints its `Tally`.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ class Tally:
     cut_calls: int = 0
     """Calls in progress at the end."""
     in_flight_s: dict[str, float] = field(default_factory=dict)
-    """Seconds of calls in flight, by the same kinds: they divide the node's work between the kinds."""
+    """How many seconds calls were in flight, by kind.
+
+    The node's work is divided between the kinds in this proportion.
+    """
 
     def add(self, status: int, credits_used: int, took_s: float) -> None:
         """Count an answered call."""
@@ -122,7 +126,7 @@ class Hostile:
 
 
 async def attack(name: str, url: str, key: str) -> Tally:
-    """Prepare, wait for the start signal, and attack until the other signal."""
+    """Prepare, wait for the start signal, and attack until the stop signal."""
     from tests.hostile.neighbours.scenarios import SCENARIOS  # noqa: PLC0415 - they import this module
 
     plan = SCENARIOS[name].attack

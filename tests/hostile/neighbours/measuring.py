@@ -28,7 +28,7 @@ class Usage:
     own_mb: float = 0.0
     children_mb: float = 0.0
     cpu_s: float = 0.0
-    """Includes ended processes whose exit was collected."""
+    """Includes processes that have ended, once their parents have collected their exit."""
 
 
 def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
@@ -49,7 +49,7 @@ def usage_of(pids: Sequence[int]) -> dict[int, Usage]:
 
 
 def memory_mb(pid: int) -> float:
-    """Return the memory that a process uses alone, or shares without a file; 0.0 if it has ended."""
+    """Return the memory of a process, excluding pages that belong to files; 0.0 if the process has ended."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:"))) / 1024
@@ -61,7 +61,7 @@ def _all_pids() -> list[int]:
 
 
 def _stat_of(pid: int) -> tuple[int, tuple[int, float]] | None:
-    """A process's id, its parent, and its CPU seconds including ended child processes."""
+    """Return the id of a process, its parent, and its CPU seconds including those of ended child processes."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         return pid, (int(fields[1]), sum(map(int, fields[11:15])) / _TICKS)

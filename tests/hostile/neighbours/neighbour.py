@@ -100,7 +100,7 @@ class Neighbour:
     async def work(self, seconds: float, grace_s: float) -> dict[str, Record]:
         """Make calls for this time, and wait up to `grace_s` for the last of them. Return the records by kind.
 
-        A call that has not ended then counts as `unanswered`, with the time that it has waited.
+        A call that has not ended by then counts as `unanswered`, with the time that it has waited.
         """
         records = {kind.name: Record() for kind in self.kinds}
         with trio.CancelScope() as scope:

@@ -2,7 +2,7 @@
 
 A node sends each request for `https://HOST/PATH` to `/HOST/PATH` here (`upstreams.egress`). On hosts below
 `example.com`, the first segment of PATH selects a page of `pages.PAGES`, and the rest only makes the URL new. `HOSTS`
-has the hosts of real platforms. Everything else, such as a robots file, is a 404.
+has the hosts of real platforms. Everything else, such as a robots file, returns 404.
 """
 
 from __future__ import annotations

@@ -161,4 +161,4 @@ NUMBERED = frozenset(("hub", "stories"))
 HOSTS: Mapping[str, Callable[[str], str]] = MappingProxyType(
     {"api.github.com": _repositories_of, "hn.algolia.com": lambda _path: "stories"}
 )
-"""Return the page of a platform's host at a path."""
+"""The hosts of real platforms, each with a function that returns the name of the page at a path."""

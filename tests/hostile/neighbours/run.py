@@ -1,4 +1,4 @@
-"""Runs a scenario: the neighbour alone, then together with the hostile account, and the results of both."""
+"""Runs a scenario: the neighbor alone, then together with the hostile account, and the results of both."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ENVIRON = {"SLUICE_SECRET": "a secret of tests, long enough"}
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """The lengths of the phases."""
+    """The length of each phase."""
 
     alone_s: float
     beside_s: float
     grace_s: float
-    """How much later the last calls of a phase may end; the attack continues meanwhile."""
+    """The extra time for the last calls of a phase. The attack continues during it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,15 @@ class Money:
     """The hostile account's ledger."""
 
     taken: int
-    """Charged credits, including later refunds."""
+    """Charged credits, including credits that were refunded later."""
     refunds: int
-    """Entries that returned credits."""
+    """The number of refund entries."""
     refunded: int
-    """Credits that were returned."""
+    """The refunded credits."""
 
     @property
     def kept(self) -> int:
-        """The credits that it has paid."""
+        """The credits that the account has paid."""
         return self.taken - self.refunded
 
 
@@ -75,9 +75,9 @@ class Figures:
     def unpaid_s(self) -> float:
         """CPU seconds that the hostile account used for calls that were refunded.
 
-        The node, its workers and the browser used more CPU than with the neighbour alone. The share of refunded calls
-        follows from the time that they were in flight. Calls that the account disconnected from count as refunded in
-        the proportion of refunds in its ledger.
+        The attack's CPU time is what the node, its workers and the browser used beyond their use with the neighbor
+        alone. The refunded calls have the same share of it as of the time in flight. Calls that the account
+        disconnected from count as refunded in the proportion of refunds in its ledger.
         """
         extra_s = max(0.0, self.beside.cpu_s - self.alone.cpu_s / self.alone.seconds * self.beside.seconds)
         in_flight_s: dict[str, float] = self.tally["in_flight_s"]
@@ -87,7 +87,7 @@ class Figures:
 
 
 async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figures:
-    """Start all processes, run both phases, and return the figures. The processes end with it."""
+    """Start all processes, run both phases, and return the figures. The processes end when it returns."""
     place = replace(place, environ={**ENVIRON, **place.environ})
     with ExitStack() as stack:
         pages = stack.enter_context(_program(place, "page_server", "pages"))
@@ -123,7 +123,7 @@ async def run_scenario(scenario: Scenario, place: Place, length: Length) -> Figu
 
 @contextmanager
 def _program(place: Place, module: str, *arguments: str) -> Iterator[Process]:
-    """Run a program of this package, entered when it has printed its first line."""
+    """Run a program of this package. The block is entered when the program has printed its first line."""
     words = (sys.executable, "-m", f"tests.hostile.neighbours.{module}")
     with replace(place, program=words).start(*arguments) as process:
         yield process
@@ -147,7 +147,7 @@ async def _phase(neighbour: Neighbour, watch: Watch, seconds: float, grace_s: fl
 
 
 async def _money(client: httpx.AsyncClient) -> Money:
-    """Return the account's ledger once no credits are held, or after `SETTLES_S`."""
+    """Return the account's ledger as soon as no credits are reserved, or after `SETTLES_S`."""
     with trio.move_on_after(SETTLES_S):
         while (await client.get("/v1/credits/balance")).json()["data"]["held"]:  # noqa: ASYNC110 - the node's
             await trio.sleep(0.2)

@@ -1,4 +1,4 @@
-"""The scenarios as data: an attack, the neighbour's calls meanwhile, and the bounds for both."""
+"""The scenarios as data: an attack, the neighbor's calls meanwhile, and the bounds for both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BESIDE = (WEB, *FREE)
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Two accounts on one node. Figures of memory are in MB, and all that a part of it may have at a time.
+    """Two accounts on one node. Memory figures are in MB: the maximum that a part of the node may use at a time.
 
     A node keeps up to 268 MB of answers (`[cache] max_bytes`), which only long answers fill within a minute. A browser
     may have 1 GB, and 1 GB for each page that grows before it is ended.
@@ -23,18 +23,18 @@ class Scenario:
 
     name: str
     item: str
-    """Its point in issue 34; `control` is a second account that is not hostile."""
+    """The scenario's item in issue 34, or `control` for a second account that is not hostile."""
     attack: Attack
     kinds: tuple[Kind, ...] = BESIDE
     node_mb: float = 350.0
     workers_mb: float = 1_500.0
     browser_mb: float = 2_000.0
     unpaid_s: float | None = 12.0
-    """CPU seconds per minute that refunded calls of the hostile account may take. None: its calls are free."""
+    """CPU seconds per minute that refunded calls of the hostile account may take. None if its calls are free."""
 
     @property
     def has_browser(self) -> bool:
-        """Whether the node has a browser."""
+        """Whether the node uses a browser."""
         return RENDERING in self.kinds
 
 

@@ -27,7 +27,7 @@ SHORT = Length(alone_s=1.0, beside_s=4.5, grace_s=2.0)
 RENDERINGS = Length(alone_s=3.0, beside_s=10.0, grace_s=25.0)
 """A rendering shares two cores with endless scripts and with other tests, which alone may cost it ten seconds.
 
-A starved neighbour gets 503 after 24 s, so the grace is longer and the bound (`Kind.small_s`) lies between the two.
+A starved neighbor gets 503 after 24 s, so the grace is longer and the bound (`Kind.small_s`) lies between the two.
 """
 
 

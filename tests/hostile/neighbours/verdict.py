@@ -11,22 +11,22 @@ from tests.hostile.neighbours.run import Figures
 from tests.hostile.neighbours.scenarios import Scenario
 
 TIMES = 3.0
-"""How many times as long as alone, or as the kind's floor, the neighbour's calls may take."""
+"""The neighbor's calls may take this many times as long as without the attack, or as the kind's floor."""
 FREE_CPU_S = 5.0
 """CPU seconds of refunded calls that are always allowed: an attack's first calls, before the node reacts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strictness:
-    """The percentile of the neighbour's waits that is checked, and the maximum that it may reach."""
+    """The percentile of the neighbor's waits that is checked, and the maximum that it may reach."""
 
     share: float
     """The percentile: 0.95, or the median for runs with few calls."""
     is_small: bool = False
-    """Only gross faults fail, so that a busy machine does not."""
+    """Whether only gross faults fail, because a busy machine causes small ones."""
 
     def wait_s(self, record: Record) -> float:
-        """Return the neighbour's wait at the percentile."""
+        """Return the neighbor's wait at the percentile."""
         return percentile(record.waits_s, self.share)
 
     def most_s(self, kind: Kind, alone: Record) -> float:

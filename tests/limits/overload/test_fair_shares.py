@@ -12,7 +12,7 @@ def admit(each: FairShares, key: bytes | None, count: int) -> None:
         each.admit(each.of(key))
 
 
-def test_key_is_below_while_it_has_less_than_an_equal_part() -> None:
+def test_key_is_below_its_share_while_it_has_less_than_an_equal_part() -> None:
     two = shares(b"a", b"b")
     admit(two, b"a", 10)
     assert two.is_below(two.of(b"b"))
@@ -21,7 +21,7 @@ def test_key_is_below_while_it_has_less_than_an_equal_part() -> None:
     assert not two.is_below(two.of(b"b"))
 
 
-def test_strangers_share_one_part_under_any_name() -> None:
+def test_unknown_keys_share_one_part_under_any_name() -> None:
     some = shares(b"a")
     admit(some, b"a", 10)
     for n in range(11):
@@ -45,7 +45,7 @@ def test_admitted_requests_are_forgotten_as_the_window_slides() -> None:
     assert len(two) == 0
 
 
-def test_revoked_key_becomes_a_stranger_with_the_next_window() -> None:
+def test_revoked_key_counts_as_unknown_in_the_next_window() -> None:
     known = {b"a", b"b"}
     two = FairShares(known.__contains__)
     admit(two, b"a", 1)

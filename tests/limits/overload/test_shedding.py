@@ -30,7 +30,7 @@ def served_by(
 
 
 @pytest.mark.parametrize("times", [0.5, 0.8])
-def test_node_with_enough_capacity_refuses_nothing(times: float) -> None:
+def test_node_with_enough_capacity_refuses_no_request(times: float) -> None:
     loop, ended = served_by(flood(times))
     assert ended.refused == []
     assert loop.limits == []
@@ -94,7 +94,7 @@ def test_flooding_keys_get_equal_shares() -> None:
     assert part > 0.28, "about a third, although another key requests three times as much"
 
 
-def test_invented_key_names_are_one_stranger() -> None:
+def test_invented_key_names_share_one_part() -> None:
     """Method: 2.5 times the capacity, each request with an unknown key, together with a quiet known key."""
     names = lambda rng: [  # noqa: E731 - as `flood`
         Arrival(each.at, b"%d" % n) for n, each in enumerate(steady(2.5 * CAPACITY, 0.0, FLOOD_S, rng=rng))

@@ -14,7 +14,7 @@ _FEED = f"{_HOST}/us/rss/customerreviews"
 
 
 def number(path: str) -> Any:
-    """Parse a number that may be written as text; a negative number means null."""
+    """Parse a number that may be sent as text. A negative number means that the value is unknown."""
     return lambda row: None if at(row, path) is None or float(at(row, path)) < 0 else float(at(row, path))
 
 
@@ -157,11 +157,11 @@ REVIEW: Json = {
     "im:voteCount": {"label": "4"},
 }
 LAST: Json = {"attributes": {"rel": "last", "href": f"https://{_FEED}/page=3/id=4711/sortby=mostrecent/xml"}}
-"""Handmade bodies."""
+"""The bodies above are handmade, because no recording contains them."""
 
 
 def feed(*entries: Json) -> Json:
-    """A feed of a list with three pages."""
+    """Return a feed whose list has three pages."""
     return {"feed": {"entry": list(entries), "link": [LAST]}}
 
 

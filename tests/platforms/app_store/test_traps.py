@@ -1,5 +1,4 @@
-"""Peculiarities of the App Store: feeds without lists, empty pages, depth limits, lookups that start with the
-developer."""
+"""The App Store's peculiarities: feeds without lists, empty pages, depth limits, lookups that begin with developers."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ def reviews(upstream: Upstream, **more: Any) -> Page:
     return result
 
 
-def test_single_review_is_not_in_a_list() -> None:
+def test_single_review_outside_a_list_is_read() -> None:
     page = reviews(always({"feed": {"entry": REVIEW}}))
     assert ([one["id"] for one in page.records], page.next) == (["9001"], None)
 

@@ -1,1 +1,1 @@
-"""Bluesky over its recorded answers, over handmade bodies, and over its stand-in."""
+"""Bluesky, tested with its recorded answers, with handmade bodies and with its stand-in."""

@@ -1,7 +1,7 @@
 """Bluesky's recordings as cases. The expected records come from a table of fields, not from the platform's code.
 
-These belong to no endpoint: `lexicons/*` (the interface's schemas), `_errors_reference.json`, `did_doc.json`,
-`getRecord_post.json` (a post without its author and counts) and `getRepostedBy.json`. The rows of
+These recordings belong to no endpoint: `lexicons/*` (the interface's schemas), `_errors_reference.json`,
+`did_doc.json`, `getRecord_post.json` (a post without its author and counts) and `getRepostedBy.json`. The rows of
 `getProfiles__six.json` and `getQuotes.json` are read in the tests in this folder.
 """
 
@@ -30,7 +30,7 @@ def at(value: Any, path: str) -> Any:
 
 
 def utc(told: str | None) -> str | None:
-    """Return a recorded time in our format: with Z, and with milliseconds only if there are any."""
+    """Return a recorded time in our format, with Z, and with milliseconds only if the time has any."""
     if told is None:
         return None
     seconds, fraction = re.fullmatch(r"([^.]+?)(?:\.(\d+))?(?:Z|\+00:00)", told).groups()
@@ -197,7 +197,7 @@ _ACTOR: Json = {
 }
 _COUNTS = ("followersCount", "followsCount", "postsCount", "website")
 _LISTED_ACTOR = {name: value for name, value in _ACTOR.items() if name not in _COUNTS}
-"""Return an account as lists contain it."""
+"""Return an account in the form in which lists contain it."""
 _IMAGES = {"images": [{"thumb": "https://cdn.example.com/1-small", "fullsize": "https://cdn.example.com/1"}]}
 _VIDEO = {"playlist": "https://cdn.example.com/1.m3u8", "thumbnail": "https://cdn.example.com/1.jpg"}
 _CARD = {"external": {"uri": "https://example.com/1", "thumb": "https://cdn.example.com/1-card"}}

@@ -1,4 +1,4 @@
-"""Bluesky: the records from its answers, the meaning of its refusals, and the ends of its lists."""
+"""Bluesky: the records that its answers become, the errors that its refusals become, and where its lists end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _post(view: Json) -> Json:
 
 
 def _calls_of(resource: str, *answers: Answer, **params: str | int) -> list[Call]:
-    """Return the calls that a read makes, given these answers in order."""
+    """Return the calls that a read makes if it receives these answers in order."""
     calls: list[Call] = []
     waiting = iter(answers)
 
@@ -94,7 +94,7 @@ def test_recorded_quote_with_images_has_the_images() -> None:
 
 
 def test_recorded_link_card_has_link_and_image() -> None:
-    """The recording contains the thread node in a supplier's format; the content is Bluesky's."""
+    """The recording comes from a supplier, which wraps Bluesky's thread node in its own format."""
     node = recorded("bluesky", "public_post_thread__2025.json").body
     found = _post(node["post"])
     assert found == cases.post(node["post"])
@@ -104,7 +104,7 @@ def test_recorded_link_card_has_link_and_image() -> None:
 
 
 def test_recorded_quotes_are_read_like_search_results() -> None:
-    """Search needs an account, so it is not recorded. Its rows have the same format as the rows of getQuotes."""
+    """There is no recording of a search, because it requires an account. Its rows have the same format as getQuotes."""
     body = recorded("bluesky", "getQuotes.json").body
 
     def answer(host_and_path: str, _call: Call) -> Answer:
@@ -233,7 +233,7 @@ def test_deleted_or_blocked_replies_are_tombstones() -> None:
 
 
 def test_reply_without_an_id_is_omitted() -> None:
-    """A post without even an id cannot be reported as deleted."""
+    """A post without an id cannot be returned, not even as a deleted one."""
     kept = {"$type": "app.bsky.feed.defs#somethingNew", "uri": "at://x/app.bsky.feed.post/new"}
     replies = [{}, {"post": None}, {"post": {}, "uri": 5}, None, "gone", kept]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
@@ -267,7 +267,10 @@ def test_media_next_to_any_quoted_post_are_kept(record_view: Any) -> None:
 
 @given(st.integers(1, 30), st.integers(1, 12))
 def test_reply_tree_is_limited_to_the_requested_depth(levels: int, depth: int) -> None:
-    """Goal: the answer stays within the nesting limit of JSON. Method: threads that continue below the depth."""
+    """Goal: the answer does not exceed the nesting limit of JSON.
+
+    Method: threads that are deeper than the requested depth.
+    """
     node: Json = {"post": {"uri": "at://x/y/leaf"}}
     for level in range(levels):
         node = {"post": {"uri": f"at://x/y/{level}"}, "replies": [node]}
@@ -423,7 +426,7 @@ def test_later_page_sends_the_cursor() -> None:
         ("BlockedByActor", "Requester is blocked by actor: did:plc:ada", "account_private"),
     ],
 )
-def test_actor_error_is_not_found(error: str, message: str, reason: str | None) -> None:
+def test_error_about_the_actor_means_not_found(error: str, message: str, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         _record("profile", always({"error": error, "message": message}, 400), handle="ada.test")
     assert refusal.value.reason == reason

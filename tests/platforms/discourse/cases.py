@@ -1,7 +1,7 @@
 """Discourse's recordings as cases, compared with a table of the fields.
 
-These belong to no endpoint: `api_gem_groups.json`, `api_gem_user_badges.json` (no archetype contains groups and
-badges), `api_gem_search.json` (a format that forums no longer use), `post.json` (a single post, read as a row in
+These recordings belong to no endpoint: `api_gem_groups.json`, `api_gem_user_badges.json` (no archetype contains groups
+and badges), `api_gem_search.json` (a format that forums no longer use), `post.json` (a single post, read as a row in
 `test_traps.py`) and `topic_rss__2144.json` (a feed). The portions of posts, `topic_posts__*.json`, are answers to the
 second call of `post/comments`. `test_traps.py` uses them with topics that are built from their numbers. The same
 applies to the posts of `topic__1148.json`, whose list of numbers was invented by its source.
@@ -21,12 +21,12 @@ _SITE = f"https://{HOST}"
 
 
 def text(*paths: str) -> Any:
-    """Return the text of HTML, from the first of these members that has any."""
+    """Return the text of the first of these HTML members that has any text."""
     return lambda row: plain(next((found for path in paths if (found := at(row, path))), None))
 
 
 def absolute(path: str) -> Any:
-    """Return a URL that may be given as a path on the forum."""
+    """Return the full form of a URL that may be a path on the forum."""
 
     def read(row: Json) -> str | None:
         found = at(row, path)
@@ -81,7 +81,7 @@ ONE_TOPIC = table(
 
 
 def topics(body: Json) -> list[Json]:
-    """Return the topics of a list. Their authors are in a separate list."""
+    """Return the topics in a list. Their authors are in a separate list of the body."""
     users = {user["id"]: BYLINE(user) for user in body.get("users", ())}
 
     def began(row: Json) -> Json:
@@ -154,7 +154,7 @@ CATEGORY = table(
 
 
 def replies(limit: int) -> Any:
-    """Return the posts of a topic after the first one."""
+    """Return the posts in a topic, except the first one."""
 
     def read(topic: Json, *portions: Json) -> list[Json]:
         posts = {one["id"]: one for body in (topic, *portions) for one in body["post_stream"]["posts"]}
@@ -228,7 +228,7 @@ _USER: Json = {
 
 
 def found_posts(body: Json) -> list[Json]:
-    """Return the posts of a search. Their topics are in a separate list."""
+    """Return the posts that a search found. Their topics are in a separate list of the body."""
     slugs = {one["id"]: one["slug"] for one in body["topics"]}
     read = table(
         comment,
@@ -274,7 +274,7 @@ _LATEST, _ACTIONS = rows("latest_posts", REPLY), rows("user_actions", ACTION)
 
 
 def _lone(body: Json) -> Json:
-    """A post that answers the topic."""
+    """Return a post that replies to the topic itself."""
     return {**REPLY(body), "parent_id": str(body["topic_id"])}
 
 

@@ -1,4 +1,4 @@
-"""Peculiarities of Discourse."""
+"""Discourse's peculiarities: portions of posts, URLs on any forum, and refusals in the body."""
 
 from __future__ import annotations
 

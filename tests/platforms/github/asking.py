@@ -1,4 +1,4 @@
-"""Helpers that call GitHub's endpoints in tests."""
+"""Helpers with which tests call GitHub's endpoints."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """GitHub's recordings that belong to an endpoint, and the records that the field tables expect from them.
 
-These belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*` (accounts and
-repositories that an account lists), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`, `repo_tags__*` and
-`rate_limit.json`.
+These recordings belong to none: `org_members__*`, `repo_stargazers__*`, `user_followers__*`, `user_starred__*`
+(accounts and repositories that an account lists), `releases_latest.json`, `repo_commits__*`, `repo_pulls__*`,
+`repo_tags__*` and `rate_limit.json`.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ RELEASE = {
 
 
 def at(body: Any, path: str) -> Any:
-    """Return the value at a dotted path; None if the path ends early or leads to an empty text."""
+    """Return the value at a dotted path, or None if the path does not exist or leads to an empty text."""
     found = reduce(lambda inner, name: inner.get(name) if isinstance(inner, dict) else None, path.split("."), body)
     return None if found == "" else found
 
 
 def by(table: dict[str, str], body: Any) -> Record:
-    """Return a record as its table defines it."""
+    """Return the record that the field table defines."""
     return {field: at(body, path) for field, path in table.items()}
 
 

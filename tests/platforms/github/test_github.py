@@ -1,4 +1,4 @@
-"""GitHub: recorded exchanges field by field, and handmade bodies for edge cases."""
+"""GitHub: its recorded exchanges, compared field by field, and handmade bodies for edge cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upstreams.platforms.github import PLATFORM
 
 NEXT = '<https://api.github.com/x?q=a,b&per_page=20&page=2>; rel="next", <https://api.github.com/x?page=9>; rel="last"'
 RESET = {"x_ratelimit_reset": "1735691400", "date": "Wed, 01 Jan 2025 00:00:00 GMT"}
-"""A quota that resets half an hour after the answer."""
+"""A quota that resets half an hour after the answer was sent."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -30,7 +30,7 @@ def test_recorded_exchange_matches_its_field_table(case: Case) -> None:
 # Requests
 
 
-def test_list_uses_githubs_page_and_size_parameters() -> None:
+def test_list_sends_githubs_page_and_size_parameters() -> None:
     [(address, call)] = calls_of("repo/issues", {"url": REPO, "limit": 50, "state": "all"}, [], cursor={"p": 3})
     assert address == "api.github.com/repos/example/project/issues"
     assert call.target("") == "/repos/example/project/issues?state=all&page=3&per_page=50"

@@ -1,4 +1,4 @@
-"""GitHub without its REST API: the readme as a file, and GraphQL."""
+"""GitHub without its REST API: the readme from a raw file, and all other data from GraphQL."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page(upstream: Upstream, **more: Any) -> Page:
 
 
 def files(**contents: Answer) -> Upstream:
-    """A repository with these files, by path; a `_` in a name means a dot."""
+    """Return a repository with these files. The names are paths, with `_` instead of a dot."""
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         return contents.get(host_and_path.removeprefix(_RAW).replace(".", "_"), told("404: Not Found", 404))
@@ -100,7 +100,9 @@ ASKED: list[tuple[str, Mapping[str, str | int], str]] = [
 
 
 @pytest.mark.parametrize(("resource", "params", "root"), ASKED)
-def test_graphql_errors_have_a_success_status(resource: str, params: Mapping[str, str | int], root: str) -> None:
+def test_graphql_error_with_a_success_status_is_detected(
+    resource: str, params: Mapping[str, str | int], root: str
+) -> None:
     for upstream, refusal in (
         (errors("NOT_FOUND", **{root: None}), NotFound),
         (errors("RATE_LIMITED"), UpstreamThrottled),
@@ -126,12 +128,12 @@ def test_possibly_moved_issue_is_a_failure_and_not_missing() -> None:
         single("issue", {"url": ISSUE}, errors("NOT_FOUND", repository={"issue": None}))
 
 
-def test_app_account_is_not_requested_from_graphql() -> None:
+def test_app_account_is_refused_by_the_graphql_read() -> None:
     with pytest.raises(InvalidArgument):
         next(graphql.profile(Args({"handle": "dependabot[bot]"})))
 
 
-def test_app_author_has_its_rest_name() -> None:
+def test_app_author_has_the_same_name_as_in_rest() -> None:
     author = {"login": "dependabot", "type": "Bot", "id": 5, "html_url": "https://github.com/apps/dependabot"}
     pull = {"type": "PullRequest", "number": 7, "title": "Bump", "pull_state": "MERGED", "user": author}
     found = single("issue", {"url": ISSUE}, data(repository={"issue": pull}))
@@ -152,7 +154,7 @@ def test_values_missing_in_graphql_are_null_and_not_zero() -> None:
     assert {*issue["engagement"].values(), *issue["ext"].values()} <= {None, False}
 
 
-def test_downloads_need_all_assets() -> None:
+def test_downloads_are_null_without_all_assets() -> None:
     def released(total: int) -> Json:
         assets = {"totalCount": total, "nodes": [{"download_count": 2}, {"download_count": 3}]}
         return {"releases": {"nodes": [{"id": 1, "assets": assets}], "pageInfo": {"hasNextPage": False}}}

@@ -1,4 +1,4 @@
-"""GitHub's GraphQL for many accounts or issues in one call; batches use it if the operator has a token."""
+"""GitHub's GraphQL reads of many accounts or issues in one call, which batches use if there is a token."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_many_accounts_use_one_query_and_missing_ones_are_not_found(tmp_pa
 
 
 async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
-    """Goal: GraphQL reports a moved issue as missing; only REST leads to its new location."""
+    """Goal: a moved issue is found. Method: GraphQL reports it as missing, and only REST leads to its new location."""
 
     def script(asked: str) -> ScriptedAnswer | None:
         if asked.endswith("/graphql"):
@@ -83,7 +83,7 @@ async def test_exhausted_quota_fails_its_rows_for_free(tmp_path: Path) -> None:
 
 
 def test_caller_values_are_sent_as_variables() -> None:
-    """Goal: values from a caller are never inserted into a query."""
+    """Goal: a value from a caller never becomes part of a query's text."""
 
     call = next(graphql.issues(["ada/tools/5", "bob/x/6"], Args({})))
     assert call.json["variables"] == {

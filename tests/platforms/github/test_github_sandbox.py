@@ -1,4 +1,4 @@
-"""GitHub's stand-in: composites with and without their legs, walks to the last page, failures by trigger word."""
+"""GitHub's stand-in: composites with and without optional legs, walks to the last page, and failures on request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.platforms.github import PLATFORM
 
 
 def partly(*working: str) -> Upstream:
-    """The stand-in, except that only calls whose path ends like one of `working` succeed."""
+    """Return the stand-in, on which only calls succeed whose path ends like one of `working`."""
     sandbox = from_sandbox()
 
     def upstream(host_and_path: str, call: Call) -> Answer:

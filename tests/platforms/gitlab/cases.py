@@ -1,6 +1,7 @@
 """GitLab's recordings as cases, and handmade bodies for what no recording contains.
 
-These belong to no endpoint: `branches.json`, `tree.json`, `group.json`, `release.json` and `recorded_award_emoji.json`.
+These recordings belong to no endpoint: `branches.json`, `tree.json`, `group.json`, `release.json` and
+`recorded_award_emoji.json`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _API = "gitlab.com/api/v4"
 
 
 def words(row: Json) -> str:
-    """Return the title and the text of an issue."""
+    """Return the title and text of an issue as one text."""
     return "\n\n".join(filter(None, (row["title"], row["description"])))
 
 
@@ -111,7 +112,7 @@ RELEASE = table(
 
 
 def people(*bodies: Any) -> list[Json]:
-    """Return the notes that were not written by the system."""
+    """Return the notes that a person wrote, without system notes."""
     return [NOTE(row) for row in bodies[-1] if not row.get("system")]
 
 
@@ -187,7 +188,7 @@ MADE: Json = {
     "created_at": "2025-01-30T12:00:00Z",
     "upcoming_release": False,
 }
-"""Handmade bodies."""
+"""The bodies above are handmade, because no recording contains them."""
 _LOGIN = {"handle": "ada", "host": "gitlab.com"}
 _PROJECT = {"repo": "ada/tools", "host": "gitlab.com"}
 _TICKET = {"issue": "ada/tools#7", "host": "gitlab.com"}
@@ -196,12 +197,12 @@ _DIASPORA = {"repo": "diaspora/diaspora"}
 
 
 def case(name: str, resource: str, params: Json, path: str, answer: Any, expected: Any, **more: Any) -> Case:
-    """Return a case with one call."""
+    """Return a case that makes one call."""
     return Case(name, resource, params, {f"{_API}/{path}": answer}, expected, **more)
 
 
 def by_hand(resource: str, body: Json, read: Any) -> Case:
-    """Return a list of a project with one handmade row."""
+    """Return a case for a list that belongs to a project. Its only row is handmade."""
     path = f"projects/ada/tools/{resource.partition('/')[2].replace('-', '_')}"
     return case(f"{resource} by hand", resource, _PROJECT, path, [body], rows("", read))
 

@@ -1,4 +1,4 @@
-"""Peculiarities of GitLab: URLs that name the host, two kinds of paging, system notes, restricted accounts."""
+"""GitLab's peculiarities: URLs that include the host, two kinds of paging, system notes, restricted accounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ISSUE = ("issue/comments", {"issue": "ada/tools#7", "limit": 2})
 
 
 def by_path(asked: list[str], **answers: Answer) -> Upstream:
-    """An upstream that answers by the last segment of the path."""
+    """Return an upstream that chooses its answer by the last segment of the path."""
 
     def upstream(host_and_path: str, call: Call) -> Answer:
         asked.append(f"{host_and_path}?{call.target('').partition('?')[2]}")
@@ -95,7 +95,7 @@ def test_relative_image_url_uses_the_requested_host() -> None:
 
 @pytest.mark.parametrize(("header", "following"), [("2", {"p": 2}), ("", None)])
 def test_next_page_header_is_empty_on_the_last_page(header: str, following: Any) -> None:
-    """A page without system notes may be short although the list continues."""
+    """System notes are removed from a page, so the page may be short although the list continues."""
     notes = told([SAID, {**SAID, "id": 91, "system": True}], x_next_page=header)
     found = page(*ISSUE, by_path([], notes=notes))
     assert ([one["id"] for one in found.records], found.next) == (["90"], following)
@@ -106,7 +106,7 @@ def test_next_page_header_is_empty_on_the_last_page(header: str, following: Any)
     [(499, 100, {"p": 500}), (500, 100, None), (1665, 30, {"p": 1666}), (1666, 30, None)],
 )
 def test_list_ends_at_the_maximum_offset(number: int, limit: int, following: Any) -> None:
-    """GitLab still returns a link to the next page, but refuses that page with a 405."""
+    """GitLab still links to the next page, but returns 405 for it."""
     projects = told([TOOLS], x_next_page=str(number + 1))
     found = page("search", {"query": "x", "limit": limit}, by_path([], projects=projects), cursor={"p": number})
     assert found.next == following
@@ -136,7 +136,7 @@ def profile(answer: Answer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_restricted_account_is_read_from_the_list(status: int) -> None:
+def test_restricted_account_is_read_from_the_search_result(status: int) -> None:
     words = {401: "401 Unauthorized", 403: "403 Forbidden", 404: "404 User Not Found"}
     kept = profile(told({"message": words[status]}, status))
     assert (kept["username"], kept["bio"]) == ("ada", None)
@@ -144,7 +144,7 @@ def test_restricted_account_is_read_from_the_list(status: int) -> None:
 
 
 @pytest.mark.parametrize(("status", "refusal"), [(429, UpstreamThrottled), (500, UpstreamFailed)])
-def test_failed_account_read_does_not_use_the_list(status: int, refusal: type[UpstreamError]) -> None:
+def test_failed_account_read_does_not_use_the_search_result(status: int, refusal: type[UpstreamError]) -> None:
     with pytest.raises(refusal):
         profile(told({"message": "no"}, status))
 

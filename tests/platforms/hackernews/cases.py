@@ -25,12 +25,12 @@ def first(item: Json, *names: str) -> Any:
 
 
 def seconds(told: str | int | None) -> str | None:
-    """Return a recorded time, to the second, like all times here."""
+    """Return a recorded time to the second, because all times here are whole seconds."""
     return told[:19] + "Z" if isinstance(told, str) else None
 
 
 def byline(name: str | None) -> Json | None:
-    """Return the author of an item, of whom only the name is known."""
+    """Return the author of an item as an account of which only the name is known."""
     if name is None:
         return None
     return {
@@ -102,7 +102,7 @@ def author(user: Json) -> Json:
 
 
 def comment(item: Json) -> Json:
-    """Return the Comment that the table defines, from an item with an author and a text."""
+    """Return the Comment that the table defines, from an item that has an author and a text."""
     item_id, story = str(item["id"]), first(item, "story_id")
     made = first(item, "created_at")
     return {

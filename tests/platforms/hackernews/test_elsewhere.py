@@ -1,4 +1,4 @@
-"""Hacker News from its other sources: items and threads from Firebase, newest stories from Algolia."""
+"""Hacker News from its fallbacks: items and threads from Firebase, the newest stories from Algolia."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ITEM = "hacker-news.firebaseio.com/v0/item/"
 
 
 def items(*entries: Json) -> Upstream:
-    """Firebase with these items; it answers `null` for any other item."""
+    """Return a Firebase that has these items. It answers `null` for any other item."""
     known = {str(entry["id"]): entry for entry in entries}
 
     def answer(host_and_path: str, _call: Call) -> Answer:
@@ -79,7 +79,7 @@ def test_recorded_comment_is_not_a_story() -> None:
 
 
 @pytest.mark.parametrize("resource", ["story", "story/comments"])
-def test_null_is_not_found_and_non_number_is_refused(resource: str) -> None:
+def test_null_item_is_not_found_and_non_numeric_id_is_refused(resource: str) -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, resource, {"id": "7"}, always(None), rung_index=1)
     with pytest.raises(InvalidArgument):
@@ -170,7 +170,7 @@ def test_thread_depth_is_limited_for_encoding() -> None:
 
 @given(st.dictionaries(st.integers(1, 12), st.lists(st.integers(1, 12), max_size=4), max_size=12))
 def test_cyclic_threads_are_read_once(kids: dict[int, list[int]]) -> None:
-    """Method: comments that refer to each other at random, including themselves."""
+    """Method: comments that refer to each other, or to themselves, at random."""
     upstream = items(story(*range(1, 5)), *(item(number, *below) for number, below in kids.items() if number != 7))
     page = threads(upstream)
     ids = [part.split(b'"')[0] for part in orjson.dumps(page.records).split(b'{"id":"')[1:]]

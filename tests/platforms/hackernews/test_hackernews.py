@@ -1,4 +1,4 @@
-"""Hacker News: the records from its answers, the meaning of its refusals, and the ends of its lists."""
+"""Hacker News: the records that its answers become, the errors that its refusals become, and where its lists end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page
 
 
 def by_path(bodies: Mapping[str, Any]) -> Upstream:
-    """An upstream that answers a call according to the end of its path; other paths are server errors."""
+    """Return an upstream that chooses its answer by the end of the path.
+
+    For any other path, it returns a server error.
+    """
 
     def answer(host_and_path: str, _call: Call) -> Answer:
         found = next((end for end in bodies if host_and_path.endswith(end)), None)
@@ -324,7 +327,7 @@ def test_thread_is_read_to_100_levels_with_a_warning(levels: int, warned: bool) 
         node = _thread(number, node)
     found = page("story/comments", {"id": "7"}, always({"id": 7, "type": "story", "children": [node]}))
     assert found.warnings == (("replies below level 100 are left out",) if warned else ())
-    assert orjson.dumps(found.records).count(b'"id"') // 2 == min(levels, 100)  # an item and an author per level
+    assert orjson.dumps(found.records).count(b'"id"') // 2 == min(levels, 100)  # each level has an item and an author
 
 
 # The front pages
@@ -485,7 +488,7 @@ def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
 def test_sandbox_story_is_the_same_in_every_call() -> None:
     for found in [*page("search", {"query": "x"}, from_sandbox()).records, *page("top", {}, from_sandbox()).records]:
         story = record("story", {"id": found["id"]}, from_sandbox())
-        text = found["content"]["text"].replace("x: ", "", 1)  # a search result contains the words of the query
+        text = found["content"]["text"].replace("x: ", "", 1)  # the words of the query occur in each search result
         assert (story["content"], story["author"], story["published_at"]) == (
             {**found["content"], "text": text},
             found["author"],

@@ -1,6 +1,6 @@
 """Lemmy's recordings of versions 3 and 4 of its API as cases, compared with a table of the fields.
 
-`piefed_post_list.json` is from different software, and `v3_real_site.json` (the instance itself) belongs to no
+`piefed_post_list.json` is from different software, and `v3_real_site.json` (about the instance itself) belongs to no
 endpoint.
 """
 
@@ -18,22 +18,22 @@ _V3, _V4 = "lemmy.world/api/v3", "lemmy.world/api/v4"
 
 
 def first(*paths: str) -> Any:
-    """Return the first of several members that exists."""
+    """Return the value of the first of these members that exists."""
     return lambda row: next((found for path in paths if (found := at(row, path)) is not None), None)
 
 
 def made_at(of_what: str) -> Any:
-    """Return the publication time, which has one of two names."""
+    """Return the time of publication, whose name depends on the version."""
     return lambda row: utc(f"{of_what}.published")(row) or utc(f"{of_what}.published_at")(row)
 
 
 def either(*paths: str) -> Any:
-    """Return whether at least one of several flags is set."""
+    """Return whether one of these flags is set."""
     return lambda row: any(found) if (found := [at(row, path) for path in paths if at(row, path) is not None]) else None
 
 
 def unless_deleted(source: Any) -> Any:
-    """Return the text of a comment unless it is deleted."""
+    """Return the text of a comment, or None if it was deleted."""
     read = source if callable(source) else lambda row: at(row, source)
     return lambda row: None if row["comment"].get("deleted") or row["comment"].get("removed") else read(row)
 
@@ -119,7 +119,7 @@ COMMUNITY = table(
 
 
 def rows(name: str, read: Callable[[Any], Json]) -> Any:
-    """Return the rows of a list in either version; if there are several answers, of the last one."""
+    """Return the rows of a list from either version. If there are several answers, only the last one counts."""
     return lambda *bodies: [read(row) for row in bodies[-1].get(name, bodies[-1].get("items"))]
 
 
@@ -191,7 +191,7 @@ _ROWS: Json = {
 
 
 def _listed(name: str, resource: str, call: str, body: Any, **more: Any) -> Case:
-    """A list of version 3 that has fewer rows than requested."""
+    """Return a case for a list from version 3 that has fewer rows than requested."""
     params = {"limit": 50, **more.pop("params", {})}
     kind = more.pop("kind")
     return Case(name, resource, params, {f"{_V3}{call}": body}, rows(kind, _READ[kind]), **more)

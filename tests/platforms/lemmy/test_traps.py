@@ -1,4 +1,4 @@
-"""Peculiarities of Lemmy."""
+"""Lemmy's peculiarities: accounts on other hosts, and two versions of the API."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def test_recorded_community_matches_the_table() -> None:
 
 
 def calls_of(resource: str, *answers: Answer, cursor: Any = None, **params: Any) -> tuple[list[str], Any]:
-    """Return the hosts, paths and queries of a read's calls, which are answered in order, and its result."""
+    """Return the host, path and query of each call that a read makes, and the read's result.
+
+    `answers` are used in order.
+    """
     calls: list[str] = []
     waiting = iter(answers)
 
@@ -56,7 +59,7 @@ def test_version_4_list_continues_in_version_4() -> None:
 
 
 def test_definite_not_found_is_not_retried_in_version_4() -> None:
-    """Version 0.19 reports a missing item with a 400; only a 404 may mean that the path is unknown."""
+    """Version 0.19 returns 400 for a missing item. Only a 404 can mean that the path is unknown."""
     with pytest.raises(NotFound):
         calls_of("profile", told({"error": "couldnt_find_person"}, 400), handle="nobody")
 

@@ -1,9 +1,9 @@
 """Mastodon's recordings as cases, compared with a table of the fields.
 
-These belong to no endpoint: `doc_accounts_multi.json` (several accounts by number), `directory.json`,
+These recordings belong to no endpoint: `doc_accounts_multi.json` (several accounts by number), `directory.json`,
 `account_search__admin.json` and `timeline_public_anonymous.json` (lists that are not offered), `status_history.json`,
-`doc_status_card.json` and `instance_v2__mastodon_social.json` (which have no archetype), and
-`home_timeline_401.json`. The accounts and statuses in them are still read as rows (`ROWS`).
+`doc_status_card.json` and `instance_v2__mastodon_social.json` (which have no archetype), and `home_timeline_401.json`.
+The accounts and statuses in them are still read as rows (`ROWS`).
 """
 
 from __future__ import annotations
@@ -303,4 +303,4 @@ ROWS = (
     ("account_search__admin.json", ACCOUNT),
     ("timeline_public_anonymous.json", STATUS),
 )
-"""Recordings of other lists with the same kind of rows."""
+"""Recordings of other lists that contain the same kind of rows."""

@@ -1,4 +1,4 @@
-"""Peculiarities of Mastodon."""
+"""Mastodon's peculiarities: lists that need an account's number, posts on other hosts, and suspended accounts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_account_lists_are_requested_by_number() -> None:
 
 
 def test_replies_to_a_post_url_come_from_its_own_host() -> None:
-    """Post numbers belong to each host: on another host, the same number is another post."""
+    """Posts are numbered separately on each host, so the same number is another post on another host."""
 
     def upstream(place: str, _call: Call) -> Answer:
         assert place == "fosstodon.org/api/v1/statuses/9/context"

@@ -26,7 +26,7 @@ def _avatar(row: Json) -> str | None:
 
 
 def image(*names: str) -> Any:
-    """Return the first URL or path of an image; a path belongs to the instance."""
+    """Return the first URL or path of an image. A path is relative to the instance."""
 
     def read(row: Json) -> str | None:
         found = next((row[name] for name in names if row.get(name)), None)
@@ -199,7 +199,7 @@ def _milliseconds(clock: str) -> int:
 
 
 def said(tracks: Json, words: Any) -> Json:
-    """Return the text of the first track that a person wrote; each cue here has one line."""
+    """Return the text of the first track that a person wrote. In this recording, each cue is one line."""
     track = next(one for one in tracks["data"] if not one["automaticallyGenerated"])
     lines = (words if isinstance(words, str) else words.decode()).splitlines()
     timed = [(line.split(" --> "), lines[place + 1]) for place, line in enumerate(lines) if "-->" in line]
@@ -214,7 +214,7 @@ def said(tracks: Json, words: Any) -> Json:
 
 
 def listed(*items: Json) -> Json:
-    """Return a page that is not the last one."""
+    """Return a page after which the list continues."""
     return {"total": 50, "data": list(items)}
 
 
@@ -257,7 +257,7 @@ CASES: tuple[Case, ...] = (
             ("comments_nested.json", True),
             ("comments_deleted.json", False),
             ("comments_deleted_2.json", False),
-            ("comment_threads__p2.json", True),  # same path as the first page; only its query differs
+            ("comment_threads__p2.json", True),  # the first page has the same path and differs only in its query
             (listed(_COMMENT), True),
         )
     ),

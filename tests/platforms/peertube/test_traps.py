@@ -1,4 +1,4 @@
-"""Peculiarities of PeerTube."""
+"""PeerTube's peculiarities: videos on other hosts, paths of pictures, captions, and restricted videos."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def record_of(body: Any, resource: str = "video", **params: Any) -> Any:
 
 
 def place_of(resource: str, **params: Any) -> str:
-    """Return the host that a request is sent to."""
+    """Return the host to which a request is sent."""
     places: list[str] = []
 
     def upstream(place: str, _call: Call) -> Answer:
@@ -89,7 +89,7 @@ def test_image_paths_are_resolved_against_the_instance() -> None:
 
 
 def test_account_image_on_another_instance_is_resolved() -> None:
-    """Goal: rows of a search over many hosts. An older server sends a single image, and only its path."""
+    """Search results come from many hosts. Older servers send a single image, and only its path."""
     told_of = {"path": "/a/1.png", "url": "https://tube.example.org/a/1.png"}
     body = {"total": 1, "data": [{"uuid": "u", "account": {"name": "ada", "avatars": [told_of]}}]}
     page = drive(PLATFORM, "search", {"query": "x"}, always(body))

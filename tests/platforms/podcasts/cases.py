@@ -37,13 +37,13 @@ def whole(path: str) -> Any:
 
 
 def known_by(name: str, **more: Any) -> Any:
-    """Return the byline, if there is one."""
+    """Return the author's byline, or None if there is no author."""
     read = table(byline, **{"id": lambda _row: None, "display_name": name, **more})
     return lambda row: read(row) if at(row, name) is not None else None
 
 
 def texts(*paths: str) -> Any:
-    """Return titles and texts of HTML as one text."""
+    """Return HTML titles and texts as one plain text."""
     return lambda row: joined(at(row, paths[0]), plain(first(*paths[1:])(row)))
 
 
@@ -98,7 +98,7 @@ def fed(body: Any) -> Json:
 
 
 def fed_episodes(*bodies: Any) -> list[Json]:
-    """Return the first page of a feed's episodes. The show's author is used if an episode has none."""
+    """Return the first page of a feed's episodes. An episode without an author has the show's author."""
     feed = fed(bodies[-1])
     return [EPISODE({**item, "author": item["author"] or feed["author"]}) for item in feed["items"]][:20]
 
@@ -108,7 +108,7 @@ def fed_show(*bodies: Any) -> Json:
 
 
 def show_of_both(lookup: Any, feed: Any) -> Json:
-    """Return the directory's values, and the feed's for the missing ones."""
+    """Return the directory's values, completed with the feed's values."""
     known, more = SHOW(lookup["results"][0]), fed_show(feed)
     return {**known, "description": more["description"], "ext": {**more["ext"], **known["ext"]}}
 

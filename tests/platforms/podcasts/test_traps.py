@@ -1,4 +1,4 @@
-"""Peculiarities of podcasts: URLs are used as written, answers lead to further hosts, and only Apple is slow."""
+"""Podcasts' peculiarities: feed URLs are used as given, answers lead to other hosts, and only Apple throttles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_answer_matches_its_table(case: Any) -> None:
 def places_of(
     resource: str, answers: dict[str, Any], asked: list[str] | None = None, /, cursor: Any = None, **params: Any
 ) -> tuple[list[str], Any]:
-    """Return the host and target of each call, and the result. An answer is a body or a status."""
+    """Return the host and target of each call, and the result. Each answer is given as a body or as a status."""
     places: list[str] = [] if asked is None else asked
 
     def upstream(place: str, call: Call) -> Answer:
@@ -48,7 +48,7 @@ def places_of(
 
 
 def fed(*items: str, head: str = "") -> str:
-    """Return a feed with these items."""
+    """Return a feed that contains these items."""
     rows = "".join(f"<item><title>E</title>{item}</item>" for item in items)
     atom = 'xmlns:atom="http://www.w3.org/2005/Atom"'
     return f'<rss version="2.0" {atom}><channel><title>Ada</title>{head}{rows}</channel></rss>'
@@ -123,7 +123,7 @@ def test_show_without_a_readable_feed_is_returned() -> None:
 
 @pytest.mark.parametrize("feed", [404, 500, 429, "<html>Sorry</html>", LARGE])
 def test_unreadable_feed_has_episodes_from_the_directory(feed: Any) -> None:
-    """A later page belongs to the same list as the first one, even if the feed can no longer be read."""
+    """A later page must come from the same list as the first one, even if the feed has become unreadable."""
     body = {"results": [SHOW_BY_HAND, EPISODE_BY_HAND]}
     answers = {"itunes.apple.com": body, "feeds.npr.org": feed}
     places, page = places_of("episodes", answers, id="4711")
@@ -144,7 +144,7 @@ def test_oversized_feed_is_not_reported_as_missing() -> None:
 
 
 async def test_oversized_feed_does_not_count_against_its_host(tmp_path: Path) -> None:
-    """Goal: no circuit opens. Method: a whole node, with as many failures as a host may have."""
+    """Goal: no circuit opens. Method: a whole node, and as many failures as open a host's circuit."""
 
     def script(asked: str) -> ScriptedAnswer:
         body = LARGE if "large" in asked else fed("<guid>1</guid>")
@@ -196,7 +196,7 @@ def test_episode_without_an_id_is_identified_by_its_audio() -> None:
 
 
 async def test_cursor_from_a_feed_cannot_reach_private_hosts(tmp_path: Path) -> None:
-    """Goal: the URL in a cursor passes the guard, and cannot be forged. Method: a whole node."""
+    """Goal: the URL in a cursor passes the guard, and nobody can forge it. Method: a whole node."""
 
     def script(_asked: str) -> ScriptedAnswer:
         body = fed("<guid>1</guid>", head=link("next", "https://printer.local/feed"))
@@ -231,7 +231,7 @@ def test_owner_email_is_never_returned() -> None:
     assert "@" not in str(found.record)
 
 
-def test_feed_in_another_format_is_a_show() -> None:
+def test_json_feed_is_read_as_a_show() -> None:
     item = {
         "id": "1",
         "title": "One",
@@ -256,7 +256,10 @@ def test_apple_403_is_throttling_but_not_for_feed_hosts(status: int) -> None:
 
 
 async def test_feed_url_always_passes_the_guard(tmp_path: Path) -> None:
-    """Goal: no caller, answer or redirect leads to private space. Method: a whole node, with a refund each time."""
+    """Goal: no caller, answer or redirect leads to a private address.
+
+    Method: a whole node, which refunds every call.
+    """
     inside = "https://printer.local/latest"
 
     def script(asked: str) -> ScriptedAnswer | None:

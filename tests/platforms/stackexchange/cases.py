@@ -1,6 +1,6 @@
 """Stack Exchange's recordings as cases. The expected records come from a table of fields.
 
-These belong to no endpoint: `posts__1163633.json`, the call that distinguishes answers from questions, and
+These recordings belong to no endpoint: `posts__1163633.json`, the call that distinguishes answers from questions, and
 `users_associated.json`, an account's other sites.
 """
 
@@ -20,17 +20,17 @@ _API = "api.stackexchange.com/2.3"
 
 
 def utc(told: int | None) -> str | None:
-    """Return Unix seconds in our format."""
+    """Return a time in our format, from Unix seconds."""
     return None if told is None else datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def identity(told: int | None) -> str | None:
-    """Return a number as an id."""
+    """Return a number in the form of an id."""
     return None if told is None else str(told)
 
 
 def byline(owner: Json | None) -> Json | None:
-    """Return the author of a row that the table defines."""
+    """Return the author of a row, as the table defines it."""
     if not owner:
         return None
     return {
@@ -76,7 +76,7 @@ def question(item: Json) -> Json:
 
 
 def comment(item: Json) -> Json:
-    """Return the Comment that the table defines, from an answer or a comment."""
+    """Return the Comment that the table defines, from an answer or from a comment."""
     return {
         "id": str(item.get("answer_id") or item["comment_id"]),
         "url": item.get("link") or None,
@@ -161,11 +161,11 @@ ACCOUNT: Json = {
     "website_url": "https://example.com",
     "creation_date": 1_222_430_705,
 }
-"""Handmade bodies with the fields that no recording has."""
+"""The bodies above are handmade. They contain the fields that no recording has."""
 
 
 def listed(*items: Json) -> Json:
-    """Return a page that is not the last one."""
+    """Return a page after which the list continues."""
     return {"items": list(items), "has_more": True, "total": 50, "quota_remaining": 287}
 
 

@@ -1,4 +1,4 @@
-"""Stack Exchange: its records, the meaning of its errors, the ends of its lists, and its requests to pause."""
+"""Stack Exchange: its records, what its errors mean, where its lists end, and when it asks for a pause."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page
 
 
 def call_of(resource: str, params: Params, **more: Any) -> tuple[str, Call]:
-    """Return the single call that a read makes, with its host and path."""
+    """Return the only call that a read makes, with its host and path."""
     made: list[tuple[str, Call]] = []
 
     def upstream(host_and_path: str, call: Call) -> Answer:
@@ -79,7 +79,10 @@ def test_recorded_answer_matches_its_table(case: Case) -> None:
 
 
 def test_recorded_question_comments_are_read_like_answer_comments() -> None:
-    """Goal: the rows of question/comments, which has no recorded call. Method: the comments in a recorded question."""
+    """Goal: check the rows of question/comments, of which there is no recording.
+
+    Method: the comments in a recorded question.
+    """
     items = recorded("stackexchange", "questions__page1.json").body["items"]
     for kind, resource in (("comments", "question/comments"), ("answers", "question/answers")):
         rows = [row for item in items for row in item[kind]]
@@ -142,7 +145,7 @@ def test_later_page_is_requested_by_number() -> None:
 
 
 @pytest.mark.parametrize("resource", LISTS)
-def test_has_more_alone_ends_a_list(resource: str) -> None:
+def test_list_ends_when_has_more_is_false(resource: str) -> None:
     more = page(resource, LISTS[resource], always({"items": [], "has_more": True}), cursor={"p": 3})
     assert (more.records, more.next) == ([], {"p": 4})
     last = page(resource, LISTS[resource], always({"items": [{}], "has_more": False}), cursor={"p": 3})

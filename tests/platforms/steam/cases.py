@@ -19,17 +19,17 @@ _STORE = "store.steampowered.com"
 
 
 def cents(path: str) -> Any:
-    """Return a price given in cents."""
+    """Return a price, given in cents."""
     return lambda row: None if at(row, path) is None else at(row, path) / 100
 
 
 def first(path: str) -> Any:
-    """Return the first entry of a list."""
+    """Return the first entry in a list."""
     return lambda row: next(iter(at(row, path) or []), None)
 
 
 def day(row: Json) -> str | None:
-    """Return the release date, in the format of the recordings."""
+    """Return the date of release, which has the recordings' format."""
     written = at(row, "release_date.date")
     if written is None:
         return None
@@ -38,13 +38,13 @@ def day(row: Json) -> str | None:
 
 
 def systems(row: Json) -> list[str] | None:
-    """Return the systems that an app runs on."""
+    """Return the systems on which an app runs."""
     found = at(row, "platforms")
     return None if found is None else [name for name in ("windows", "mac", "linux") if found[name]]
 
 
 def labels(row: Json) -> list[str]:
-    """Return the genres, followed by the categories."""
+    """Return the names of the genres, and after them those of the categories."""
     return [one["description"] for one in (*row.get("genres", ()), *row.get("categories", ()))]
 
 
@@ -124,7 +124,7 @@ REVIEWS = table(
 
 
 def recorded(number: str) -> Case:
-    """Return the case of an app's details."""
+    """Return the case for an app's details."""
     return Case(
         f"the app {number}",
         "app",
@@ -178,7 +178,7 @@ REVIEW: Json = {
     "written_during_early_access": False,
     "primarily_steam_deck": False,
 }
-"""Handmade bodies."""
+"""The bodies above are handmade, because no recording contains them."""
 
 CASES: tuple[Case, ...] = (
     *map(recorded, ("892970", "1997660", "322330", "346110")),

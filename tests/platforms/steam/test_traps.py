@@ -1,4 +1,4 @@
-"""Peculiarities of Steam: empty answers under throttling, cursors that never end, prices in cents, dates in words."""
+"""Steam's peculiarities: empty answers that mean throttling, cursors that never end, prices in cents, dates as text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def app(body: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("answer", [told(None), told(None, 429), told("", 403)])
-def test_throttled_call_has_an_empty_answer_or_a_refusal(answer: Answer) -> None:
+def test_empty_answer_or_refusal_means_throttling(answer: Answer) -> None:
     with pytest.raises(UpstreamThrottled):
         drive(PLATFORM, "app", {"app_id": "892970"}, lambda _place, _call: answer)
 
@@ -66,12 +66,12 @@ def test_empty_page_ends_the_list_but_a_short_page_does_not(cursor: Any) -> None
         ("31 Feb, 2024", None), ("4 Anf, 2024", None), ("24. Sep. 2024", None), ("", None), (7, None),
     ],
 )  # fmt: skip
-def test_date_needs_a_day(written: Any, day: str | None) -> None:
+def test_date_without_a_day_is_null(written: Any, day: str | None) -> None:
     found = app({**DETAILS, "release_date": {"date": written, "coming_soon": True}})
     assert (found["released_at"], found["ext"]["release_date"]) == (day, written if written and written != 7 else None)
 
 
-def test_free_app_has_no_price_and_no_price_may_be_free() -> None:
+def test_free_app_has_no_price_and_unpriced_app_may_be_free() -> None:
     assert app(DETAILS)["price"] == {"current": None, "currency": None, "displayed": None, "is_free": True}
     page = drive(PLATFORM, "search", {"query": "x"}, always({"total": 1, "items": [UNPRICED]}))
     assert isinstance(page, Page)

@@ -26,12 +26,12 @@ def root(body: str) -> Any:
 
 
 def classed(name: str, tag: str = "*") -> str:
-    """Return the XPath of elements with a class."""
+    """Return an XPath for the elements with a class."""
     return f".//{tag}[contains(concat(' ', @class, ' '), ' {name} ')]"
 
 
 def inner(element: Any) -> str | None:
-    """Return the text of an element, with its line breaks."""
+    """Return the text in an element, with its line breaks."""
     raw = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
     return plain(raw[raw.index(">") + 1 : raw.rindex("<")].strip()) or None
 
@@ -42,18 +42,18 @@ def words(name: str) -> Any:
 
 
 def found(path: str) -> Any:
-    """Return the first match of an XPath."""
+    """Return the first element that an XPath matches."""
     return lambda one: next(iter(one.xpath(path)), None)
 
 
 def amount(text: str | None) -> int | None:
-    """Parse a count with a unit letter at its end."""
+    """Parse a count that may end with a unit letter."""
     told = re.fullmatch(r"([\d.]+)([KM]?)", (text or "").strip())
     return round(float(told[1]) * _TIMES[told[2]]) if told else None
 
 
 def pictures(one: Any, *names: str) -> list[str]:
-    """Return the URLs in the styles of elements with one of these classes."""
+    """Return the URLs in the styles of the elements with one of these classes."""
     styled = [style for name in names for style in one.xpath(f"{classed(name)}/@style")]
     return [style.split("url('")[1].split("')")[0] for style in styled if "url('" in style]
 
@@ -78,7 +78,7 @@ def seconds(one: Any) -> int | None:
 
 
 def reactions(*, paid: bool) -> Any:
-    """Return the sum of the paid or of the unpaid reactions."""
+    """Return the sum of either the paid or the unpaid reactions."""
 
     def read(one: Any) -> int | None:
         all_of = one.xpath(classed("tgme_reaction"))
@@ -126,12 +126,12 @@ MESSAGE = table(
 
 
 def messages(*bodies: str) -> list[Json]:
-    """Return the messages of a page, newest first."""
+    """Return the messages on a page, newest first."""
     return [MESSAGE(one) for one in root(bodies[-1]).xpath(".//div[@data-post]")][::-1]
 
 
 def card(handle: str) -> Any:
-    """Return the field table of an account's card."""
+    """Return the field table for an account's card."""
     extra = re.compile(r"([\d ]+) (subscriber|member|monthly user)s?(?:, ([\d ]+) online)?")
 
     def told(place: int, *whats: str) -> Any:
@@ -193,11 +193,11 @@ CARD_BY_HAND = """<div class="tgme_page"><img class="tgme_page_photo_image" src=
 <div class="tgme_page_title"><span dir="auto">Ada</span><i class="verified-icon"> ✔</i></div>
 <div class="tgme_page_extra">12 345 subscribers</div><div class="tgme_page_description">On <b>parsers</b></div>
 <a class="tgme_page_context_link" href="/s/ada_news">Preview channel</a></div>"""
-"""Handmade pages."""
+"""The pages above are handmade, because no recording contains them."""
 
 
 def history(*messages: str, more: str = "") -> bytes:
-    """Return a page of a channel's preview."""
+    """Return a page from the preview of a channel."""
     return f'<section class="tgme_channel_history js-message_history">{more}{"".join(messages)}</section>'.encode()
 
 

@@ -1,4 +1,4 @@
-"""Peculiarities of Telegram: status 200 for everything, pages with the oldest post first, and three count formats."""
+"""Telegram's peculiarities: status 200 for every page, oldest posts first, and three ways to write a count."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POST = ("post", {"url": "https://t.me/ada_news/41"})
 
 
 def told(body: str) -> dict[str, Any]:
-    """Return the message in an embedded page."""
+    """Return the message that an embedded page contains."""
     result = drive(PLATFORM, *POST, always(body))
     assert isinstance(result, Single)
     return result.record
@@ -57,7 +57,7 @@ def test_embedded_page_reports_a_missing_post() -> None:
         drive(PLATFORM, *POST, always('<div class="tgme_widget_message_error">Post not found</div>'))
 
 
-def test_page_is_oldest_first_and_list_newest_first() -> None:
+def test_oldest_first_page_is_returned_newest_first() -> None:
     page = posts(history(MESSAGE_BY_HAND, MESSAGE_BY_HAND.replace("/41", "/42"), more=MORE))
     assert ([one["id"] for one in page.records], page.next) == (["42", "41"], {"c": "40"})
 
@@ -138,7 +138,7 @@ def test_quoted_reply_text_is_excluded() -> None:
         ("@ada_news", None, (None, None, None)),
     ],
 )
-def test_account_kind_follows_from_its_counters(extra: str, followers: int | None, ext: tuple[object, ...]) -> None:
+def test_account_kind_is_derived_from_its_counters(extra: str, followers: int | None, ext: tuple[object, ...]) -> None:
     card = drive(PLATFORM, *RESOURCES[0], always(CARD_BY_HAND.replace("12 345 subscribers", extra)))
     assert isinstance(card, Single)
     found = card.record["ext"]

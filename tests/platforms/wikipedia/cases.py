@@ -1,7 +1,7 @@
 """Wikipedia's recordings as cases, with handmade bodies for the views of a site and the most viewed pages.
 
-These belong to no endpoint: `extract__*`, `page_info*`, `mediawiki_*` (other properties of pages, of other wikis),
-`opensearch__*` (titles that begin with some letters).
+These recordings belong to no endpoint: `extract__*`, `page_info*`, `mediawiki_*` (other properties of pages, of other
+wikis), `opensearch__*` (titles that begin with some letters).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def address(path: str) -> Any:
 
 
 def english(_row: Json) -> str:
-    """Return the language of the request."""
+    """Return the language that the request names."""
     return "en"
 
 
@@ -78,7 +78,7 @@ PLACE = table(
 
 
 def hour(row: Json) -> str:
-    """Return the time that ten digits represent."""
+    """Return the time that is written as ten digits."""
     told = row["timestamp"]
     return f"{told[:4]}-{told[4:6]}-{told[6:8]}T{told[8:]}:00:00Z"
 
@@ -90,22 +90,22 @@ RANKED = table(
 
 
 def views(subject: str) -> Any:
-    """Return the field table of a series."""
+    """Return the field table for a series."""
     return lambda body: series(subject=subject, unit="views", points=[POINT(row) for row in body["items"]])
 
 
 def of_page(name: str, read: Any) -> Any:
-    """Return the table of a page's list, which is below the page's number."""
+    """Return the field table for a page's list, which is nested under the page's number."""
     return lambda body: [read(row) for page in body["query"]["pages"].values() for row in page[name]]
 
 
 def page_with(**lists: list[Json]) -> Json:
-    """Return the body of a page with lists."""
+    """Return the body of a page that has lists."""
     return {"query": {"pages": {"5134": {"pageid": 5134, "ns": 0, "title": "Chess", **lists}}}}
 
 
 def listed(resource: str, files: str, path: str, read: Any, **params: str | int) -> list[Case]:
-    """Return a case for each recording of a list."""
+    """Return one case for each recording of a list."""
     return [
         Case(f"{resource}: {file}", resource, params, {_API: f"{file}.json"}, rows(path, read))
         for file in files.split()
@@ -137,7 +137,7 @@ TOP: Json = {
         }
     ]
 }
-"""Handmade bodies."""
+"""The bodies above are handmade, because no recording contains them."""
 
 _RANDOM = """
     random__10 random_default random_filter_redirect_all random_filter_redirect_nonredirects

@@ -1,4 +1,4 @@
-"""Peculiarities of Wikipedia: errors with status 200, missing pages, spellings of titles, days, and the contact."""
+"""Wikipedia's peculiarities: errors with status 200, missing pages, spellings of titles, days, and contact details."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def single(resource: str, params: dict[str, Any], upstream: Upstream) -> Single:
 
 
 def asked(resource: str, params: dict[str, Any], body: Any) -> str:
-    """Return the URL that a request calls."""
+    """Return the URL of the call that a request makes."""
     made: list[str] = []
 
     def upstream(host_and_path: str, call: Call) -> Answer:
@@ -48,13 +48,13 @@ def asked(resource: str, params: dict[str, Any], body: Any) -> str:
         ("cirrussearch-too-busy-error", UpstreamThrottled),
     ],
 )
-def test_error_has_a_success_status(code: str, refusal: type[Exception]) -> None:
+def test_error_with_a_success_status_is_detected(code: str, refusal: type[Exception]) -> None:
     near = {"latitude": "91", "longitude": "0"}
     with pytest.raises(refusal):
         drive(PLATFORM, "search/nearby", near, always({"error": {"code": code, "info": "No."}}))
 
 
-def test_missing_page_is_listed_among_the_found() -> None:
+def test_page_marked_missing_is_not_found() -> None:
     body = {"query": {"pages": {"-1": {"ns": 0, "title": "Ada", "missing": ""}}}}
     with pytest.raises(NotFound):
         drive(PLATFORM, "page/links", {"title": "Ada"}, always(body))
@@ -89,7 +89,7 @@ def test_day_without_data_is_omitted_and_zero_is_kept() -> None:
         ({"to": "2024-02-29", "granularity": "monthly"}, "monthly/2023020100/2024022900"),
     ],
 )
-def test_views_cover_the_last_30_days_or_the_requested_ones(params: Any, days: str) -> None:
+def test_views_cover_the_requested_days_or_the_last_30(params: Any, days: str) -> None:
     """The test clock is at the start of 2025."""
     assert asked(VIEWS[0], {**VIEWS[1], **params}, DAYS).endswith(f"/en.wikipedia/all-access/user/Ada/{days}")
 
@@ -120,7 +120,7 @@ def test_refusal_of_a_span_names_all_problems(detail: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("date", "path"), [(None, "2024/12/30"), ("2024-07", "2024/07/all-days"), ("2024-07-09", "2024/07/09")]
 )
-def test_most_viewed_pages_are_of_a_day_or_a_month(date: str | None, path: str) -> None:
+def test_most_viewed_pages_cover_a_day_or_a_month(date: str | None, path: str) -> None:
     assert asked("top", {"date": date} if date else {}, {"items": []}).endswith(f"/top/en.wikipedia/all-access/{path}")
 
 

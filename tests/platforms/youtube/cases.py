@@ -1,9 +1,10 @@
 """YouTube's recordings as cases, compared with a table of the fields, and handmade bodies.
 
-These belong to no endpoint: `innertube_*` and `transcript_*` (the site's own interface), `supplier_*`, `v3_captions_*`,
-`v3_subscriptions_empty.json`, `v3_playlists__unknown_empty.json`, `v3_error__403_subscriptionForbidden.json` and
-`v3_error_permission.json`. `test_traps.py` reads the rows of `v3_channels__multi.json`, `v3_commentThreads__channel*`,
-`v3_search__*token.json` and the error of `v3_error__400_missing_filter.json`.
+These recordings belong to no endpoint: `innertube_*` and `transcript_*` (the site's own interface), `supplier_*`,
+`v3_captions_*`, `v3_subscriptions_empty.json`, `v3_playlists__unknown_empty.json`,
+`v3_error__403_subscriptionForbidden.json` and `v3_error_permission.json`. `test_traps.py` reads the rows of
+`v3_channels__multi.json`, `v3_commentThreads__channel*`, `v3_search__*token.json` and the error of
+`v3_error__400_missing_filter.json`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _WATCH, _CHANNEL = "https://www.youtube.com/watch?v=", "https://www.youtube.com/
 
 
 def behind(begin: str, path: str) -> Any:
-    """Return a text after a URL prefix."""
+    """Return the text that follows a URL prefix."""
     return lambda row: None if at(row, path) is None else begin + at(row, path)
 
 
 def whole(path: str) -> Any:
-    """Return a number that is written as text."""
+    """Return a number that is sent as text."""
     return lambda row: None if at(row, path) is None else int(at(row, path))
 
 
@@ -43,12 +44,12 @@ def seconds(row: Json) -> int | None:
 
 
 def texts(*paths: str, read: Callable[[str], str] = str) -> Any:
-    """Join texts with an empty line in between."""
+    """Join texts with a blank line between them."""
     return lambda row: "\n\n".join(read(found) for path in paths if (found := at(row, path))) or None
 
 
 def named(id_at: str, name_at: str) -> Any:
-    """Return a channel that a row names."""
+    """Return the channel that a row names."""
     read = table(byline, id=id_at, display_name=name_at, url=behind(_CHANNEL, id_at))
     return lambda row: read(row) if at(row, id_at) or at(row, name_at) else None
 
@@ -171,7 +172,7 @@ HEAD = table(
 
 
 def embed(video_id: str) -> Any:
-    """Return the field table of a video in oEmbed's format."""
+    """Return the field table for a video from oEmbed."""
     by = table(byline, display_name="author_name", url="author_url")
     return table(
         post,
@@ -184,7 +185,7 @@ def embed(video_id: str) -> Any:
 
 
 def feed(read: Callable[[Json], Any]) -> Any:
-    """Return the table of a feed's values."""
+    """Return the field table for a feed."""
     return lambda body: read(FEED.read(body.encode() if isinstance(body, str) else body, ""))
 
 
@@ -262,7 +263,7 @@ def _counted(rows_of: list[Json]) -> Json:
 
 
 def _cases(resource: str, params: Json, path: str, read: Any, *bodies: Any, **more: Any) -> Iterator[Case]:
-    """Return cases of one call with a key. For a list, each body is paired with whether the list continues."""
+    """Return cases that make one call with a key. For a list, each body is paired with whether the list continues."""
     for number, told in enumerate(bodies):
         body, has_more = told if isinstance(told, tuple) else (told, None)
         answers = {f"{_API}/{path}": body}
@@ -271,7 +272,7 @@ def _cases(resource: str, params: Json, path: str, read: Any, *bodies: Any, **mo
 
 
 def _listed(resource: str, given: str, path: str, row: Callable[[str], Json]) -> Iterator[Case]:
-    """Return cases for two videos of a list, whose details need a second call."""
+    """Return cases for a list of two videos, whose details come from a second call."""
     for number, value in enumerate(("UCparsers", "UClexers")):
         video_id = f"abcdefghij{number}"
         facts = {"pageInfo": {"totalResults": 1}, "items": [{**_VIDEO, "id": video_id}]}
@@ -281,7 +282,7 @@ def _listed(resource: str, given: str, path: str, row: Callable[[str], Json]) ->
 
 
 def _fed(resource: str, name: str, read: Any, feeds: Any) -> Iterator[Case]:
-    """Return cases of a feed, without a key."""
+    """Return cases that read a feed without a key."""
     for number, (value, body) in enumerate(feeds):
         yield Case(
             f"{resource} fed {number}", resource, {name: value}, {_FEED: body}, feed(read), without_credentials=True
@@ -289,7 +290,7 @@ def _fed(resource: str, name: str, read: Any, feeds: Any) -> Iterator[Case]:
 
 
 def first(read: Callable[[Json], Json]) -> Any:
-    """Read the only row."""
+    """Read the only row of a list."""
     return lambda body: read(body["items"][0])
 
 
@@ -303,7 +304,7 @@ ATOM = b"""<feed xmlns:yt="http://www.youtube.com/xml/schemas/2015" xmlns:media=
  <media:community><media:starRating count="40"/><media:statistics views="4711"/></media:community>
  </media:group></entry></feed>"""
 _FEEDS = (
-    ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_user_feed.json"),  # the description of one entry was cut inside a tag
+    ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_user_feed.json"),  # the description of one entry ends inside a tag
     ("UCsXVk37bltHxD1rDPwtNM8Q", "rss_channel_feed.json"),
     ("UCada0815", ATOM),
 )

@@ -1,4 +1,4 @@
-"""Peculiarities of YouTube."""
+"""YouTube's peculiarities: lists that are playlists, quotas, errors by reason, and sources without a key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_answer_matches_its_table(case: Any) -> None:
 
 
 def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) -> tuple[list[tuple[str, Any]], Any]:
-    """Return the last segment of each call's path, its query, and the result."""
+    """Return the last path segment and the query of each call, and the result."""
     calls: list[tuple[str, Any]] = []
     waiting = iter(answers)
 
@@ -46,12 +46,12 @@ def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) ->
 
 
 def failing(status: int, reason: str, **more: str) -> Answer:
-    """Return the API's error with this reason."""
+    """Return the API's error answer for this reason."""
     return told({"error": {"code": status, "message": "No.", "errors": [{"reason": reason, **more}]}}, status)
 
 
 def refused(status: int, reason: str, resource: str = "video", date: str = "", **params: Any) -> UpstreamError:
-    """Return the refusal that an error with this reason leads to."""
+    """Return the refusal that an error with this reason causes."""
     error = failing(status, reason, **{name: params.pop(name, "") for name in ("location", "domain")})
     with pytest.raises(UpstreamError) as refusal:
         drive(
@@ -100,7 +100,7 @@ def test_video_url_spellings_are_normalized(address: str) -> None:
         ("youtube.com/user/GoogleDevelopers", "forUsername", "GoogleDevelopers"),
     ],
 )
-def test_channel_is_looked_up_by_its_kind_of_url(address: str, name: str, value: str) -> None:
+def test_channel_url_determines_the_lookup_parameter(address: str, name: str, value: str) -> None:
     calls, _ = calls_of("channel", {"items": [{"id": CHANNEL_ID}]}, url=address)
     members = {one: found for one, found in calls[0][1].items() if found is not None}
     assert members == {"part": "snippet,statistics", name: value}
@@ -142,7 +142,7 @@ ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL
     [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))],
 )
 @pytest.mark.parametrize("resource", ["channel/videos", "channel/shorts"])
-def test_channel_without_such_videos_has_an_empty_page(
+def test_channel_without_the_playlist_has_an_empty_page(
     resource: str, named: dict[str, str], answers: tuple[Answer, ...]
 ) -> None:
     waiting = iter(answers)
@@ -254,7 +254,7 @@ def test_refusal_is_classified_by_its_reason() -> None:
     ],
 )
 def test_hidden_comments_are_private(resource: str, params: dict[str, str], domain: str) -> None:
-    """A rejected key has the same reason in another domain."""
+    """A rejected key has the same reason as other errors, but another domain."""
     private = refused(403, "forbidden", resource, domain=domain, **params)
     assert isinstance(private, NotFound)
     assert private.reason == "account_private"
@@ -289,7 +289,7 @@ EMBED = {"title": "Parsers", "author_name": "Ada", "author_url": "https://www.yo
 
 
 def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
-    """Return the values that are not null, by their paths."""
+    """Return the values that are not null, by path."""
     if not isinstance(value, dict):
         return {} if value in (None, []) else {at: value}
     return {path: one for name, inner in value.items() for path, one in leaves_of(inner, f"{at}.{name}").items()}
@@ -313,7 +313,7 @@ def leaves_of(value: Any, at: str = "") -> dict[str, Any]:
 def test_keyless_sources_return_the_same_as_the_api(
     resource: str, params: dict[str, str], bodies: tuple[Any, ...], untold: set[str]
 ) -> None:
-    """Method: compare the same facts in both formats, field by field; oEmbed has no description."""
+    """Method: compare the same facts in both formats, field by field. oEmbed has no description."""
     waiting = iter(bodies)
     own, other = (
         drive(PLATFORM, resource, params, lambda _place, _call: told(next(waiting)), credentials=KEY, rung_index=rung)
@@ -326,7 +326,10 @@ def test_keyless_sources_return_the_same_as_the_api(
 
 
 async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> None:
-    """Goal: an exhausted quota is not a failure if a feed has the answer. Method: a whole node with a key."""
+    """Goal: a request succeeds despite an exhausted quota, if a feed has the answer.
+
+    Method: a whole node with a key.
+    """
     spent = {"error": {"code": 403, "message": "No.", "errors": [{"reason": "quotaExceeded"}]}}
 
     def script(asked: str) -> ScriptedAnswer | None:
@@ -348,6 +351,6 @@ async def test_exhausted_quota_uses_feeds_instead_of_the_api(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("spelling", [CHANNEL_ID, f"@{CHANNEL_ID}"])
 def test_channel_id_is_not_a_handle(spelling: str) -> None:
-    """Goal: code that tries one parameter after another, such as cohorts, uses the one for ids."""
+    """Goal: code that tries each parameter in turn, as cohorts do, uses the parameter for ids."""
     with pytest.raises(InvalidArgument, match="channelId"):
         calls_of("channel/videos", handle=spelling)

@@ -1,4 +1,4 @@
-"""Account webhooks on a post office: events, the feeder, the deliveries, and the received requests."""
+"""Account webhooks on a post office: events, the feeder, the deliveries, and the requests that receivers got."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Hooked:
         self.office.desk.feed.append(tx, facts)
 
     async def run_out(self, account: str) -> None:
-        """Append one event of another type."""
+        """Append one event of a type that no webhook selects."""
         data = CreditsExhausted(balance=0, pack_credits=1)
         fact = Fact(account, "credits.exhausted", Subject("account", account), data)
         await self.store.write(lambda tx: self.office.desk.feed.append(tx, [fact]))
@@ -97,12 +97,12 @@ class Hooked:
 
 
 def bodies(sent: Iterable[Sent]) -> list[Any]:
-    """Return the received bodies."""
+    """Return the parsed bodies of the received requests."""
     return [orjson.loads(one.body) for one in sent]
 
 
 def subjects(sent: Iterable[Sent]) -> list[str]:
-    """Return the subjects of all received events, in order of batches."""
+    """Return the subjects of all received events, in the order of their batches."""
     return [event["subject"]["id"] for body in bodies(sent) for event in body["events"]]
 
 

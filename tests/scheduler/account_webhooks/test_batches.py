@@ -22,10 +22,10 @@ from tests.scheduler.account_webhooks.hooked import SECRET, SIGNER, Hooked, bodi
 from tests.scheduler.webhooks.office import BROKEN, GONE, HEADER, OK, SILENT, Office, Receivers, Sent
 
 
-async def test_batches_hold_at_most_100_events_in_feed_order(office: Office) -> None:
+async def test_batch_has_at_most_100_events_in_feed_order(office: Office) -> None:
     hooked, account, receivers = Hooked(office), await office.desk.account(), Receivers()
     other = await office.desk.account()
-    await hooked.happen(account, 3, first=900)  # before the webhook is created
+    await hooked.happen(account, 3, first=900)  # these events precede the webhook
     await hooked.make(account)
     async with hooked.open(receivers):
         ids = await hooked.happen(account, 250)
@@ -71,7 +71,7 @@ async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: 
 
 
 async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: at most eight deliveries wait, and every event still arrives."""
+    """Goal: at most eight deliveries wait at a time, and every event still arrives."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(SILENT)
     id_ = await hooked.make(account)
     async with hooked.open(receivers, backoff_s=(60.0,) * 5):
@@ -88,7 +88,7 @@ async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Offic
     assert len(delivered) == rows.QUEUED_MAX + 1, "the later events were gathered into one batch"
 
 
-async def test_ten_failures_pause_and_saving_the_url_resumes_at_the_same_position(
+async def test_ten_failures_pause_a_webhook_and_saving_its_url_resumes_at_the_same_position(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
@@ -130,7 +130,9 @@ async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office
     assert second.body == first.body or third.body == first.body, "the redelivery has the same bytes"
 
 
-async def test_test_event_is_in_no_feed_and_never_counts_as_failure(virtual: Office, autojump_clock: MockClock) -> None:
+async def test_test_event_is_not_in_the_feed_and_never_counts_as_failure(
+    virtual: Office, autojump_clock: MockClock
+) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account, "credits.low")
     async with hooked.open(receivers, backoff_s=()):

@@ -41,7 +41,7 @@ INSTANTS = st.floats(unix("2026-01-01"), unix("2029-01-01"))
 
 
 @pytest.mark.parametrize("sent", SENT, ids=str)
-def test_cadence_json_is_unchanged(sent):
+def test_cadence_json_round_trips(sent):
     cadence = read_cadence(sent, AT)
     assert cadence.to_json() == sent
     assert stored_cadence(cadence.to_json()) == cadence
@@ -78,7 +78,7 @@ def test_cadence_text_is_one_line(sent, text):
         ({"cron": "0 0 * * *", "timezone": "Asia/Kathmandu"}, "2026-05-04 10:20:30", "2026-05-04 18:15:00"),
     ],
 )
-def test_next_slot(sent, after, expected):
+def test_next_slot_of_each_cadence(sent, after, expected):
     assert next_slot(stored_cadence(sent), unix(after), AT) == unix(expected)
 
 

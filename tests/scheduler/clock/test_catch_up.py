@@ -33,7 +33,7 @@ def test_newest_missed_slot_runs_and_the_next_is_in_the_future(cadence: object, 
 
 
 @given(cadences, delays)
-def test_no_slot_before_its_time(cadence: object, early_s: float) -> None:
+def test_slot_is_not_returned_before_its_time(cadence: object, early_s: float) -> None:
     first = due_slots(cadence, MADE_AT, MADE_AT, created_at=MADE_AT).next_at  # type: ignore[arg-type]
     due = due_slots(cadence, first, first - 1.0 - early_s, created_at=MADE_AT)  # type: ignore[arg-type]
     assert (due.newest, due.missed) == (None, [])
@@ -61,7 +61,7 @@ def test_in_turn_is_round_robin_over_accounts(
         taken = given_to[account] - under_way.get(account, 0)
         assert [one for one in chosen if one.account_id == account] == own[:taken]
         assert given_to[account] <= each_max
-    for one in set(ready) - set(chosen):  # its account does not have fewer in progress, or has no free slot
+    for one in set(ready) - set(chosen):  # the account already has as many in progress as others, or has no free slot
         if len(chosen) < free:
             assert given_to[one.account_id] >= each_max
         else:

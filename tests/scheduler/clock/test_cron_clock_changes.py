@@ -1,4 +1,4 @@
-"""Cron expressions while the clocks change: a skipped time runs once after the gap, a repeated one once."""
+"""Cron expressions while the clocks change: a skipped time runs once after the gap, a repeated time runs once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ BACK = [
     ("America/Santiago", "2026-04-05 03:00", "30 23 * * *", ["05 02:30"]),
 ]
 EVERY_HOUR = [
-    # An hourly cadence has no local hour to miss and none to repeat.
+    # An hourly cadence skips and repeats no local hour, because it runs every elapsed hour.
     (BERLIN, "2026-03-29 01:00", "0 * * * *", ["28 23:00", "29 00:00", "29 01:00", "29 02:00", "29 03:00"]),
     (BERLIN, "2026-03-29 01:00", "30 */1 * * *", ["28 23:30", "29 00:30", "29 01:30", "29 02:30"]),
     (BERLIN, "2026-10-25 01:00", "0 * * * *", ["24 23:00", "25 00:00", "25 01:00", "25 02:00", "25 03:00"]),
@@ -112,7 +112,7 @@ def test_each_local_time_of_a_date_runs_exactly_once(expression, zone, begin):
     previous = datetime.fromtimestamp(begin - DAY_S, UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
     for instant in range(begin - DAY_S, end + 1, 60):
         local = datetime.fromtimestamp(instant, UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-        while previous < local:  # every past local minute, shown by the clock or skipped
+        while previous < local:  # every local minute passed so far, whether the clock showed it or skipped it
             previous += timedelta(minutes=1)
             if previous.minute in minutes and previous.hour in hours:
                 due.setdefault(previous, instant)

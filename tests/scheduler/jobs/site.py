@@ -31,7 +31,7 @@ HOME = "https://site.test/"
 
 @dataclass(slots=True)
 class Site:
-    """Like `Recipes`: `links` holds the links of each page; a missing page is a 404, and a page in `broken` fails."""
+    """Like `Recipes`: `links` contains the links of each page. A missing page returns 404; a page in `broken` fails."""
 
     links: Mapping[str, Sequence[str]]
     broken: frozenset[str] = frozenset()
@@ -90,7 +90,7 @@ class Site:
 
 
 def tree(depth: int, width: int) -> dict[str, list[str]]:
-    """Return pages below `HOME` that each link to `width` more, and back to the first."""
+    """Return a tree of pages below `HOME`. Each page links to `width` pages below it and back to the first page."""
     pages: dict[str, list[str]] = {}
 
     def grow(url: str, level: int) -> None:

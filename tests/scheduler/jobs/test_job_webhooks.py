@@ -1,4 +1,4 @@
-"""Webhooks of jobs on one store: one delivery for each end, and no rows left (decisions 21)."""
+"""Webhooks of jobs on one store: each end has one delivery, and deletion leaves no rows (decisions 21)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class HookedDesk(JobDesk):
         return [orjson.loads(body) for (body,) in found]
 
 
-async def test_each_end_is_queued_once_and_a_pause_never(desk: Desk) -> None:
+async def test_end_of_a_job_is_queued_once_and_a_pause_is_not_queued(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 3)))
     owner = await jobs.owner()
     first = await jobs.hooked(owner)

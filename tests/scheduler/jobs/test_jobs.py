@@ -1,4 +1,4 @@
-"""Durable jobs: every page and every charge once, whatever fails in between (decisions 17 and 21)."""
+"""Durable jobs read every page once and are charged once for it, whatever fails in between (decisions 17 and 21)."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_job_is_paused_resumed_and_cancelled_only_by_its_owner(desk: Desk)
 async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(desk: Desk) -> None:
     """Goal: no page is lost or charged twice.
 
-    Method: forty times, the workers are cancelled, or forget the job without returning its lease.
+    Method: the workers are cancelled forty times, or they forget the job without returning its lease.
     """
     pages, rng = tree(3, 4), Random(7)
     jobs = JobDesk(desk, Site(pages, takes_s=0.002))
@@ -191,9 +191,9 @@ async def test_job_survives_worker_deaths_without_lost_pages_or_double_charges(d
     job, deaths = await jobs.crawl(owner, limit=100), 0
     while not (await jobs.service.get(owner.account_id, job.id)).is_over and deaths < 400:
         async with jobs.open():
-            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # each process lasts longer on a slow machine
+            await trio.sleep(rng.random() * 0.03 * (1 + deaths / 20))  # on a slow machine, each process needs more time
             deaths += 1
-            if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
+            if rng.random() < 0.5:  # as after kill -9: the job is running, and its lease is not renewed
                 await desk.store.write(
                     lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
                 )

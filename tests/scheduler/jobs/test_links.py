@@ -31,7 +31,7 @@ START = "https://site.test/docs/"
 
 
 def pages(*links: str, room: int = 10_000, known: Sequence[str] = (START,), **bounds: object) -> list[str]:
-    """Return the pages that a crawl follows, as a wave finds them."""
+    """Return the pages that a crawl follows from these links, as a wave would find them."""
     rules, frontier = LinkRules(CrawlBounds(START, 10_000, **bounds)), Frontier()  # type: ignore[arg-type]
     for page in known:
         frontier.note(page)
@@ -139,7 +139,7 @@ def test_links_of_a_page_are_limited_by_count_and_length() -> None:
     assert pages(f"{START}?{'&'.join(f'{n}' for n in range(MEMBERS_MAX + 1))}") == []
 
 
-def test_findings_that_decompress_to_too_much_are_ignored() -> None:
+def test_findings_that_are_too_long_when_decompressed_are_ignored() -> None:
     bounds = msgspec.to_builtins(CrawlBounds(START, 10))
     bomb = packed(orjson.dumps(["x" * 40_000_000]))
     good = packed(orjson.dumps([f"{START}a", f"{START}a", "https://other.test/"]))
@@ -166,7 +166,7 @@ def test_calendars_sort_orders_and_growing_paths_are_limited() -> None:
     assert pages(*grows) == grows[:3]
 
 
-def test_non_page_files_are_skipped_and_use_no_room() -> None:
+def test_non_page_links_are_skipped_and_do_not_count_toward_the_limit() -> None:
     assert pages(f"{START}a.PNG", f"{START}b.zip", f"{START}c.html", f"{START}d") == [f"{START}c.html", f"{START}d"]
     assert pages(*(f"{START}{chr(97 + n)}" for n in range(20)), room=3) == [f"{START}{one}" for one in "abc"]
     assert pages(f"{START}a", room=0) == []

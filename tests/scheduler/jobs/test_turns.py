@@ -12,7 +12,7 @@ from scheduler.pressure import Pressure
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:
-    """Return the start times of this many steps that are ready together, each for another account."""
+    """Return the start times of `count` steps that become ready at the same moment, each for a different account."""
     begun = list[float]()
 
     async def step(account: int) -> None:

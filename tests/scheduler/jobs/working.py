@@ -1,4 +1,4 @@
-"""The workers and the owners of jobs of any kind, on a desk's store."""
+"""The job workers, and accounts that own jobs of any kind, on a desk's store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.scheduler.desk import Desk
 
 
 class WorkingDesk:
-    """Jobs that run while it is open; a desk for a kind sets its `runs`."""
+    """Runs jobs while it is open. The desk of a job kind sets `runs`."""
 
     runs: JobRuns
 

@@ -1,4 +1,4 @@
-"""Pausing during clock activity, on each real engine: started runs continue, and no new one starts."""
+"""Pausing while the clock is active, on each real engine: started runs continue, and no new run starts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_other_changes_keep_pending_runs(desk: Desk) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("deletes", [False, True])
 async def test_no_run_starts_after_a_concurrent_pause_or_delete(seed: int, deletes: bool, store_url: str) -> None:
-    """Method: many monitors share a slot on one or two nodes, and each is paused or deleted at some point."""
+    """Method: many monitors share a slot on one or two nodes, and each is paused or deleted at a random moment."""
     rng, is_shared = Random(seed), store_url.startswith("postgresql")
     async with AsyncExitStack() as stack:
         names = ("a", "b") if is_shared else ("a",)

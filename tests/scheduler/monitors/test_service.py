@@ -48,7 +48,7 @@ def service_of(desk: Desk, woken: list[float] | None = None, resolver: Resolve |
 
 
 async def test_plan_limit_is_exact_over_two_nodes(store_url: str) -> None:
-    """Goal: no plan is exceeded by calling several nodes concurrently. Method: forty creates on two nodes."""
+    """Goal: concurrent calls to several nodes cannot exceed a plan. Method: forty creates on two nodes."""
     is_shared = store_url.startswith("postgresql")
     async with open_desk(store_url, is_alone=not is_shared) as one:
         account = (await one.accounts.create("test", plan="starter")).id
@@ -94,9 +94,10 @@ async def active_count(desk: Desk, account: str) -> int:
 
 
 async def test_races_of_resumes_pauses_and_creates_respect_the_plan_limit(store_url: str) -> None:
-    """Goal: a monitor that is paused during its resume is counted again. Method: a hundred rounds at the limit.
+    """Goal: a monitor that is paused while it is resumed counts toward the limit again. Method: a hundred rounds at it.
 
-    In each round one monitor is paused and resumed concurrently, while paused and new ones wait for its place.
+    In each round one monitor is paused and resumed concurrently, while other monitors, paused and new ones, compete for
+    its place.
     """
     async with open_nodes(store_url) as (desk, services):
         account = (await desk.accounts.create("test", plan="free")).id
@@ -161,7 +162,10 @@ async def test_every_change_wakes_the_clock(desk: Desk) -> None:
 
 
 async def test_change_keeps_fields_written_by_runs(desk: Desk) -> None:
-    """Goal: an owner's change and a run's end keep each other's fields. Method: a run ends after the read."""
+    """Goal: an owner's change and a run's end do not overwrite each other's fields.
+
+    Method: a run ends after the change has read the monitor.
+    """
     service, account = service_of(desk), await desk.account()
     saved = await service.create(service.draft(PLAIN), account, "key_1")
     monitor = saved.view.monitor
@@ -266,7 +270,7 @@ async def test_paused_monitors_count_toward_the_total_limit(quick: Desk) -> None
             store.add_monitor(tx, replace(monitor, id=f"mon_{number}"))
 
     await quick.store.write(fill)
-    with pytest.raises(MonitorLimitReached, match="5000 monitors, paused ones too"):
+    with pytest.raises(MonitorLimitReached, match="5000 monitors, including paused ones"):
         await service.create(service.draft(PLAIN), account, "key_1")
 
 

@@ -36,7 +36,7 @@ FIELDS = {
 
 
 class Profiles(ScriptedRecipes):
-    """The recipes: one is a single record, and all others are lists."""
+    """Recipes of which one returns a single record and all others return lists."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         found = super().read(recipe, params, rows=rows)
@@ -171,7 +171,7 @@ def test_webhook_that_never_delivers_has_a_warning() -> None:
 
 def test_removed_recipe_has_no_price_and_hides_no_other_field() -> None:
     found = shown(replace(made(), recipe="gone/gone"), hook())
-    assert found["warnings"] == ["its runs fail at the moment: recipe names no data endpoint"]
+    assert found["warnings"] == ["this monitor's runs currently fail: recipe names no data endpoint"]
     assert (found["estimated_cost_per_run"], found["estimated_monthly_cost"], found["rows_asked"]) == (None, None, None)
     assert found["name"] == "github/profile monitor"
 
@@ -180,7 +180,7 @@ def test_unreadable_cadence_has_a_warning() -> None:
     zone = {"cron": "0 0 * * *", "timezone": "Mars/Olympus"}
     found = shown(replace(made(), cadence=orjson.dumps(zone).decode()), hook())
     (warning,) = found["warnings"]
-    assert warning.startswith("it no longer runs: cadence.timezone must be a zone")
+    assert warning.startswith("this monitor no longer runs: cadence.timezone must be a timezone")
     assert (found["cadence"], found["estimated_cost_per_run"], found["estimated_monthly_cost"]) == (zone, 6, None)
 
 

@@ -1,4 +1,4 @@
-"""The owner's operations on a webhook: rotation, resuming, redelivery, the log."""
+"""The owner's operations on a webhook: rotate its secret, resume it, redeliver, and read the delivery log."""
 
 import hashlib
 import json

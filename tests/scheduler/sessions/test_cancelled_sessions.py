@@ -1,4 +1,4 @@
-"""Sessions cancelled at each step, on each real engine: reserved credits are either used or returned."""
+"""Sessions cancelled at each step, on each real engine: their reserved credits are either used or refunded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CREDITS = 10_000
 
 
 class ScriptedPages:
-    """A browser whose pages open immediately; `open_now` holds the open ones."""
+    """A browser whose pages open immediately. `open_now` contains the open pages."""
 
     def __init__(self) -> None:
         self.open_now = 0
@@ -50,7 +50,7 @@ class ScriptedPages:
 
 
 class Owned:
-    """An account whose sessions are opened, used, extended and closed, and its ledger."""
+    """An account that opens, uses, extends and closes sessions, and the account's ledger."""
 
     def __init__(self, desk: Desk, account: str, key: str) -> None:
         self._desk = desk
@@ -100,7 +100,7 @@ class Owned:
                 await trio.lowlevel.checkpoint()
 
     async def assert_conserved(self) -> None:
-        """Check that all sessions and pages are closed, and that all reserved credits were used or returned."""
+        """Check that all sessions and pages are closed, and that all reserved credits were used or refunded."""
         assert self.pages.open_now == 0
         sql = "SELECT status, used_credits, held_credits FROM web_sessions"
         rows = await self._desk.store.read(lambda tx: tx.all(sql, ()))
@@ -115,7 +115,7 @@ async def owned(desk: Desk) -> Owned:
 
 
 @pytest.mark.critical
-async def test_session_with_a_too_costly_page_pays_the_minimum_price(desk: Desk) -> None:
+async def test_session_with_a_too_costly_page_is_charged_the_minimum_price(desk: Desk) -> None:
     one = await owned(desk)
     one.pages.is_costly = True
     async with open_holder(one.setting) as holder:
@@ -149,7 +149,7 @@ async def test_node_stopped_at_any_step_settles_every_session(desk: Desk) -> Non
 
     async def run() -> None:
         async with open_holder(one.setting) as holder:
-            with suppress(WebSessionOver):  # the node has closed it during the call
+            with suppress(WebSessionOver):  # the node has closed the session during the call
                 await one.live(holder)
 
     async def check(_got_through: bool) -> None:

@@ -1,4 +1,4 @@
-"""Session actions sent again or to another node, in a real Chromium, are done once (decisions 21)."""
+"""Session actions that are sent again, or to another node, run once in a real Chromium (decisions 21)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.servers.redis import RedisServer
 
 
 async def typed_times(node: OpenNode, session: str) -> int:
-    """Return how often text was typed, counted by the page itself."""
+    """Return how often text was typed into the page, according to the page's own counter."""
     done = await execute(node, session, {"type": "scrape", "formats": "text", "only_main_content": False})
     text: str = done["results"][0]["page"]["content"]["text"]
     return text.count("|")
 
 
 async def test_actions_with_an_idempotency_key_run_once(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: no action is done twice. Method: the page counts the typed texts."""
+    """Goal: no action runs twice. Method: the page counts how often text is typed."""
     async with open_node(tmp_path, chromium) as node:
         site(node)
         session = (await open_session(node))["session_id"]
@@ -45,7 +45,7 @@ async def test_actions_with_an_idempotency_key_run_once(tmp_path: Path, chromium
         status, told = await send(node, "POST", path, {"actions": [typed, typed]}, once="click")
         assert (status, told["error"]["type"]) == (422, "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH")
         assert await typed_times(node, session) == 1
-        with trio.move_on_after(0.3):  # the client disconnects, and its actions are still done
+        with trio.move_on_after(0.3):  # the client disconnects, but its actions still run
             slow = {"actions": [{"type": "wait", "ms": 1000}, typed]}
             await send(node, "POST", path, slow, once="gone")
         told = {}
@@ -56,7 +56,7 @@ async def test_actions_with_an_idempotency_key_run_once(tmp_path: Path, chromium
         assert told["idempotent_replay"]
         assert await typed_times(node, session) == 2
         await send(node, "DELETE", f"{PATH}/{session}")
-        for _ in range(2):  # nothing was done, so the key is free
+        for _ in range(2):  # no action ran, so the key is free
             status, told = await send(node, "POST", path, body, once="late")
             assert (status, told["error"]["details"]["reason"]) == (400, "session_over")
         await node.assert_sound()
@@ -100,7 +100,8 @@ async def test_session_is_used_and_closed_from_another_node(
             {"type": "click", "selector": "#go"},
             {"type": "scrape", "formats": "text"},
         ]
-        for node in (second, first):  # the second time on the other node: the result is returned without running again
+        # The second request goes to the other node, which returns the result without running the actions again.
+        for node in (second, first):
             status, told = await send(node, "POST", path, {"actions": actions}, key=first.key, once="work")
             assert status == 200, told
             assert "Ada" in told["data"]["results"][2]["page"]["content"]["text"]

@@ -1,4 +1,4 @@
-"""Web sessions over HTTP, in a real Chromium: actions, credits, time, and guaranteed ends (decisions 21)."""
+"""Web sessions over HTTP, in a real Chromium: actions, credits, time limits and guaranteed ends (decisions 21)."""
 
 from __future__ import annotations
 

@@ -63,7 +63,10 @@ class Receivers:
     """A replacement for the network: it records attempts, and responds as scripted."""
 
     def __init__(self, *answers: Attempt) -> None:
-        """Accepts the responses to all attempts, the last one for all later ones; `script` can be replaced later."""
+        """`answers` are the responses to the attempts, in order; the last one is repeated.
+
+        `script` can replace them later.
+        """
         self._answers = list(answers) or [OK]
         self.script: Script = self._answer
         self.sent: list[Sent] = []
@@ -124,7 +127,7 @@ class Office:
 
     @asynccontextmanager
     async def open(self, receivers: Receivers, **terms: Any) -> AsyncIterator[Deliveries]:
-        """Run the service, which this office can wake."""
+        """Run the delivery service. Changes that are made through this office wake the service."""
         setting = DeliverySetting(
             store=self.store,
             feed=self.desk.feed,
@@ -195,7 +198,7 @@ class Office:
 
 
 def quick_office() -> Office:
-    """On an in-memory database with Trio's clock."""
+    """A post office on an in-memory database with Trio's clock."""
     desk = Desk(InlineStore(MIGRATIONS))
     desk.starts_at = EPOCH
     return Office(desk)

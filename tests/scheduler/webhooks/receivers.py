@@ -1,4 +1,4 @@
-"""Receivers with certificates, and attempts at them as if they had public addresses."""
+"""Receivers with certificates, and attempts that reach them as if they had public addresses."""
 
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -22,21 +22,21 @@ TEST_S = 30.0
 
 
 def client_tls() -> ssl.SSLContext:
-    """Trust the receivers' authority."""
+    """Return a TLS context that trusts the authority of the receivers' certificates."""
     context = ssl.create_default_context()
     AUTHORITY.configure_trust(context)
     return context
 
 
 def server_tls(name: str = HOST) -> ssl.SSLContext:
-    """Return a receiver's own certificate."""
+    """Return the TLS context of a receiver, with its own certificate."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     AUTHORITY.issue_cert(name).configure_cert(context)
     return context
 
 
 class Resolver:
-    """Returns the given lists of addresses in order, the last one repeatedly, and records the lookups."""
+    """Returns the given lists of addresses one after another, repeats the last one, and records the lookups."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
@@ -75,7 +75,7 @@ async def receiving(
     idle_s: float = 30,
     in_the_clear: bool = False,
 ) -> AsyncIterator[Scene]:
-    """Run a receiver at `PUBLIC` whose every byte `script` controls; `in_the_clear` is for tests of whole nodes."""
+    """Run a receiver at `PUBLIC`. `script` controls every byte; `in_the_clear` is for tests of whole nodes."""
     with trio.fail_after(TEST_S):
         async with open_upstream_server(script, None if in_the_clear else tls or server_tls()) as server:
             here = ("127.0.0.1", server.origin.port)

@@ -1,4 +1,4 @@
-"""Signatures: the specification's scheme, third-party verifiers, rotation, and rejected headers."""
+"""Signatures: the specification's scheme, third-party verifiers, rotation of secrets, and rejected headers."""
 
 import base64
 import hashlib
@@ -73,7 +73,7 @@ def test_sign_and_verify_round_trip(body: bytes, secret: str, at: int) -> None:
 # Rotation
 
 
-def test_either_secret_verifies_during_a_rotation_with_the_previous_last() -> None:
+def test_either_secret_verifies_during_a_rotation_and_the_previous_comes_last() -> None:
     headers = signed_headers(BODY, delivery_id="whd_1", keys=["new secret", "old secret"], at=AT, header_name=HEADER)
     for secret in ("new secret", "old secret"):
         assert verify(secret, of(headers, HEADER), BODY, now=AT) == AT
@@ -143,7 +143,7 @@ def test_malformed_header_is_rejected(header: str) -> None:
         (SECRET, BODY, lambda header: re.sub("v1=.*", "v1=é", header)),
     ],
 )
-def test_other_body_secret_timestamp_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
+def test_wrong_body_secret_timestamp_or_digest_is_rejected(secret: str, body: bytes, change: object) -> None:
     assert callable(change)
     with pytest.raises(SignatureRefused, match="no v1"):
         verify(secret, change(sign(BODY, keys=[SECRET], at=AT)), body, now=AT)
@@ -155,7 +155,7 @@ def test_spaces_and_later_versions_in_the_header_are_ignored() -> None:
 
 
 def test_every_signature_is_always_compared() -> None:
-    """Goal: the duration reveals nothing. Method: the valid signature is first, last, or among many."""
+    """Goal: the duration reveals nothing. Method: the valid signature is placed first, last, or among many others."""
     good = sign(BODY, keys=[SECRET], at=AT).partition(",v1=")[2]
     bad = "0" * 64
     for offered in ([good, bad], [bad, good], [bad] * 20 + [good] + [bad] * 20):

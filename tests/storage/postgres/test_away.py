@@ -104,7 +104,7 @@ async def test_commit_that_never_arrived_is_repeated(store: Store, cutter: Cutte
     assert sorted(await all_texts(store)) == [f"note {number}" for number in range(10)]
 
 
-async def test_unknowable_commit_raises_commit_unknown_and_doubts(store: Store, cutter: Cutter) -> None:
+async def test_commit_with_unknown_outcome_raises_commit_unknown(store: Store, cutter: Cutter) -> None:
     at_commit(cutter, arrives=True, then=lambda: setattr(cutter, "refuses", True))
     doubted: list[str] = []
     committed: list[str] = []
@@ -124,7 +124,7 @@ async def test_unknowable_commit_raises_commit_unknown_and_doubts(store: Store, 
     assert await all_texts(store) in (["perhaps"], [])
 
 
-async def test_remains_of_a_lost_connection_never_happen_later(
+async def test_statements_of_a_lost_connection_never_take_effect_later(
     store: Store, cutter: Cutter, postgres: PostgresServer
 ) -> None:
     """Goal: once the store is back, a lost commit has either happened or never will.
@@ -190,7 +190,7 @@ async def test_idle_store_survives_a_server_restart_without_an_error(store: Stor
     assert await all_texts(store) == ["before", "after"]
 
 
-async def test_calls_fail_immediately_while_the_server_is_away(
+async def test_calls_fail_immediately_while_the_server_is_unavailable(
     store: Store, postgres: PostgresServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Method: kill the server under load, and measure the slowest of many calls while it is known to be away."""
@@ -220,7 +220,7 @@ async def test_calls_fail_immediately_while_the_server_is_away(
     assert up == "the link to PostgreSQL is up"
 
 
-async def test_waiting_calls_fail_when_the_server_goes_away(store: Store, cutter: Cutter) -> None:
+async def test_waiting_calls_fail_when_the_server_becomes_unavailable(store: Store, cutter: Cutter) -> None:
     running, go = threading.Event(), threading.Event()
 
     def hold(tx: Tx, requests: Sequence[None]) -> list[None]:
@@ -272,7 +272,7 @@ async def test_frozen_server_is_abandoned(store: Store, postgres: PostgresServer
     assert "refused" not in texts
 
 
-async def test_readers_are_cut_off_with_the_writer_and_return(store: Store, cutter: Cutter) -> None:
+async def test_readers_fail_and_recover_together_with_the_writer(store: Store, cutter: Cutter) -> None:
     assert await all_texts(store) == []
     cutter.cut()
     assert await all_texts(store) == []

@@ -53,7 +53,7 @@ async def add_until_served(state: RedisState, key: bytes) -> float:
             return trio.current_time() - began
 
 
-async def test_key_finds_its_server_and_each_server_loads_scripts(cluster: list[RedisServer]):
+async def test_key_is_sent_to_its_server_and_each_server_loads_scripts(cluster: list[RedisServer]):
     with trio.fail_after(WAIT_S):
         async with open_state(url_of(cluster[:1])) as state:
             assert state.fault is None
@@ -66,7 +66,7 @@ async def test_key_finds_its_server_and_each_server_loads_scripts(cluster: list[
     assert all(sizes)
 
 
-async def test_messages_cross_the_cluster(cluster: list[RedisServer]):
+async def test_messages_reach_listeners_on_every_cluster_server(cluster: list[RedisServer]):
     with trio.fail_after(WAIT_S):
         async with (
             open_state(url_of(cluster)) as one,
@@ -144,7 +144,7 @@ async def test_cluster_failover_is_followed_while_other_servers_serve(cluster: l
             assert state.fault is None
 
 
-async def test_dead_watched_primary_is_replaced_by_its_replica(tmp_path: Path):
+async def test_dead_primary_under_sentinel_is_replaced_by_its_replica(tmp_path: Path):
     with trio.fail_after(WAIT_S), open_watched(tmp_path) as watched:
         async with open_state(watched.url) as state:
             assert await add(state, b"k") == 1

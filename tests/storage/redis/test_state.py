@@ -80,7 +80,7 @@ async def test_flushed_scripts_lose_no_call_under_load(state: RedisState, empty_
     assert await state.call(b"GET", b"k") == b"2000"
 
 
-async def test_replies_reach_their_callers_when_others_leave(state: RedisState):
+async def test_replies_reach_their_callers_when_others_are_cancelled(state: RedisState):
     """Goal: a cancelled caller does not shift other replies. Method: half of many callers leave at some moment."""
 
     async def caller(number: int) -> None:
@@ -101,7 +101,7 @@ async def test_call_can_be_cancelled_at_every_wait(state: RedisState):
     assert await cancel_everywhere(lambda: add(state), goes_on) >= 1
 
 
-async def test_call_cancelled_before_sending_has_not_happened(state: RedisState):
+async def test_call_cancelled_before_sending_has_no_effect(state: RedisState):
     await add(state, amount=0)
     with trio.CancelScope() as scope:
         scope.cancel()
@@ -109,7 +109,7 @@ async def test_call_cancelled_before_sending_has_not_happened(state: RedisState)
     assert await state.call(b"GET", b"k") == b"0"
 
 
-async def test_calls_happen_in_order(state: RedisState):
+async def test_calls_take_effect_in_order(state: RedisState):
     append = Script(b"return redis.call('APPEND', KEYS[1], ARGV[1])")
     for letter in (b"a", b"b", b"c"):
         assert state.run_nowait(append, [b"k"], [letter])
@@ -310,7 +310,7 @@ async def test_messages_reach_all_listeners_and_report_possible_losses(state: Re
     await until(lambda: empty_redis.ask("PUBSUB", "NUMSUB", "news") == [b"news", 0])
 
 
-async def test_slow_listener_receives_a_request_to_look_again(state: RedisState):
+async def test_slow_listener_receives_recheck(state: RedisState):
     async with state.subscribe(b"news") as channel:
         assert await channel.receive() == RECHECK
         for number in range(400):

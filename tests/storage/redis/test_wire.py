@@ -111,7 +111,7 @@ async def test_message_of_an_unknown_kind_is_ignored():
         assert state.fault is None
 
 
-async def test_calls_queued_behind_a_lost_round_trip_did_not_happen():
+async def test_calls_queued_during_a_lost_round_trip_have_no_effect():
     happened: dict[str, bool | None] = {}
 
     async def caller(state: RedisState, name: str) -> None:

@@ -19,7 +19,7 @@ WRITE = "UPDATE numbers SET number = number + 1"
 
 
 class Known:
-    """Return the number in the only row; None in a new store."""
+    """What a memo knows: the number in the only row, or None in a new store."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -86,7 +86,7 @@ def writing(tmp_path: Path) -> Iterator[Writing]:
         yield one
 
 
-def test_last_value_is_recalled_until_another_write(writing: Writing) -> None:
+def test_remembered_value_is_recalled_until_another_write(writing: Writing) -> None:
     for _ in range(5):
         writing.run(writing.add)
     writing.run(writing.add, writing.add)
@@ -94,7 +94,7 @@ def test_last_value_is_recalled_until_another_write(writing: Writing) -> None:
 
 
 @pytest.mark.parametrize("between", ["write", "write_elsewhere", "add_and_fail", "break_commit"])
-def test_nothing_is_recalled_after_another_write(writing: Writing, between: str) -> None:
+def test_any_other_write_invalidates_the_value(writing: Writing, between: str) -> None:
     writing.run(writing.add)
     if between in {"write", "add_and_fail"}:
         writing.run(getattr(writing, between))
@@ -123,7 +123,7 @@ STEPS = ("add", "write", "add_and_fail")
         max_size=12,
     )
 )
-def test_no_false_value_is_recalled_after_any_operations(tmp_path: Path, steps: list[list[str] | str]) -> None:
+def test_stale_value_is_never_recalled_after_any_operations(tmp_path: Path, steps: list[list[str] | str]) -> None:
     """Method: `add` compares the recalled value with the row."""
     with closing(Writing(tmp_path / "any.db")) as writing:
         for step in steps:

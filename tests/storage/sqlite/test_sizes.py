@@ -84,7 +84,7 @@ def test_small_file_is_counted_exactly(file: sqlite3.Connection) -> None:
     assert next(table.name for table in size.tables) == "long"
 
 
-def test_deleted_rows_are_free_space_of_no_table(file: sqlite3.Connection) -> None:
+def test_deleted_rows_count_as_free_space(file: sqlite3.Connection) -> None:
     fill(file, 150)
     before = measured(file)
     file.execute("DELETE FROM long")
@@ -127,7 +127,7 @@ def test_pages_outside_a_tree_are_skipped() -> None:
     assert count_tree(lambda _number: loop, 1, Random(1)).rows == 0
 
 
-async def test_open_store_includes_its_log(tmp_path: Path) -> None:
+async def test_size_of_an_open_store_includes_its_log(tmp_path: Path) -> None:
     with trio.fail_after(30):
         async with open_store(url(tmp_path), [NOTES]) as store:
             for number in range(40):

@@ -47,7 +47,7 @@ async def wait_back(store: Store) -> None:
                 return
 
 
-async def test_commit_into_a_missing_file_is_unknown_with_doubts(store: Store, tmp_path: Path) -> None:
+async def test_commit_into_a_missing_file_raises_commit_unknown(store: Store, tmp_path: Path) -> None:
     told: list[str] = []
 
     def write(tx: Tx) -> None:

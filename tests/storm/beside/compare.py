@@ -1,8 +1,8 @@
 """Billed misses during many background jobs, alternating with the same misses while the jobs are paused.
 
 The misses use the benchmark's open loop, so that waiting requests are counted. Because the upstream answers them
-immediately, nearly all of a latency is the node's. Each turn is compared with the previous one, because a machine's
-speed changes.
+immediately, the node itself causes nearly all of their latency. Each turn is compared with the previous one, because a
+machine's speed changes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ MISS: Final = SCENARIOS["miss"]
 RATIO_MAX: Final = 1.5
 """The maximum ratio of the misses' p99 with and without jobs."""
 GROWTH_MB_MAX: Final = 96.0
-"""The maximum growth of the node over its size before its first job, without worker processes."""
+"""The maximum growth of the node, without worker processes, over its size before its first job."""
 WORKER_MB_MAX: Final = 64.0
 """The maximum size of each worker process."""
 KEYS_A_TURN: Final = 1_000_000
-"""The misses of a turn request targets that no other turn uses."""
+"""The number of targets that are reserved for the misses of each turn, so that no two turns request the same target."""
 CACHE_BYTES: Final = 4_194_304
-"""The cache is full within the first turn, so that it does not cause later growth."""
+"""The cache is so small that it is full within the first turn and does not cause later growth."""
 SETTLE_S: Final = 1.0
 """The pause after jobs were paused or resumed."""
 PATIENCE_S: Final = 60.0
@@ -150,7 +150,8 @@ async def _by_turns(
     client: httpx.AsyncClient, target: ServerTarget, jobs_kind: BackgroundJobs, pace: Pace, keys: Sequence[str]
 ) -> Compared:
     tempo, compared = Tempo(pace.per_s, pace.seconds), Compared(workers=jobs_kind.workers)
-    alone = await drive_open(MISS, target, tempo)  # objects kept by the first calls belong to neither
+    # This turn is not compared, because the objects that first calls create belong to neither kind of turn.
+    alone = await drive_open(MISS, target, tempo)
     compared.alone_mb = compared.highest_mb = _most_mb(alone)
     jobs = await jobs_kind.begin(client, keys)
     for turn in range(2 * pace.turns):

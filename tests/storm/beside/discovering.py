@@ -18,12 +18,12 @@ from tests.storm.discover.run import RUNS
 HOST: Final = "hn.algolia.com"
 KEYWORDS: Final = [f"word{number}" for number in range(20)]
 EACH: Final = 12
-"""The runs of an account. All are in progress, and 100 of them use as many steps at a time as a node allows."""
+"""The runs of an account. All runs are in progress, and 100 of them use all the concurrent steps that a node allows."""
 PAGES: Final = 20
 """Pages of a leg."""
 PAGE_ROWS: Final = 50
 POOL: Final = 8_000
-"""The number of stories that pages select from. A run may have more rows than this, so no run becomes full."""
+"""The number of stories from which pages are selected. A run may have more rows than this, so no run becomes full."""
 TAKES_S: Final = 0.2
 """The time for a page of a search, similar to a fast platform."""
 

@@ -1,1 +1,1 @@
-"""Queries over cohorts whose nodes are killed repeatedly: each row and payment happens once, and no data leaks."""
+"""Queries over cohorts whose nodes are killed repeatedly: each row and each charge happens once, and no data leaks."""

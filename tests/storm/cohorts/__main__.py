@@ -15,7 +15,7 @@ async def run_storm(folder: Path, chosen: dict[str, Any], urls: dict[str, str]) 
 
 
 def main() -> None:
-    """Run it according to the command line."""
+    """Run the storm according to the command line."""
     parser = parser_of("tests.storm.cohorts", __doc__)
     parser.add_argument("--members", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=1)

@@ -1,7 +1,7 @@
 """Searches everything that a node stores for data that a cohort hides, in any form.
 
-All hidden data contains a mark, and each form of a text contains the same form of its mark, at any offset. A search for
-the forms of the marks therefore finds every handle, external id, keyword and text.
+All hidden data contains a mark. Each form of a text contains the same form of its mark, at any offset. A search for the
+forms of the marks therefore finds every handle, external id, keyword and text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SIX: Final = 6
 
 
 def forms(text: str) -> set[bytes]:
-    """Return the bytes in which a text, alone or inside a longer one, may be stored."""
+    """Return the byte sequences in which a text may be stored, alone or inside a longer text."""
     plain = text.encode()
     escaped = json.dumps(text)[1:-1]
     percent = quote(text)
@@ -53,7 +53,7 @@ def forms(text: str) -> set[bytes]:
 
 
 def _in_base64(plain: bytes) -> Iterator[bytes]:
-    """Return the characters that do not depend on the adjacent bytes, for each offset in a group of three."""
+    """Yield the base64 characters that do not depend on the adjacent bytes, for each offset in a group of three."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + plain)
         sure = coded[-(-8 * before // _SIX) : 8 * (before + len(plain)) // _SIX]
@@ -65,7 +65,7 @@ FORMS: Final = frozenset(form for mark in MARKS for form in forms(mark))
 
 
 def told(places: Mapping[str, bytes]) -> list[tuple[str, bytes]]:
-    """Return the locations that contain hidden data, and the form in which they contain it."""
+    """Return the locations that contain hidden data, each with the form of the data."""
     return [(name, form) for name, body in places.items() for form in sorted(FORMS) if form in body]
 
 

@@ -25,7 +25,7 @@ from tests.storm.cohorts import hiding
 PATIENCE_S: Final = 600.0
 ENVIRON: Final = {"SLUICE_SECRET": "a secret of tests, long enough"}
 PAGES: Final = 2
-"""The maximum of pages read per member."""
+"""The maximum number of pages that are read per member."""
 PAGE_ROWS: Final = 5
 CREDITS: Final = 1_000_000
 RESUMED_S: Final = 10.0
@@ -73,7 +73,7 @@ class Due:
     status: str
     pages: int
     paid: int
-    """Return the pages that had posts."""
+    """The number of pages that had posts, which are charged."""
     content_ids: tuple[str, ...]
 
 
@@ -177,7 +177,7 @@ class _Storm:
         self.nodes[number] = process, line["url"], line["admin_url"]
 
     async def _kill_one(self, rng: Random) -> None:
-        """Kill a node, restart it, and wait for the next stored shard. Return how long everything was stopped."""
+        """Kill a node, restart it, and wait for the next stored shard. Record the time without progress."""
         self._measure()
         done, number = await self._done(), rng.choice(sorted(self.nodes))
         self.fleet.kill(self.nodes.pop(number)[0])
@@ -188,7 +188,7 @@ class _Storm:
             if self.count > 1:
                 await self._until_more(done)
         if self.count == 1:
-            began = trio.current_time()  # nothing can continue without a node
+            began = trio.current_time()  # no query can continue without a node
             await self._until_more(done)
         self.resumed_s = max(self.resumed_s, trio.current_time() - began)
 
@@ -197,7 +197,7 @@ class _Storm:
             await trio.sleep(0.02)
 
     def _measure(self) -> None:
-        """Return the peak memory of any node."""
+        """Record the highest peak memory of any node."""
         for process, _, _ in self.nodes.values():
             text = Path(f"/proc/{process.pid}/status").read_text()
             peak = next(line for line in text.splitlines() if line.startswith("VmHWM"))
@@ -229,7 +229,7 @@ class _Storm:
         return str(query["query_id"])
 
     async def _is_over(self, *, within_s: float) -> bool:
-        """Return whether all queries have ended by then."""
+        """Return whether all queries have ended within this time."""
         end = trio.current_time() + within_s
         while True:
             if all([(await self._query(one))["finished_at"] for one in self.queries]):
@@ -245,7 +245,10 @@ class _Storm:
         return (await self._ask("GET", f"/v1/cohort-queries/{query}"))["data"]
 
     async def _check(self, query: str) -> None:
-        """Check that members are read once and in order, posts are stored once, and pages with posts are paid once."""
+        """Check that members are read once and in order, and posts stored once.
+
+        Only pages with posts are charged, once.
+        """
         due = [due_of(self.panel, number) for number in range(self.size.members)]
         data, paid = await self._query(query), sum(one.paid for one in due)
         assert (data["status"], data["actual_credits"]) == ("succeeded", paid), data
@@ -291,7 +294,7 @@ class _Storm:
         return {name: body for name, body in (answers | places).items() if name != "config.toml"}
 
     async def _destroy(self, cohort: str, store_url: str, places: Mapping[str, bytes]) -> int:
-        """Delete a cohort. Afterwards the node's secret opens none of its rows, which it did before."""
+        """Delete a cohort. Check that the node's secret opened its rows before, and opens none afterwards."""
         members, secret = hiding.members_of(store_url, cohort), ENVIRON["SLUICE_SECRET"]
         assert hiding.opened(places, secret, cohort, members[:SOME]) == len(members[:SOME]), "the key must be found"
         assert (await self._request("DELETE", f"/v1/cohorts/{cohort}")).status_code == 204

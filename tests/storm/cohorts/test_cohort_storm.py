@@ -15,13 +15,13 @@ PATIENCE_S = 400.0
 SIZE = Size(members=260, kill_every_s=0.5, kills_max=3)
 
 
-async def test_repeatedly_killed_node_loses_no_row_and_pays_none_twice(tmp_path: Path, commands: Commands) -> None:
+async def test_repeatedly_killed_node_loses_no_row_and_charges_none_twice(tmp_path: Path, commands: Commands) -> None:
     with trio.fail_after(PATIENCE_S):
         figures = await storm(tmp_path, SIZE, commands, store_url=f"sqlite:///{tmp_path / 'sluice.db'}")
     assert figures["kills"] >= 2
 
 
-async def test_three_nodes_under_kills_lose_no_row_and_pay_none_twice(
+async def test_three_nodes_under_kills_lose_no_row_and_charge_none_twice(
     tmp_path: Path, commands: Commands, postgres: PostgresServer, empty_redis: RedisServer
 ) -> None:
     with trio.fail_after(PATIENCE_S):

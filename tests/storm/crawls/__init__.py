@@ -1,1 +1,1 @@
-"""Crawls whose node is killed repeatedly: each page is stored once and paid once."""
+"""Crawls whose node is killed repeatedly: each page is stored once and charged once."""

@@ -120,7 +120,7 @@ async def storm(folder: Path, size: Size, commands: Commands) -> Report:
 
 
 class _Look(NamedTuple):
-    """Return the state of all crawls."""
+    """The state of all crawls: how many pages are stored, and whether all crawls have ended."""
 
     done: int
     is_over: bool
@@ -181,7 +181,7 @@ class _Storm:
         return _Look(sum(one["progress"]["done"] for one in found), all(one["finished_at"] for one in found))
 
     async def _check(self, url: str, job: str) -> None:
-        """Check that each page is stored once, in its order and at its depth, and paid once."""
+        """Check that each page is stored once, in its order and at its depth, and charged once."""
         data = (await self._ask("GET", f"{url}/v1/web/jobs/{job}")).json()["data"]
         assert data["status"] == "completed", data
         credits_ = data["credits"]

@@ -8,7 +8,9 @@ from tests.processes.commands import Commands
 from tests.storm.crawls.run import Size, storm
 
 
-async def test_crawl_loses_no_page_and_pays_none_twice_under_kills(tmp_path: Path, commands: Commands) -> None:
+async def test_crawl_loses_no_page_and_is_charged_for_none_twice_under_kills(
+    tmp_path: Path, commands: Commands
+) -> None:
     with trio.fail_after(300):
         report = await storm(tmp_path, Size(pages=60, kill_every_s=0.4, kills_max=3), commands)
     assert report.kills >= 2

@@ -10,7 +10,7 @@ from tests.storm.discover.run import Size, storm
 
 
 def main() -> None:
-    """Run it."""
+    """Run the storm."""
     parser = parser_of("tests.storm.discover", __doc__)
     parser.add_argument("--legs", type=int, default=1_000, help="legs of a run, a multiple of 10")
     parser.add_argument("--runs", type=int, default=1)

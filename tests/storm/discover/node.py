@@ -47,12 +47,12 @@ class Search(NamedTuple):
 
     @property
     def endpoint(self) -> str:
-        """Return the id of its endpoint."""
+        """Return the id of the search's endpoint."""
         return f"{self.slug}/{LIKE[self.like]}"
 
 
 def searches(count: int) -> Iterator[Search]:
-    """Return this many of them."""
+    """Yield this many searches."""
     slugs = list(LIKE)
     for number in range(count):
         again, place = divmod(number, len(slugs))

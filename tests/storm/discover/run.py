@@ -51,7 +51,7 @@ class Size:
 
     @property
     def searches(self) -> int:
-        """Return the number of searches that this needs."""
+        """Return the number of searches that a storm of this size needs."""
         return self.legs // self.keywords
 
     @property
@@ -62,11 +62,11 @@ class Size:
 
 @dataclass(slots=True)
 class Expected:
-    """The expected results of a run, read page by page from the searches' own endpoints, and merged here."""
+    """The expected results of a run, read page by page from the searches' own endpoints, and merged by the test."""
 
     pages: int = 0
     rows: dict[str, tuple[set[tuple[str, str, int]], list[Any]]] = field(default_factory=dict)
-    """The positions of each item by its identity: endpoint, keyword, rank and content."""
+    """By the identity of each item: its positions (endpoint, keyword and rank), and its content."""
 
     def take(self, search: Search, keyword: str, items: Sequence[Any]) -> None:
         """Add the results of a search."""
@@ -107,7 +107,7 @@ async def storm(
 ) -> Report:
     """Start the runs, and kill nodes periodically until all runs have ended. Then check their rows and costs.
 
-    A store in a file has one node; with a `state_url` there are three.
+    A store in a file has one node. With a `state_url`, three nodes run.
     """
     upstream = Upstream()
     upstream.script = StandIns(size.page_s).answer
@@ -140,7 +140,7 @@ class _Storm:
     environ: Mapping[str, str]
     key: str
     reader: str
-    """Return the key of another account, used to call the searches' endpoints."""
+    """The key of another account, used to call the searches' endpoints."""
     nodes: int
     kills: int = 0
     resumed_s: float = 0.0
@@ -173,7 +173,10 @@ class _Storm:
         self.living.append((node, (await node.listening())["url"]))
 
     async def _expect(self) -> Expected:
-        """Walk each search of a real platform for each keyword. Its further names return the same."""
+        """Walk each search of a real platform for each keyword.
+
+        The platform's further names return the same results.
+        """
         expected, lists = Expected(), dict[tuple[str, str], tuple[int, list[Any]]]()
         for search in searches(self.size.searches):
             for word in self.size.words:
@@ -237,7 +240,7 @@ class _Storm:
         return (await self._ask("GET", f"{RUNS}/{run_id}")).json()["data"]
 
     async def _check(self, run_id: str, expected: Expected) -> int:
-        """Check that each row is stored once, with every position and all its content, and that each page is paid."""
+        """Check that each row is stored once, with every position and all its content, and each page charged."""
         run, pages = await self._run(run_id), expected.pages
         assert (run["status"], run["stopped_because"]) == ("completed", None), run
         legs = {"planned": self.size.legs, "done": self.size.legs}

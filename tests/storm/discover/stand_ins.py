@@ -19,7 +19,7 @@ ROWS: Final = 120
 
 
 def _made(slug: str) -> Iterator[SandboxRoute]:
-    """Return the routes of a platform with a stand-in, if it has one."""
+    """Yield the routes of a platform's stand-in, if it has one."""
     file = files("upstreams.sandbox").joinpath("made", f"{slug}.json")
     if file.is_file():
         made: Any = orjson.loads(file.read_bytes())

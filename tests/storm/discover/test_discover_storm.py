@@ -17,7 +17,9 @@ def assert_covered(report: Report) -> None:
     assert report.pages_read >= report.pages > 2 * 64
 
 
-async def test_run_loses_no_row_and_pays_no_page_twice_under_kills(tmp_path: Path, commands: Commands) -> None:
+async def test_run_loses_no_row_and_is_charged_for_no_page_twice_under_kills(
+    tmp_path: Path, commands: Commands
+) -> None:
     with trio.fail_after(300):
         assert_covered(await storm(tmp_path, SIZE, commands))
 

@@ -10,7 +10,7 @@ from tests.storm.slots.run import Size, storm
 
 
 def main() -> None:
-    """Run it."""
+    """Run the storm."""
     parser = parser_of("tests.storm.slots", __doc__)
     parser.add_argument("--slots", type=int, default=100_000)
     parser.add_argument("--kills", type=int, default=0)

@@ -46,7 +46,7 @@ class Event(NamedTuple):
 
 
 class Money(NamedTuple):
-    """An account, and the credits that it was given."""
+    """An account with its balance, its reserved credits, and the credits that it was given."""
 
     account_id: str
     balance: int
@@ -105,7 +105,7 @@ def _totals(monitor: MonitorRow, runs: Sequence[RunRow]) -> Iterator[str]:
 
 
 def _calls(monitor: MonitorRow, runs: Sequence[RunRow], calls: int) -> Iterator[str]:
-    """Check one call per run, and at most one more for each interrupted attempt."""
+    """Check that each run made one call, and at most one more for each interrupted attempt."""
     least = sum(run.status in CALLED and run.skip_reason != GIVEN_UP for run in runs)
     most = least + sum(max(run.attempt - 1, 0) for run in runs)
     if not least <= calls <= most:

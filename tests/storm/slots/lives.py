@@ -23,7 +23,7 @@ LAPSE: Final = 0.25
 
 @dataclass
 class Lives:
-    """The nodes by their number, each one process after another. `buried` gets the nodes that keep their leases."""
+    """The nodes by number, each one process after another. `buried` receives the nodes that keep their leases."""
 
     fleet: Fleet
     config: Path

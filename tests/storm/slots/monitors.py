@@ -25,7 +25,8 @@ PERIOD_S: Final = 300.0
 RULES: Final = [{"metric": "author.followers", "op": "gt", "value": 0}]
 POOR_CREDITS, CREDITS = 50, 10_000_000
 MISSING_EACH, RULED_EACH, WALKING_EACH = 10, 5, 4
-"""One in this many monitors requests a missing profile, one has a rule that fires, and one walks over two pages."""
+"""One in `MISSING_EACH` monitors requests a missing profile, one in `RULED_EACH` has a rule that fires, and one in
+`WALKING_EACH` reads two pages."""
 PAGE_ROWS: Final = 100
 WALKED: Final = Track(("items[].post.engagement.likes",), "post.id", 2 * PAGE_ROWS, is_named=True)
 

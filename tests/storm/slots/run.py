@@ -52,12 +52,13 @@ PAGES: Final = (_page(0, has_more=True), _page(PAGE_ROWS, has_more=False))
 CHECK_S: Final = 0.02
 STEP_S: Final = 1.0
 BEHIND_MAX: Final = 200
-"""The clock stops while this many past slots have not ended."""
+"""The clock stops while at least this many past slots have not ended."""
 UNDER_WAY_S: Final = 2.0
 """How long a kill waits for runs that it can interrupt."""
 DOWNTIME: Final = 0.1
 DOWNTIME_S: Final = 700.0
-"""The share of kills that are a longer downtime of all nodes on the clock, so that slots are missed."""
+"""The share of kills after which all nodes are down for long, and the seconds that the shared clock then advances.
+Slots are missed meanwhile."""
 SETTLED_S: Final = 60.0
 
 
@@ -89,7 +90,7 @@ class Storm:
     tables: Tables
     rng: Random
     began_at: float
-    """The current time on the shared clock."""
+    """The time on the shared clock at the start of the storm."""
 
     async def run(self) -> float:
         """Run until every run has ended and every node is gone. Return the seconds until the last slot."""
@@ -135,7 +136,10 @@ class Storm:
             await trio.sleep(CHECK_S)
 
     def _is_enough(self, passed_s: float) -> bool:
-        """Return whether the storm is done. False unless all monitors may have started, long before the next slot."""
+        """Return whether the storm is done.
+
+        It ends only at a time when all monitors may have started, long before the next slot.
+        """
         if not SPREAD_MAX_S < self.clock.now() % PERIOD_S < PERIOD_S / 2:
             return False
         slots = (self.clock.now() - self.began_at) / PERIOD_S * self.size.monitors
@@ -192,7 +196,10 @@ async def _check(found: Found, upstream: Upstream, now: float, *, store_url: str
 
 
 def _wanted(asked: str) -> str:
-    """Return the subject of a request: a profile, or the last page of a tag, which a run requests once; else None."""
+    """Return the subject that a run requests once: a profile, or the last page of a tag.
+
+    Return "" for other requests.
+    """
     if TAGGED not in asked:
         return asked.rpartition("/")[2]
     query = parse_qs(asked.partition("?")[2])

@@ -1,4 +1,4 @@
-"""The tables in the database, read directly."""
+"""Reads the tables directly from the database."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tables:
         return int(self._one(BEHIND, (now, now)))
 
     def coming(self) -> float | None:
-        """Return the time at which the next slot arrives, or the next run starts."""
+        """Return the time of the next slot, or of the next start of a run, whichever is earlier."""
         at: float | None = self._one(COMING)
         return at
 
@@ -60,7 +60,7 @@ class Tables:
         return int(self._one(RESUMED))
 
     def is_settled(self) -> bool:
-        """Return whether every run has ended and no credits are held."""
+        """Return whether every run has ended and no credits are reserved."""
         return int(self._one(OPEN)) == 0
 
     def expire_leases(self, keeping: Sequence[str]) -> None:
@@ -68,7 +68,7 @@ class Tables:
         self._connection.execute(self._marked(LET_PASS), (list(keeping),))
 
     def found(self) -> Found:
-        """Return everything that the judge needs."""
+        """Return everything that the judge checks."""
         entries = read_entries(self._all)
         settled = Counter(entry.request_id for entry in entries if entry.kind == "settlement")
         given = Counter[str]()

@@ -72,7 +72,7 @@ Spoil = Callable[[], Found]
         (lambda: replace(SOUND, money=[Money("acc_1", 95, 0, 100)]), "acc_1 has 95 of 100 credits, its runs used 4"),
     ],
 )
-def test_faults_are_found(spoil: Spoil, verdict: str) -> None:
+def test_judge_finds_each_fault_of_a_store(spoil: Spoil, verdict: str) -> None:
     assert any(told.startswith(verdict) for told in verdicts(spoil()))
 
 

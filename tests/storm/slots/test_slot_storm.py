@@ -21,7 +21,7 @@ SIZE = Size(SLOTS, KILLS, RESUMED, accounts=6, monitors=120, kill_every_s=1.0)
 
 
 def assert_covered(figures: dict[str, Any]) -> None:
-    """Return whether all events that the test must cover have happened."""
+    """Check that all events that the test must cover have happened."""
     assert figures["kills"] >= KILLS
     assert figures["slots"] >= SLOTS
     assert figures["resumed"] >= RESUMED

@@ -1,4 +1,4 @@
-"""The response cache compared with a simple model, and rule by rule."""
+"""The response cache: compared with a simple model, and tested rule by rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def size_of(key: bytes, body: bytes) -> int:
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """The model: a list of `(key, body, until)`, the least recently used first."""
+    """The model, a list of `(key, body, until)`. The least recently used entry is first."""
 
     @initialize(bytes_max=st.sampled_from((0, 199, 1000, 2500)))
     def open(self, bytes_max: int) -> None:
@@ -61,7 +61,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(bytes_max=st.sampled_from((0, 700, 1000, 2500)))
     def reload(self, bytes_max: int) -> None:
-        """A new limit takes effect when the next answer is stored."""
+        """The cache applies a new limit when it stores the next answer."""
         self.cache.resize(bytes_max)
 
     @invariant()

@@ -1,4 +1,4 @@
-"""The cache of many nodes against a real Redis: one call for all nodes, even if the leader fails."""
+"""The cache that nodes share through a real Redis: all nodes together make one call, even if its leader fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def nodes(empty_redis: RedisServer) -> AsyncIterator[list[SharedCache]]:
 
 
 class Upstream:
-    """Counts its calls. Each call takes a short time."""
+    """Counts its calls, each of which takes a short time."""
 
     def __init__(self, *, takes_s: float = 0.05, fails: int = 0) -> None:
         self.calls = 0
@@ -119,7 +119,7 @@ async def test_long_wait_is_counted_once(nodes: list[SharedCache]):
     assert [node.statistics().waited_total for node in nodes] == [0, 1, 0]
 
 
-async def test_failed_leader_is_succeeded_by_a_waiter(nodes: list[SharedCache]):
+async def test_failed_leader_is_replaced_by_a_waiter(nodes: list[SharedCache]):
     upstream, answers, failures = Upstream(fails=2), [], []
 
     async def caller(node: SharedCache) -> None:
@@ -178,10 +178,10 @@ async def test_lock_is_renewed_during_long_calls_only(nodes: list[SharedCache], 
     assert not any(node._locks for node in nodes)
 
 
-async def test_leader_without_renewal_is_succeeded_and_stores_nothing(
+async def test_leader_that_cannot_renew_is_replaced_and_stores_nothing(
     nodes: list[SharedCache], empty_redis: RedisServer
 ):
-    """Goal: a dead node does not delay others for long. Method: the leader's commands no longer reach Redis."""
+    """Goal: a dead node does not delay the others for long. Method: the leader's commands no longer reach Redis."""
     with open_cutter(empty_redis.port) as cutter:
         async with (
             open_state(f"redis://127.0.0.1:{cutter.port}", round_trip_s=5) as state,
@@ -267,7 +267,7 @@ async def test_fresh_answer_replaces_copies_on_all_nodes(
     assert await get(nodes[1], Upstream()) == (fresh if len(fresh) <= BODY_BYTES_MAX else b"answer 1")
 
 
-async def test_nodes_work_alone_without_the_server(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_nodes_use_their_own_caches_without_the_server(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0)
     empty_redis.kill()
     await until(lambda: all(node._state.fault for node in nodes))

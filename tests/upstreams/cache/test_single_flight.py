@@ -1,4 +1,4 @@
-"""Single flight in virtual time: one call at a time per key, and one promotion after each failure."""
+"""Single flight in virtual time: each key has one call at a time, and one waiter is promoted after each failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from upstreams.cache.single_flight import Flights
 
 
 class Calls:
-    """Counts calls. Each call takes a second, and fails while `failures` are left."""
+    """Counts its calls. Each call takes a second, and fails as long as `failures` are left."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -37,7 +37,7 @@ class Calls:
 
 
 async def join(flights: Flights[str], key: str, deadline_at: float, lead: Calls) -> tuple[str, bool]:
-    """Like a billed call: return its result, and whether another caller made the call."""
+    """Make a call as the gateway does, and return its result and whether another caller made it."""
     if key in flights and (followed := await flights.follow(key, deadline_at)) is not None:
         return followed, True
     result = None
@@ -130,7 +130,7 @@ async def test_follower_waits_until_its_own_deadline(autojump_clock: MockClock) 
 def test_calls_of_a_key_never_overlap_and_all_callers_get_results(
     arrivals: list[float], failures: int, hang_ups: list[float]
 ) -> None:
-    """Method: clients arrive and disconnect at random times; no client may hang or get no result."""
+    """Method: clients arrive and disconnect at random times. Every client must return, with a result unless it left."""
     flights, calls = Flights[str](), Calls(failures)
     ended = 0
 

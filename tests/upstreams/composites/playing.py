@@ -1,4 +1,4 @@
-"""Runs a composite's read with handmade legs, without a node or a socket."""
+"""Runs the read of a composite with handmade legs. It needs no node and no socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLATFORMS = load_all()
 
 
 def endpoint(path: str) -> Endpoint:
-    """Return the endpoint with an id, such as `prism/voice`."""
+    """Return the endpoint with this id, such as `prism/voice`."""
     slug, _, resource = path.partition("/")
     platform = next(one for one in PLATFORMS if one.slug == slug)
     return next(one for one in platform.endpoints if one.resource == resource)
@@ -36,7 +36,7 @@ def play(
     rounds: list[Round] | None = None,
     left: int = Conduct().pages_max or 200,
 ) -> Page | Single:
-    """Return the result of a composite. `answer` answers its legs; each of its rounds may read `left` more pages."""
+    """Return the result of a composite. `answer` answers its legs. In total, it may read `left` pages."""
     one = endpoint(path)
     steps = one.read(Args(one.canonical(values), cursor, {}, NOW_AT))
     wanted = next(steps)
@@ -55,10 +55,10 @@ def play(
 
 
 def single(record: Mapping[str, Any]) -> Fetched:
-    """Return a leg with one record."""
+    """Return a leg that contains one record."""
     return Fetched(Single(dict(record)), source="test")
 
 
 def page(*records: Mapping[str, Any], following: State | None = None) -> Fetched:
-    """Return a leg with a page of records."""
+    """Return a leg that contains a page of records."""
     return Fetched(Page([dict(one) for one in records], following), source="test")

@@ -1,4 +1,4 @@
-"""URLs resolve as the table next to this file says, or are refused with its message (decisions 14)."""
+"""The table next to this file says where URLs lead, or with which message they are refused (decisions 14)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_TABLE = (
     *("app_store", "bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"),
     *("podcasts", "stackexchange", "steam", "telegram", "wikipedia", "youtube"),
 )
-"""The platforms that the table covers; a later platform may read URLs at any host too."""
+"""The platforms that the table covers. Later platforms may also accept URLs on any host."""
 ADDRESSES = Addresses(one for one in PLATFORMS if one.slug in OF_TABLE)
 
 
@@ -58,7 +58,7 @@ def test_url_resolves_as_in_the_table(role: Role | None, address: str, expected:
         assert _describe(ADDRESSES.find(address, role)) == expected
 
 
-def test_table_has_promised_length_and_unique_urls() -> None:
+def test_table_has_at_least_300_unique_urls() -> None:
     assert len(TABLE) >= 300
     assert len({address for address, _ in TABLE}) == len(TABLE)
 
@@ -76,7 +76,7 @@ KINDS: Mapping[str, tuple[str, int]] = {
     ),
     "ports and user names": (r":\d+/|@[\w.]+/", 8),
 }
-"""Patterns of URLs, and how many of each kind the table must have; short links are identified by their refusal."""
+"""Patterns of URLs, with the minimum number of each kind in the table. Short links are recognized by their refusal."""
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,7 +91,7 @@ def test_table_refuses_short_links_by_name() -> None:
 
 @pytest.mark.parametrize("address", [address for address, expected in TABLE if not expected.startswith("! ")])
 def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
-    """Goal: `resolved.params` can be sent back. Method: read them as values of a request, and as canonical ones."""
+    """Goal: `resolved.params` can be sent back. Method: parse them as values of a request and as canonical values."""
     found = ADDRESSES.find(address)
     for target in found.destinations:
         assert {
@@ -102,7 +102,7 @@ def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
 
 
 def test_every_own_record_can_be_looked_up() -> None:
-    """Goal: a platform with an archetype of a new kind must be added to this test."""
+    """Goal: a platform with a new kind of archetype must be added to this test."""
     keys = {
         one.archetype.key
         for platform in PLATFORMS
@@ -122,7 +122,10 @@ def test_declared_url_forms_match_endpoints_and_parameters(platform: Platform) -
 
 
 def test_lookup_costs_its_target_price() -> None:
-    """Goal: lookup has its target's price (decisions 14); a target in another tier would need more than one price."""
+    """Goal: lookup costs as much as its target (decisions 14).
+
+    If targets had different tiers, it would need several prices.
+    """
     tiers = {
         one.tier
         for platform in PLATFORMS

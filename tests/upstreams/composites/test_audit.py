@@ -1,4 +1,4 @@
-"""The audit's arithmetic, compared with a handmade table, and with the same table in docs/composites.md."""
+"""The audit's arithmetic, compared with a handmade table that docs/composites.md contains too."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ SLOW = Missing("late", "x", failure=UpstreamFailed("x", "late"), late=True)
 
 
 def test_audit_fields_match_hand_made_evidence() -> None:
-    """Mastodon has posts from 7 and 14 days ago, Lemmy has no such name, GitHub has no posts, and Bluesky is late."""
+    """Mastodon has posts that are 7 and 14 days old.
+
+    Lemmy does not have the name, GitHub has no posts, and Bluesky is late.
+    """
     filled = {"display_name": "Ada", "bio": "x", "avatar_url": "https://x"}
     ada = author(id="7", username="ada", followers=999, posts_count=80, **filled)
     legs: dict[tuple[str, str], Answered] = {

@@ -1,4 +1,4 @@
-"""Each source of search/everywhere is reported when its answer arrives. Virtual time advances only in the stand-ins."""
+"""search/everywhere reports each source as soon as it answers. Virtual time advances only in the stand-ins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def site(platform: Platform, exchange: ScriptedExchange) -> Site:
 
 
 async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: MockClock) -> None:
-    """Goal: the event follows its answer within 50 ms. Method: two sources answer after 0.2 and 0.7 s, one never."""
+    """Goal: each event follows its answer within 50 ms.
+
+    Method: two sources answer after 0.2 s and 0.7 s, and one never does.
+    """
     heard: list[tuple[str, float]] = []
 
     async def on_leg(leg: Leg, _part: Part) -> None:

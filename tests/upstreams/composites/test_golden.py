@@ -1,4 +1,4 @@
-"""Answers of composites over handmade legs, value by value; every number here was calculated on paper."""
+"""Responses of composites with handmade legs, checked value by value. Every number was calculated on paper."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_everywhere_uses_reciprocal_rank_fusion() -> None:
 
 
 def test_duplicate_row_of_a_platform_counts_once_at_its_better_rank() -> None:
-    """Goal: submitting a page ten times does not raise its rank."""
+    """Goal: a page that is submitted ten times does not get a higher rank."""
     twice = page(found("h1"), found("h2", "https://trio.io/a"), found("h3", "https://www.trio.io/a/"))
     legs: dict[str, Answered] = {"hackernews": twice, "lemmy": page(found("l1"), found("l2", "https://trio.io/a"))}
     values = {"query": "trio", "platforms": "hackernews,lemmy"}
@@ -243,7 +243,7 @@ THIRD = noted("c", 5, "2024-01-02T00:00:00Z")
 
 
 def thread(part: Part) -> Answered:
-    """Two pages of comments; the first has two replies on a separate page."""
+    """There are two pages of comments. The first page has two replies on a page of their own."""
     if part.resource == "video/comment/replies":
         assert part.values["comment_id"] == "a"
         return page(

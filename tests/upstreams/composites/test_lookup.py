@@ -1,4 +1,4 @@
-"""The record of any URL over HTTP (decisions 14): at its target's price, cached, and refused for free."""
+"""The record for any URL, over HTTP (decisions 14): it costs as much as its target, is cached, or refused for free."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> Non
 
 
 async def test_unknown_host_is_read_by_its_software(tmp_path: Path) -> None:
-    """Goal: the platform of the host's software returns the record. Method: a Lemmy server."""
+    """Goal: the platform that reads the host's software returns the record. Method: a Lemmy server."""
 
     def script(asked: str) -> ScriptedAnswer | None:
         return None if "/api/v3/community" in asked else ScriptedAnswer(404, b"<html>", HTML)
@@ -125,7 +125,7 @@ async def test_unknown_host_is_read_by_its_software(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_other_page_is_described_by_its_oembed(tmp_path: Path) -> None:
+async def test_page_outside_all_platforms_is_described_by_its_oembed(tmp_path: Path) -> None:
     def script(asked: str) -> ScriptedAnswer | None:
         if asked.startswith("video.example.org/api/oembed?"):
             return json_answer(EMBED)
@@ -174,7 +174,7 @@ async def test_unusable_oembed_offer_costs_nothing(
         await node.assert_sound()
 
 
-async def test_page_without_oembed_is_read_itself(tmp_path: Path) -> None:
+async def test_page_without_oembed_is_scraped(tmp_path: Path) -> None:
     text = "<html><head><title>A talk</title></head><body><p>Some words of it.</p></body></html>"
     async with open_answering(tmp_path, lambda _asked: ScriptedAnswer(200, text.encode(), HTML)) as node:
         answer = await node.get(lookup("https://video.example.org/talk"))

@@ -1,4 +1,4 @@
-"""Answers of composites over recorded legs; the expected values are calculated from the recordings' own JSON."""
+"""Responses of composites with recorded legs. The expected values are calculated from the recordings' own JSON."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ def body(file: str) -> Any:
 
 
 def call(path: str, values: Json, answers: Mapping[str, Any], now_at: float = NOON_2026_AT) -> Page | Single:
-    """Return the result of any platform's composite. `answers` maps `host/path` to a recording; other paths are not
-    found."""
+    """Return the result of a composite of any platform.
+
+    `answers` maps `host/path` to a recording; other paths return 404.
+    """
     slug, _, resource = path.partition("/")
     platform = ALL[slug]
     endpoint = next(one for one in platform.endpoints if one.resource == resource)
@@ -49,7 +51,7 @@ def call(path: str, values: Json, answers: Mapping[str, Any], now_at: float = NO
 
 
 def dated(word: str) -> list[date]:
-    """The days of the recorded questions whose titles contain a word."""
+    """Return the days of the recorded questions whose titles contain a word."""
     pattern = re.compile(rf"\b{word}\b", re.IGNORECASE)
     return sorted(
         datetime.fromtimestamp(one["creation_date"], UTC).date()
@@ -59,7 +61,7 @@ def dated(word: str) -> list[date]:
 
 
 DAYS = dated("indentation")
-"""About twenty questions from 2010 to 2019."""
+"""About twenty questions, from 2010 to 2019."""
 
 
 def between(first: date, last: date) -> int:
@@ -180,7 +182,7 @@ def test_recorded_card_sums_accounts() -> None:
 
 
 def test_recorded_account_audit_has_the_score_computed_by_hand() -> None:
-    """By hand: no followers; five posts of 18 letters within a second, 22 h before; no media, likes or comments."""
+    """By hand: no followers; five posts of 18 letters within one second, 22 hours ago; no media, likes or comments."""
     answers = {
         f"{MASTODON}/accounts/lookup": ACCOUNT,
         f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
@@ -227,7 +229,7 @@ TALK = {
     f"{LEMMY}/comment/list": "lemmy/v3_comment_list.json",
     "test1.lemmy.ddenis.info/api/v3/comment/list": "lemmy/v3_comment_list.json",
 }
-"""Threads of a server whose recordings contain its address."""
+"""These threads come from a server whose recordings contain its address."""
 NEXT_DAY_AT = datetime(2026, 6, 13, 12, tzinfo=UTC).timestamp()
 
 

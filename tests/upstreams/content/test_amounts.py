@@ -1,4 +1,4 @@
-"""Amounts as people write them."""
+"""Counts, durations and fractions as people write them."""
 
 from __future__ import annotations
 

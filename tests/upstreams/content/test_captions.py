@@ -1,4 +1,4 @@
-"""Captions: their cues as viewers see them, whatever else the file contains."""
+"""Captions are read as viewers see them, whatever else the file contains."""
 
 from __future__ import annotations
 

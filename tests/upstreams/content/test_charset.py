@@ -1,4 +1,4 @@
-"""The charset of a body: from its byte order mark, its bytes, the header, the document, or finally a guess."""
+"""The charset of a body comes from its byte order mark, its bytes, the header, the document, or finally a guess."""
 
 from __future__ import annotations
 

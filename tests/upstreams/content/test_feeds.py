@@ -1,4 +1,4 @@
-"""Feeds in every format have the same members after parsing; other bodies are refused with a message."""
+"""Feeds in all formats are parsed to the same members. Other bodies are refused with a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values from pages: selectors, embedded JSON, metadata, and pages that were built to be slow."""
+"""Values from pages: selectors, embedded JSON, metadata, and pages designed to be slow."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ HOLDING = {
 
 @pytest.mark.parametrize("name", SLOW)
 def test_hostile_pages_are_parsed_in_bounded_time(name: str) -> None:
-    """Method: each page took minutes with at least one of the tested parsers; the suite's time limit applies."""
+    """Method: each of these pages took minutes with at least one parser. The suite's time limit detects that."""
     read = CHANNEL.read
     try:
         assert len(read(SLOW[name], "text/html")["items"]) <= 1_000
@@ -108,7 +108,7 @@ def test_deeply_nested_page_is_parsed_to_its_end() -> None:
 
 
 def test_nested_row_belongs_to_its_outer_row() -> None:
-    """However deeply rows are nested, each element is read for one row only."""
+    """Each element is read for one row only, however deeply rows are nested."""
     nested = "<div class=m data-id=1><div class=m data-id=2><img src=a></div></div><div class=m data-id=3>"
     first, second = CHANNEL.read(nested.encode(), "text/html")["items"]
     assert (first["id"], first["images"], second["id"]) == ("1", ["a"], "3")
@@ -123,7 +123,7 @@ def test_oversized_markup_is_refused() -> None:
 
 @pytest.mark.parametrize("name", HOLDING)
 def test_parsing_releases_the_interpreter(name: str) -> None:
-    """The event loop needs the interpreter too, while a page is parsed in a thread."""
+    """While a thread parses a page, the event loop must still get the interpreter."""
 
     def read() -> None:
         with suppress(UnexpectedBody):
@@ -133,7 +133,7 @@ def test_parsing_releases_the_interpreter(name: str) -> None:
 
 
 def test_long_page_with_data_url_and_long_script_is_parsed() -> None:
-    """The same holds for an element with very many attributes."""
+    """The same applies to an element with very many attributes."""
     picture = "iVBORw0KGgo/" * 15_000
     script = "if (a<b && c == 'd') { e(); } " * 10_000
     found = CHANNEL.read(f'<h1>x</h1><script>{script}</script><img src="data:,{picture}">{PAGE}'.encode(), "text/html")

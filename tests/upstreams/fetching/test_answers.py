@@ -1,4 +1,4 @@
-"""Bodies with small defects: unambiguous values are read, and nothing else is mistaken for a value."""
+"""Bodies with small defects. Unambiguous values are read, and nothing else is taken for a value."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_answer_with_too_many_values_is_refused_before_parsing(row: bytes) -> No
 
 
 def test_page_of_long_texts_is_parsed() -> None:
-    """Method: a hundred issues at GitHub's limit, with a comma every fifty characters."""
+    """Method: a hundred issues of the maximum length at GitHub, with a comma in every fifty characters."""
     body = ("one clause of a sentence of ordinary length is here, " * 3_000)[:65_536]
     page = [{"id": number, "body": body} for number in range(100)]
     assert body_of(orjson.dumps(page)) == page
@@ -189,7 +189,7 @@ def judged(raw: bytes, judge: Judge, hidden: bytes = b"") -> Any:
     return read_answer(HttpAnswer(200, {}, raw), "main", 0.0, accepts="json", judge=judge, hidden=hidden).body
 
 
-def test_hidden_error_is_a_member_not_a_text() -> None:
+def test_hidden_error_is_detected_in_a_member_but_not_in_text() -> None:
     refusals = Refusals(code="error.code", hidden=True, absent=("nothing",))
     assert judged(b'{"title":"error"}', refusals, b'"error"') == {"title": "error"}
     with pytest.raises(NotFound):

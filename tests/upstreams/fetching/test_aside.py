@@ -1,4 +1,4 @@
-"""The thread that parses long answers: one step at a time, accounts in turn, and no step after the deadline."""
+"""The thread that parses long answers runs one step at a time, alternates between accounts, and respects deadlines."""
 
 from __future__ import annotations
 

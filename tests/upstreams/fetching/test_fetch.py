@@ -1,4 +1,4 @@
-"""Running a read: sequential or concurrent calls, and errors of the reader."""
+"""How a read is run: sequential and concurrent calls, and errors that the reader raises."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ from upstreams.model.steps import Answer, Call, Fetched, Missing, Page, Single, 
 from upstreams.transport.http import HttpCall
 
 ROUNDING_S = 1e-9
-"""The virtual clock accumulates rounding errors of its jumps."""
+"""A tolerance for the rounding errors that accumulate when the virtual clock jumps."""
 
 SIDE_BY_SIDE_MAX = 32
 
 
 def planned(read: Read, exchange: ScriptedExchange, *, retries: int = 0) -> Plan:
-    """A read over a site with one source, before its first call."""
+    """Begin a read on a site with one source, up to its first call."""
     endpoint = Endpoint("x", "An x.", DOSSIER, read)
     platform = Platform("odd", "Odd", {"main": "https://api.test/v1"}, (endpoint,), docs_url="https://odd.test")
     source = source_over(exchange, rules=Rules(retries=retries))
@@ -58,7 +58,7 @@ def planned(read: Read, exchange: ScriptedExchange, *, retries: int = 0) -> Plan
 
 
 def numbered(exchange_delay_s: float = 0.0) -> ScriptedExchange:
-    """An upstream that answers `/v1/N` with N."""
+    """Return an upstream that answers `/v1/N` with N."""
 
     def script(call: HttpCall) -> Scripted:
         return Slow(exchange_delay_s, http_answer(int(call.target.rpartition("/")[2])))
@@ -67,7 +67,7 @@ def numbered(exchange_delay_s: float = 0.0) -> ScriptedExchange:
 
 
 def many(count: int, *, optional: bool = False) -> Read:
-    """Return a read of `count` concurrent calls."""
+    """Return a read that makes `count` concurrent calls."""
 
     def read(_args: Args) -> Steps:
         answers = yield tuple(Call(f"/{number}", optional=optional) for number in range(count))
@@ -77,7 +77,7 @@ def many(count: int, *, optional: bool = False) -> Read:
 
 
 def single(_args: Args) -> Steps:
-    """A read of one call."""
+    """Make one call."""
     answer = yield Call("/1")
     return Single({"body": answer.body})
 
@@ -166,7 +166,7 @@ async def test_error_among_concurrent_calls_is_raised_ungrouped(
 
 
 @pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
-async def test_refusing_source_refuses_concurrent_calls_like_one(
+async def test_refusing_source_refuses_concurrent_calls_like_a_single_call(
     autojump_clock: MockClock, refusal: type[Exception]
 ) -> None:
     exchange = ScriptedExchange(http_answer(status=429))
@@ -238,7 +238,7 @@ ANSWERS: st.SearchStrategy[Scripted] = st.builds(
 @given(st.lists(ANSWERS, min_size=1, max_size=8), st.lists(st.integers(0, 40), min_size=1, max_size=4), st.floats(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_read_ends_by_its_deadline(script: list[Scripted], widths: list[int], within_s: float) -> None:
-    """Method: reads of several rounds, some of many optional calls, over slow and failing answers, in virtual time."""
+    """Method: reads with several rounds, some with many optional calls. Answers are slow or fail, in virtual time."""
 
     def read(_args: Args) -> Steps:
         for width in widths:

@@ -1,4 +1,4 @@
-"""A thousand calls wait for a source to recover. Exactly one of them is its probe, even if that call fails."""
+"""A thousand calls wait for a source to recover. Exactly one of them becomes the probe, even if that call fails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def ask_all(source: Source) -> list[object]:
 
 
 async def half_open() -> tuple[Source, ScriptedExchange]:
-    """A source whose circuit has just become half open; earlier calls are not recorded."""
+    """Return a source whose circuit has just become half open, without the calls that led to this."""
     exchange = ScriptedExchange(BROKEN)
     source = source_over(exchange, rules=Rules(retries=0))
     for _ in range(5):
@@ -49,8 +49,8 @@ async def test_thousand_waiters_send_one_probe(autojump_clock: MockClock) -> Non
     assert len(exchange.calls) == 1 + WAITERS
 
 
-async def test_waiters_on_a_dead_source_make_one_call_per_term(autojump_clock: MockClock) -> None:
-    """Each caller returns after its own wait, which never exceeds the source's downtime."""
+async def test_waiters_on_a_dead_source_make_one_call_per_open_period(autojump_clock: MockClock) -> None:
+    """No caller waits longer than its own time limit or than the circuit stays open."""
     source, exchange = await half_open()
     for calls, term_s in enumerate((60, 120, 240, 300, 300), start=1):
         exchange.script(BROKEN)

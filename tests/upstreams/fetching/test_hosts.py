@@ -1,4 +1,4 @@
-"""Hosts that callers name: guarded, without secrets, and each with its own circuit in a bounded table."""
+"""Hosts that callers name are guarded, receive no secrets, and each have a circuit in a bounded table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _by_two(second: Call) -> Endpoint:
 
 
 class Scene:
-    """A platform at hosts that callers name, with another source that has a key."""
+    """A platform on hosts that callers name. It has another source, which needs a key."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ def test_host_in_a_url_is_refused_under_the_url_parameter() -> None:
 
 
 async def test_non_public_host_in_an_answer_is_an_upstream_failure() -> None:
-    """An optional call to it fails like any other."""
+    """If the call is optional, the read still receives a `Missing`."""
     for call, refused in (
         (Call("/b", host="printer.local"), True),
         (Call("/b", host="10.0.0.1", optional=True), False),
@@ -251,7 +251,7 @@ async def test_each_host_has_its_own_circuit() -> None:
     }  # fmt: skip
 
 
-async def test_platform_circuit_is_the_default_hosts() -> None:
+async def test_circuit_of_the_platform_is_that_of_its_default_host() -> None:
     scene = Scene(FAILING)
     for _ in range(2):
         with pytest.raises(UpstreamFailed):
@@ -345,7 +345,7 @@ async def test_redirect_is_followed_through_the_guard(location: str, error: type
 
 
 async def test_optional_call_to_a_refused_host_is_missing() -> None:
-    """A cached result behaves the same; a non-public host is refused before that."""
+    """The second request ends in the same way, from the cached result. A non-public host is refused earlier."""
     scene = Scene(NO_PAGE, endpoint=_read(Call("/x", optional=True)))
     for _ in range(2):
         assert (await scene.get("blog.example.com")).record["id"] == "False"
@@ -389,7 +389,7 @@ async def test_host_spelling_is_normalized() -> None:
 
 
 async def test_own_host_of_the_platform_is_never_marked() -> None:
-    """Goal: one malformed answer does not mark the host as running other software."""
+    """Goal: a single malformed answer does not mark the host as running other software."""
     exchange = ScriptedExchange(NO_PAGE, OK)
 
     def make(base_url: str) -> Source:

@@ -1,6 +1,6 @@
 """Ladders of sources: when an endpoint falls back to its next source, when it does not, and what the caller receives.
 
-All tests run in virtual time over scripted exchanges, one per source.
+All tests run in virtual time, with one scripted exchange per source.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ from upstreams.model.refusals import by_status
 from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
 
 ROUNDING_S = 1e-9
-"""The virtual clock accumulates rounding errors of its jumps."""
+"""A tolerance for the rounding errors that accumulate when the virtual clock jumps."""
 MAIN, SECOND, THIRD = "main", "second", "third"
 ELSEWHERE = http_answer({"from": "elsewhere"})
 
 
 def one(_args: Args) -> Steps:
-    """The endpoint's own read, with one call."""
+    """The endpoint's own read, which makes one call."""
     answer = yield Call("/x")
     return Single({"body": obj(answer.body)})
 
 
 def by(source: str) -> Read:
-    """A fallback's own read."""
+    """A fallback with a read of its own."""
 
     def read(_args: Args) -> Steps:
         answer = yield Call("/y", source=source)
@@ -74,7 +74,7 @@ def by(source: str) -> Read:
 
 
 def paged(source: str = "") -> Read:
-    """A read of an endless list, with pages numbered by `p`."""
+    """Return a read of an endless list, whose pages are numbered by `p`."""
 
     def read(args: Args) -> Steps:
         page = args.position("p", 1)
@@ -85,7 +85,7 @@ def paged(source: str = "") -> Read:
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """Judge a body with an error member as a definite answer."""
+    """Treat a body with an error member as a definite answer."""
     if isinstance(answer.body, dict) and "gone" in answer.body:
         return NotFound(reason="account_gone")
     if isinstance(answer.body, dict) and "wrong" in answer.body:
@@ -95,7 +95,7 @@ def judge(answer: Answer) -> UpstreamError | None:
 
 @dataclass(slots=True)
 class Ladder:
-    """A platform of three sources and one endpoint, with the answers of its sources."""
+    """A platform with three sources and one endpoint, and what the sources answer."""
 
     main: ScriptedExchange
     second: ScriptedExchange
@@ -104,16 +104,16 @@ class Ladder:
     endpoint: Endpoint
 
     def planned(self, cursor: State | None = None) -> Plan:
-        """Return the endpoint's read up to its first call."""
+        """Begin the endpoint's read, up to its first call."""
         return plan(self.site, self.endpoint, Args({}, cursor, self.site.credentials))
 
     async def fetch(self, *, cursor: State | None = None, within_s: float = LONG_S) -> Fetched:
-        """Return the answer of the endpoint."""
+        """Return the endpoint's answer."""
         return await fetch(self.planned(cursor), trio.current_time() + within_s)
 
     @property
     def asked(self) -> tuple[int, int, int]:
-        """Return the number of calls that each source received."""
+        """Return how many calls each source received."""
         return len(self.main.calls), len(self.second.calls), len(self.third.calls)
 
 
@@ -126,7 +126,7 @@ def ladder(
     rules: Rules = Rules(retries=0),  # noqa: B008 - it is frozen
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
 ) -> Ladder:
-    """Return a ladder whose sources give these answers, in order; further sources succeed."""
+    """Return a ladder whose sources give these answers in order. Sources without an answer succeed."""
     exchanges = [what if isinstance(what, ScriptedExchange) else ScriptedExchange(what) for what in says]
     exchanges += [ScriptedExchange(OK) for _ in range(3 - len(says))]
     named = dict(zip((MAIN, SECOND, THIRD), exchanges, strict=True))
@@ -290,7 +290,7 @@ async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) ->
 async def test_fallback_status_alone_is_not_a_definite_not_found(
     autojump_clock: MockClock, answer: Scripted, is_believed: bool
 ) -> None:
-    """A server that does not have the path also answers 404, so only a 404 of the endpoint's own source is definite."""
+    """A server returns 404 for unknown paths too. A 404 is definite only if it comes from the endpoint's own source."""
     rungs = ladder(FAILING, answer)
     if is_believed:
         with pytest.raises(NotFound):
@@ -307,7 +307,10 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(
 
 
 async def test_sources_share_the_remaining_time_equally(autojump_clock: MockClock) -> None:
-    """Goal: a source that hangs leaves time for the others. Method: 60 s, three sources; two never answer."""
+    """Goal: a source that hangs leaves time for the others.
+
+    Method: 60 s for three sources, two of which never answer.
+    """
     rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
     fetched = await rungs.fetch(within_s=60.0)
     assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]
@@ -336,7 +339,7 @@ async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> 
 
 
 async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
-    """Method: the main source hangs for 10 s per call until its circuit opens; then the fallback answers."""
+    """Method: each call to the main source hangs for 10 s until the circuit opens. Then the fallback answers."""
     rungs = ladder(
         SILENCE,
         fallbacks=(Fallback(SECOND),),
@@ -534,7 +537,7 @@ def part(resource: str, source: str, *fallbacks: Fallback) -> Endpoint:
 
 
 def composed(args: Args) -> Steps:
-    """Two parts as legs, the second one optional."""
+    """Return two legs, the second of which is optional."""
     first, second = yield (Part("first", {"name": "a"}), Part("second", {"name": "b"}, optional=True))
     return Single({"second": bool(second)}, legs=(Leg("odd/first", first), Leg("odd/second", second)))
 
@@ -592,7 +595,7 @@ async def test_composite_with_silent_parts_ends_by_its_deadline(autojump_clock: 
 async def test_cancelled_ladder_leaks_no_tasks_or_permits(
     autojump_clock: MockClock,
 ) -> None:
-    """Method: cancel at every checkpoint; afterwards each circuit still admits calls, so no permit was lost."""
+    """Method: cancel at every checkpoint. Every circuit must still admit calls afterwards, so no permit was lost."""
     rungs = ladder(Slow(1.0, FAILING), Slow(1.0, throttling(1)), Slow(1.0, OK), breaker=BreakerRules(1, 60.0, 0.5))
 
     async def run() -> None:

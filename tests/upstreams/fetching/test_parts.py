@@ -1,4 +1,4 @@
-"""Parts of a composite: endpoints of the same platform or of another platform on the node."""
+"""Parts of a composite, which are endpoints of the same platform or of another platform on the node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def site(
 
 
 def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] = (), **credentials: str) -> Plan:
-    """Return the plan of a composite with one part; the platform `other` is also served."""
+    """Return the plan of a composite with one part. The node also serves the platform `other`."""
 
     def read(_args: Args) -> Steps:
         (answer,) = yield (part,)
@@ -103,7 +103,7 @@ async def test_failed_part_is_missing_or_fails_the_composite(
 async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     slugs: str, refused: bool, autojump_clock: MockClock
 ) -> None:
-    """Goal: a 400 if no selected platform is available. If at least one is, the others are empty legs."""
+    """Goal: 400 if none of the selected platforms is available. If at least one is, the others become empty legs."""
 
     def read(args: Args) -> Steps:
         answers = yield tuple(Part("user", {"handle": "ada"}, True, one) for one in args.text("among").split(","))
@@ -124,7 +124,7 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     assert fetched.result.record["came"] == [one == "other" for one in slugs.split(",")]
 
 
-async def test_refusal_of_a_required_part_is_the_composites(
+async def test_composite_fails_with_the_refusal_of_its_required_part(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(http_answer(7))
@@ -140,7 +140,7 @@ async def test_refusal_of_a_required_part_is_the_composites(
     assert (found.absent, exchange.calls) == (True, [])
 
 
-async def test_unserved_part_is_a_leg_without_an_answer_if_not_selected(
+async def test_optional_part_of_an_unserved_platform_is_missing(
     autojump_clock: MockClock,
 ) -> None:
     found = await part_of(
@@ -171,7 +171,7 @@ async def test_tenth_of_the_time_is_reserved_for_the_composite(autojump_clock: M
 
 
 async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) -> None:
-    """Goal: a fast part is reported without waiting for the slow one."""
+    """Goal: a fast part is reported before a slow one has finished."""
     heard: list[tuple[float, bool]] = []
 
     async def on_leg(leg: Leg, part: Part) -> None:

@@ -1,4 +1,4 @@
-"""The common interface of a plain read and a walk."""
+"""The interface that a plain read and a walk share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockC
 
 
 async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
-    """Before each page, `wants_more` decides whether to continue, so a progress callback also gets the last page."""
+    """`wants_more` is called before each further page. A progress callback therefore also receives the last page."""
     shelf, told = distinct(4, 4, 4), list[Walked]()
 
     async def wants_more(walked: Walked) -> bool:

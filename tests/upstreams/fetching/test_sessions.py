@@ -1,4 +1,4 @@
-"""One session for all nodes: the first node signs in, the others wait, and one node renews a refused session."""
+"""All nodes share one session. The first node signs in while others wait, and one node renews a refused session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SESSION = Session((("authorization", TOKEN),), 100.0)
 
 
 class FewCommands:
-    """A shared state that supports only the commands of sessions."""
+    """A shared state with only the commands that sessions use."""
 
     def __init__(self) -> None:
         self.away = False

@@ -1,4 +1,4 @@
-"""A platform on a node: headers, sources, optional calls and the session that all calls share."""
+"""A platform on a node: its headers, its sources, optional calls, and the session that all calls share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ASK = Call("/x", needs_session=True)
 
 
 def sign_in(credentials: Credentials) -> SessionSteps:
-    """Two steps: a greeting, and then the login, which must not be sent inside a session."""
+    """Make two calls: a greeting, and then the login, which must not be part of a session."""
     greeting = yield Call("/hello")
     login = {"user": credentials["user"], "nonce": obj(greeting.body)["nonce"]}
     answer = yield Call("/login", method="POST", json=login, needs_session=True)
@@ -57,7 +57,7 @@ def site_over(
     opening: Callable[[Credentials], SessionSteps] | None = None,
     shared: SharedSession | None = None,
 ) -> Site:
-    """Return a site with one source per exchange: `main`, then `second`, without retries."""
+    """Return a site with one source for each exchange, `main` and then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
     sources = {
         name: source_over(exchange, name=name, rules=Rules(retries=0))
@@ -77,9 +77,9 @@ def site_over(
 
 
 class Members(ScriptedExchange):
-    """An upstream with sessions: each sign-in takes `SIGN_IN_S` and returns the next token. Calls need a `valid` token.
+    """An upstream with sessions. Each sign-in takes `SIGN_IN_S` and returns the next token. Calls need a `valid` token.
 
-    `answers` defines the answers to signed-in calls, and `login` recognizes a sign-in.
+    `answers` contains the answers to signed-in calls. `login` recognizes sign-ins.
     """
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
 
 
 async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
-    """Method: the token in a Basic authentication header, and in the form; an invalid token."""
+    """Method: send the token in a Basic authentication header and in the form, and receive an invalid token."""
     for in_form in (False, True):
         exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
         known = {"identifier": "id", "password": "p:w"}
@@ -203,7 +203,7 @@ async def test_optional_call_to_a_held_or_open_source_is_missing(autojump_clock:
     assert "circuit is open" in missing.problem
 
 
-async def test_bug_is_never_a_missing(autojump_clock: MockClock) -> None:
+async def test_programming_error_never_becomes_a_missing(autojump_clock: MockClock) -> None:
     with pytest.raises(ZeroDivisionError):
         await site_over(ScriptedExchange(ZeroDivisionError())).call(Call("/x", optional=True), LONG_S)
 
@@ -302,7 +302,7 @@ async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, an
 
 
 async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: MockClock) -> None:
-    """Method: a call in the old session is answered 401 only after another call has signed in again."""
+    """Method: a call in the old session receives its 401 only after another call has signed in again."""
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -320,7 +320,7 @@ async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: 
 
 
 async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClock) -> None:
-    """Method: the call that signs in has a late deadline, and the call that waits for it an early one."""
+    """Method: the call that signs in has a late deadline, and the call that waits for it has an early one."""
     members = Members()
     members.login = Slow(15.0, http_answer({"token": "t1"}))
     site = site_over(members)

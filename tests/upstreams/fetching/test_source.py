@@ -1,6 +1,6 @@
-"""One source of a platform, over a scripted exchange: the results of its answers, and its retries.
+"""One source of a platform, with a scripted exchange: what its answers become, and its retries.
 
-Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
+Time is virtual. Whenever all tasks wait, the clock jumps to the next deadline, so waits are exact and cost nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 
 ROUNDING_S = 1e-9
-"""The virtual clock accumulates rounding errors of its jumps."""
+"""A tolerance for the rounding errors that accumulate when the virtual clock jumps."""
 
 LOOSE = BreakerRules(failures=1000)
 """A breaker that never opens in these tests."""
@@ -108,7 +108,7 @@ async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock
     ],
 )
 async def test_unreadable_answer_counts_as_a_failure(autojump_clock: MockClock, problem: Exception) -> None:
-    """A malformed response is not retried, because the next response would be the same."""
+    """A malformed response is not requested again, because the next response would be malformed too."""
     source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
     with pytest.raises(UpstreamFailed) as failed:
         await source.ask(asking(), LONG_S)
@@ -161,7 +161,7 @@ HEADERS = st.dictionaries(
 @given(st.sampled_from(load_platforms()), st.sampled_from((400, 401, 403, 404, 422, 429, 500, 503)), HEADERS, JSON)
 @settings(max_examples=150, deadline=None)
 def test_judges_tolerate_any_error_body(platform: Platform, status: int, headers: dict[str, str], body: object) -> None:
-    """Goal: an error answer is a refusal, never a bug. Method: unexpected JSON in the fields that judges read."""
+    """Goal: an error answer always becomes a refusal. Method: unexpected JSON in the fields that judges read."""
     answer = Answer(status, headers, body, "main")
     assert isinstance(platform.judge(answer), UpstreamError | None)
     assert isinstance(platform.rest(answer), Backoff | None)
@@ -261,7 +261,7 @@ async def test_expired_call_is_not_sent_nor_counted_against_the_source(autojump_
 
 
 async def test_retry_is_refused_by_a_long_hold(autojump_clock: MockClock) -> None:
-    """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
+    """Method: one call pauses for 0.1 s before its retry. During the pause, another call is throttled."""
     exchange = ScriptedExchange(FAILING, http_answer(status=429, retry_after="90"), OK)
     source = source_over(exchange, rng=LongestPauses())
 
@@ -298,7 +298,7 @@ SAID: st.SearchStrategy[Scripted] = st.builds(
 def test_call_ends_by_its_deadline_for_any_upstream(
     script: list[Scripted], timeout_s: float, within_s: float, seed: int
 ) -> None:
-    """Method: every mix of slow answers, failures, redirects and silence, in virtual time."""
+    """Method: every combination of slow answers, failures, redirects and silence, in virtual time."""
 
     async def run() -> None:
         source = source_over(ScriptedExchange(*script), rules=Rules(timeout_s=timeout_s), rng=Random(seed))

@@ -1,6 +1,6 @@
-"""How one account's calls of a source affect the calls of other accounts: circuits and holds.
+"""How one account's calls to a source affect other accounts: circuits and holds.
 
-Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
+Time is virtual. Whenever all tasks wait, the clock jumps to the next deadline, so waits are exact and cost nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DAY = http_answer(status=429, retry_after="86400")
 
 
 def host_of(answers: dict[str, Scripted], *, by_page: bool = True) -> tuple[Source, ScriptedExchange]:
-    """A host with one scripted answer per target, and OK for all other targets."""
+    """A host with one scripted answer for each target, and OK for any other target."""
 
     def script(call: HttpCall) -> Scripted:
         return answers.get(call.target, OK)
@@ -61,7 +61,7 @@ async def get(source: Source, account: str, target: str) -> object:
 
 
 async def test_failing_page_does_not_close_its_host(autojump_clock: MockClock) -> None:
-    """Regression: two requests for a page that answers 500, with their retries, closed the host to every account."""
+    """Regression: two requests for a page that returned 500, with their retries, closed the host to every account."""
     source, _ = host_of({"/bad": FAILING})
     for account in ("a", "b", "c"):
         await fail(source, account, "/bad", 10)
@@ -96,7 +96,7 @@ async def test_five_refused_connections_close_the_host(autojump_clock: MockClock
 
 
 async def test_redirect_to_a_dead_host_does_not_count_against_its_source(autojump_clock: MockClock) -> None:
-    """Otherwise any open redirect of a host could close it to every account."""
+    """Otherwise, anyone could close a host to every account through an open redirect on it."""
 
     def script(call: HttpCall) -> Scripted:
         if call.origin.host != "api.test":
@@ -125,7 +125,7 @@ async def test_failed_requests_hold_back_only_their_account(
 
 
 async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) -> None:
-    """Regression: the owner of a page could close the whole host to every account for an hour."""
+    """Regression: a page's owner could close the whole host to every account for an hour."""
     for answer in (DAY, http_answer({"rests": 86_400})):
         source, exchange = host_of({"/sly": answer})
         if answer is DAY:

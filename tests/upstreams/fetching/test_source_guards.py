@@ -1,6 +1,6 @@
-"""The guards of one source of a platform: its breaker, the holds that its upstream requests, and its redirects.
+"""What guards a platform's source: its breaker, the holds that its upstream requests, and the rules for redirects.
 
-Time is virtual: the clock jumps to the next deadline whenever all tasks wait, so waits are exact and cost nothing.
+Time is virtual. Whenever all tasks wait, the clock jumps to the next deadline, so waits are exact and cost nothing.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpAnswer
 
 IMPATIENT = Rules(timeout_s=0.25)
-"""Attempts that are too short to wait for most holds."""
+"""Rules with a timeout too short to wait for most holds."""
 
 
 async def opened(exchange: ScriptedExchange, source: Source) -> None:
-    """Make the source fail until its circuit is open, and forget these calls."""
+    """Make the source fail until its circuit opens, and discard these calls."""
     exchange.script(http_answer(status=501))
     for _ in range(5):
         with pytest.raises(UpstreamFailed):
@@ -69,7 +69,7 @@ async def test_five_failures_open_the_circuit(autojump_clock: MockClock) -> None
 
 
 async def test_request_counts_once_despite_retries(autojump_clock: MockClock) -> None:
-    """Regression: two requests with two retries each failed six times, which opened a circuit of five failures."""
+    """Regression: two requests with two retries each counted as six failures, and five failures open the circuit."""
     exchange = ScriptedExchange(FAILING)
     source = source_over(exchange, breaker=BreakerRules(failures=3))
     for failures in (1, 2):
@@ -100,7 +100,7 @@ async def test_retries_stop_at_an_open_circuit(autojump_clock: MockClock) -> Non
 async def test_own_waits_and_short_timeouts_do_not_count_against_the_source(
     autojump_clock: MockClock,
 ) -> None:
-    """A caller may set a timeout of one millisecond, or occupy every connection of a source."""
+    """A caller can choose a timeout of one millisecond, or occupy all connections to a source."""
     for said_, within_s in ((SILENCE, 0.001), (httpx.ConnectTimeout("slow"), 1.0), (httpx.PoolTimeout("busy"), LONG_S)):
         source = source_over(ScriptedExchange(said_))
         for _ in range(10):
@@ -274,7 +274,7 @@ async def test_source_pause_holds_every_method(autojump_clock: MockClock) -> Non
 
 
 def _rest(answer: Answer) -> Backoff | None:
-    """Return the pause that an answer requests: `rests` for its method, `spent` for the source."""
+    """Return the pause that an answer requests: `rests` is for its method, `spent` for the whole source."""
     if rests := answer.body.get("rests"):
         return Backoff(rests, "method")
     return Backoff(spent, "source") if (spent := answer.body.get("spent")) else None

@@ -1,4 +1,4 @@
-"""Calls of one source during a hold: which call waits, which one tries first, and which is refused, in virtual time."""
+"""A source on hold, in virtual time: which calls wait, which call tries first, and which calls are refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def throttled(for_s: int) -> HttpAnswer:
 
 
 async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETRIES) -> Source:
-    """A source that has just been throttled; the throttled call is not recorded."""
+    """Return a source that has just been throttled, without the throttled call."""
     source = source_over(exchange, rules=rules, rng=LongestPauses())
     exchange.script(throttled(for_s))
     with pytest.raises(UpstreamThrottled):
@@ -52,7 +52,7 @@ async def held(exchange: ScriptedExchange, for_s: int, *, rules: Rules = NO_RETR
 
 
 async def many(source: Source, count: int) -> list[object]:
-    """Return the results of this number of concurrent calls."""
+    """Return the results of this many concurrent calls."""
     return await outcomes(*[partial(source.ask, asking(f"/v1/x?n={place}"), LONG_S) for place in range(count)])
 
 
@@ -93,7 +93,7 @@ async def test_default_hold_is_not_waited_for(autojump_clock: MockClock) -> None
 
 
 async def test_retry_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
-    """Method: one call pauses for 0.1 s before its retry; in that pause another one is throttled."""
+    """Method: one call pauses for 0.1 s before its retry. During the pause, another call is throttled."""
     exchange = ScriptedExchange(FAILING, throttled(9), OK)
     source = source_over(exchange, rng=LongestPauses())
 
@@ -176,10 +176,10 @@ async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None
     assert exchange.asked_at == [5.0, 17.0]
 
 
-async def test_cancelled_waiter_leaves_the_others_served(
+async def test_cancelled_waiter_does_not_affect_the_others(
     autojump_clock: MockClock,
 ) -> None:
-    """The call is cancelled while it is first in the queue, while it is the trial, and between its attempts."""
+    """The call is cancelled at three moments: as the first in the queue, during its trial, and between its attempts."""
     exchange = ScriptedExchange()
 
     async def run() -> None:
@@ -275,7 +275,7 @@ async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
     assert (now.held_total, now.queued, now.in_flight, now.calls_total) == (1, 0, 0, 4)
 
 
-async def test_standing_reports_hold_quota_and_pace(
+async def test_standing_contains_hold_quota_and_pace(
     autojump_clock: MockClock,
 ) -> None:
     exchange = ScriptedExchange(
@@ -300,7 +300,7 @@ async def test_standing_reports_hold_quota_and_pace(
 
 
 class Watched:
-    """A scripted exchange that checks that the source respects the holds that its answers request."""
+    """A scripted exchange that checks whether the source respects the holds that its answers request."""
 
     def __init__(self, script: list[Slow]) -> None:
         self._exchange = ScriptedExchange(script=self._next)
@@ -363,7 +363,7 @@ CALLS = st.tuples(
 def test_holds_allow_one_trial_at_a_time_and_all_calls_end_in_time(
     script: list[Slow], calls: list[tuple[int, int, int | None]], timeout_s: float
 ) -> None:
-    """Method: random answers, arrivals, deadlines and cancellations in virtual time, many of them at the same time."""
+    """Method: random answers, arrivals, deadlines and cancellations in virtual time, many of them simultaneous."""
 
     async def run() -> None:
         watched = Watched(script)

@@ -1,4 +1,4 @@
-"""Failures to connect, over real sockets: they close a caller-named host, whichever account made the call."""
+"""Refused connections, over real sockets: they close a host that callers name, whichever account made the calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 
 async def states(address: str, target: str = "/") -> tuple[list[str], str]:
-    """Return the blame of five failed calls of one account, and the circuit's state for another account."""
+    """Return whom five failed calls by one account blame, and the circuit's state for another account."""
     async with open_transport(max_connections=5) as transport:
         source = Source(
             "page", address, exchange=transport.exchange, breaker=Breaker(BreakerRules(), trio.current_time,
@@ -44,7 +44,7 @@ async def states(address: str, target: str = "/") -> tuple[list[str], str]:
 
 
 async def closed_port() -> int:
-    """A port of this machine without a listener."""
+    """Return a port on this machine on which nothing listens."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port: int = listener.socket.getsockname()[1]
     await listener.aclose()

@@ -1,4 +1,4 @@
-"""Collect-until-N: how a walk starts and ends, failing pages, and fallbacks."""
+"""Endpoints that collect `limit` items: where a walk starts and ends, what failing pages do, and fallbacks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_surplus_of_the_last_page_starts_the_next_walk(autojump_clock: Moc
     assert (places(second), cursor_of(second), second.pages_used) == ([6, 7, 8, 9, 10, 11], None, 2)
 
 
-async def test_duplicate_page_tail_does_not_continue_the_list(autojump_clock: MockClock) -> None:
+async def test_surplus_duplicates_on_the_last_page_are_not_continued(autojump_clock: MockClock) -> None:
     shelf = Shelf([["a", "b", "a", "b"]])
     fetched = await walked(site_over(shelf), 2)
     assert (places(fetched), cursor_of(fetched)) == ([0, 1], None)
@@ -55,8 +55,8 @@ async def test_shrunk_page_is_skipped(autojump_clock: MockClock) -> None:
     assert (places(fetched), fetched.pages_used) == ([2, 3, 4, 5], 1)
 
 
-async def test_walk_out_of_pages_has_no_warning(autojump_clock: MockClock) -> None:
-    """All reserved pages were read. Pages may be short, and `has_more` says that the list goes further."""
+async def test_walk_that_used_all_reserved_pages_has_no_warning(autojump_clock: MockClock) -> None:
+    """The walk read all its reserved pages. Pages may be short, and `has_more` reports that the list continues."""
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await run_plan(ready, Conduct(ready.reach.pages_max, on), LONG_S)
@@ -246,7 +246,7 @@ async def test_failed_fallback_page_is_retried_at_that_fallback(autojump_clock: 
 
 @pytest.mark.parametrize("source", ["main", "other"])
 async def test_unfinished_first_page_continues_at_its_source(source: str, autojump_clock: MockClock) -> None:
-    """The page is longer than requested, and another source's first page could differ."""
+    """The first page has more items than requested. Another source's first page could be different."""
     shelf, other_one = distinct(7, 4), distinct(7, 4)
     shelf.only = source
     other_one.only = "other" if source == "main" else "main"

@@ -1,4 +1,4 @@
-"""Collect-until-N over any pages: each item once, in order, without losses, within the number of reserved pages."""
+"""Walks over any pages return each item once, in order, without losses, and within the reserved number of pages."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_walk_collects_items_once_in_order(pages: list[Ids], endless: bool, limi
 
 
 def page_at(shelf: Shelf, place: int) -> int:
-    """Return the number of the page that contains a position of the list."""
+    """Return the number of the page that contains this position in the list."""
     number = 0
     while place >= (length := len(shelf.pages[number % len(shelf.pages)])):
         place -= length
@@ -98,8 +98,10 @@ def page_at(shelf: Shelf, place: int) -> int:
 def test_consecutive_walks_return_the_whole_list(
     pages: list[Ids], limit: int, pages_max: list[int], failing: list[int]
 ) -> None:
-    """Method: follow the cursors to the end, with occasional failing pages, and account for every position of the list:
-    it was returned once, or its id was returned by a walk that skipped it."""
+    """Method: follow the cursors to the end of the list, while some pages fail.
+
+    Each position in the list must have been returned once, or a walk that skipped it must have returned its id.
+    """
     shelf = Shelf(pages)
 
     async def run() -> list[Fetched]:
@@ -135,7 +137,7 @@ def test_consecutive_walks_return_the_whole_list(
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 40))
 @settings(deadline=None)
 def test_distinct_items_are_complete_for_any_limit(sizes: list[int], limit: int) -> None:
-    """This also holds across requests: the next walk starts at the item after the last one."""
+    """Walks in different requests also return each item once. The next walk starts at the item after the last one."""
     numbers = iter(range(10_000))
     shelf = Shelf([[str(next(numbers)) for _ in range(size)] for size in sizes])
 
@@ -156,7 +158,7 @@ def test_distinct_items_are_complete_for_any_limit(sizes: list[int], limit: int)
 @given(st.integers(1, 60), st.integers(1, 30), st.integers(0, 29))
 @settings(deadline=None)
 def test_full_pages_fit_in_the_reserved_pages(limit: int, per_page: int, skip: int) -> None:
-    """The smallest number of pages that a walk can need is reserved; it suffices if all pages are full."""
+    """A walk reserves the smallest number of pages that it can need. They suffice if all pages are full."""
     size = min(limit, per_page)
     skip = min(skip, size - 1)
     numbers = iter(range(10_000))

@@ -1,4 +1,4 @@
-"""The target guard: a target that may lead to a non-public host is refused in any spelling."""
+"""The target guard refuses targets that may lead to a non-public host, however they are spelled."""
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -312,8 +312,8 @@ def test_ipv4_tunnels_are_refused(inner: IPv4Address, rest: int) -> None:
 
 
 @pytest.mark.parametrize("network", IANA_V4.split() + IANA_V6.split())
-def test_special_purpose_registries_are_refused_completely(network: str) -> None:
-    """Method: the networks of the registries, listed again here; their first, middle and last addresses."""
+def test_every_special_purpose_network_is_refused(network: str) -> None:
+    """Method: the registries' networks are listed here again. Their first, middle and last addresses are tested."""
     block = IPv4Network(network) if "." in network else IPv6Network(network)
     for at in (0, block.num_addresses // 2, block.num_addresses - 1):
         assert why_not_public(str(block[at])) is not None

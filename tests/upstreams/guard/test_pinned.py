@@ -1,4 +1,4 @@
-"""The transport to a caller-named host: every address is checked, and only checked addresses are connected to."""
+"""The transport to a host that the caller names checks every address, and connects only to checked ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_next_address_is_tried_after_refused_connection_but_not_bad_certif
 
 
 @pytest.mark.parametrize(("error", "is_certain"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)])
-async def test_missing_name_differs_from_failing_name_servers(error: int, is_certain: bool) -> None:
+async def test_unknown_name_and_failing_name_servers_are_different_errors(error: int, is_certain: bool) -> None:
     async def unknown(_host: str, _port: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
         raise socket.gaierror(error, "no")

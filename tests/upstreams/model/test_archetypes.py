@@ -1,4 +1,4 @@
-"""The named shapes: every record has all its fields, and a row of a list is a wrapper around one."""
+"""The named shapes: every record has all of its fields, and every row in a list wraps a record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS: dict[Constructor, str] = {
     release: "id url tag name text prerelease author published_at ext",
     article: "id url title text description image_url language updated_at ext",
 }
-"""The fields of each record according to decisions 3."""
+"""The fields of each record, as listed in decisions 3."""
 INNER = {
     (post, "content"): "text media_urls thumbnail_url duration_seconds",
     (post, "engagement"): "views likes comments shares saves",
@@ -48,7 +48,7 @@ COMPUTED = {"engagement_rate", "language", "content_category", "estimated_reach"
 
 
 def emptiest(constructor: Constructor) -> dict[str, Any]:
-    """Return the record for an upstream that sent no values."""
+    """Return the record of an upstream that sent no values."""
     required = [p.name for p in inspect.signature(constructor).parameters.values() if p.default is p.empty]
     return constructor(**dict.fromkeys(required))
 

@@ -1,4 +1,4 @@
-"""Calls as values: the position of each member, and endpoints with one call."""
+"""Calls as values: where each member is sent, and endpoints that make one call."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_made_member_is_computed_and_tuple_is_repeated() -> None:
     assert get.params == (NAME, SORT)
 
 
-def test_given_values_fill_further_members() -> None:
+def test_given_values_add_members() -> None:
     get = Get("/users/{id}/posts", sort=SORT)
     assert get.at(Args({"sort": "old"}), id="7", page=2).target("") == "/users/7/posts?sort=old&page=2"
     pages = Pages(AUTHOR_OF, ByToken("after"), "items")

@@ -1,4 +1,4 @@
-"""Computed fields use only the upstream's own numbers and texts."""
+"""Computed fields are computed only from the upstream's own numbers and texts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_views_alone_give_a_reach_but_no_rate() -> None:
     assert of_post(likes=3)[0]["estimated_reach"] is None
 
 
-def test_missing_counts_are_left_out_of_the_sum() -> None:
+def test_sum_ignores_missing_counts() -> None:
     assert of_post(views=10, likes=1, comments=None, shares=None)[0]["engagement_rate"] == 0.1
 
 

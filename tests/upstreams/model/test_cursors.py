@@ -1,4 +1,4 @@
-"""Cursor tokens: a sealed state can be opened only unchanged, and only for the same request."""
+"""Cursor tokens: only an unchanged token can be opened, and only for the request it belongs to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of a platform's declaration: arguments, calls, answers, addresses."""
+"""What a platform's declaration consists of: arguments, calls, answers and URLs."""
 
 from __future__ import annotations
 

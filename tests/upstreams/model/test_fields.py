@@ -1,4 +1,4 @@
-"""Getters for JSON from upstreams: for any input, a getter returns a plain value or None."""
+"""Getters for JSON from upstreams return a plain value or None, whatever the input."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ def test_text_inside_markup_is_kept_except_line_whitespace(said: str) -> None:
     ["<", "<a ", "<a b='", '<a b="', "<a b=", "<!--", "<!", "<script>", "<script ", "</", "&", "&#", "="],
 )
 def test_megabyte_of_unclosed_markup_takes_linear_time(piece: str) -> None:
-    """Goal: no quadratic scan, which would take minutes here. Method: tags that are never closed."""
+    """Goal: no scan takes quadratic time, which would be minutes here. Method: tags that are never closed."""
     plain("<a " + piece * (1_000_000 // len(piece)))
 
 

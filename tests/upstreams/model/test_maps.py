@@ -1,4 +1,4 @@
-"""A field map reads the same values from a decoded body as from its full JSON, for any body."""
+"""A field map reads the same values from a decoded body and from its full JSON, whatever the body."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SENT = {
 }
 
 USUAL = {**SENT, "_tags": ["a", "", "b"]}
-"""An object as upstreams usually send it: a list of texts holds only texts."""
+"""An object in its usual form, in which a list of texts contains only texts."""
 
 scalars = st.one_of(
     st.none(),
@@ -71,7 +71,7 @@ objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=len(NAMES))
 
 
 def written(value: Any) -> bytes:
-    """The JSON, with digits for whole numbers of any size, which the encoder does not accept."""
+    """Return the JSON text. The encoder does not accept all whole numbers, so they are written as digits here."""
     if isinstance(value, dict):
         return b"{%b}" % b",".join(b"%b:%b" % (orjson.dumps(name), written(one)) for name, one in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Every paging object reaches the end of a list, and respects a list's depth limit."""
+"""Every paging object reaches the end of a list and respects the list's depth limit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERY: dict[str, Paging] = {
 
 
 def page_of(paging: Paging, limit: int, state: State | None, rows: int) -> tuple[list[dict[str, str]], State | None]:
-    """One page of the stand-in's list, and the start of the next one."""
+    """Return one page of the stand-in's list, and where the next page starts."""
     args = Args({"limit": limit}, state)
     query = {name: str(value) for name, value in paging.query(args).items() if value is not None}
     page = paging.serve(query, rows)
@@ -89,7 +89,7 @@ def test_row_is_returned_once_if_pages_repeat_the_last_one(
 
 
 @given(rows=st.integers(0, 25), limit=SIZES)
-def test_once_has_one_page(rows: int, limit: int) -> None:
+def test_list_with_once_has_one_page(rows: int, limit: int) -> None:
     records, state = page_of(Once(), limit, None, rows)
     assert (len(records), state) == (min(rows, limit), None)
 

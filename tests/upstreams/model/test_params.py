@@ -1,4 +1,4 @@
-"""One canonical form for every spelling of a value (decisions 8)."""
+"""All spellings of a value have the same canonical form (decisions 8)."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_invalid_value_is_refused_with_its_parameter(param: Param, text: str, pr
 @example(text="did:did:a")
 @example(text="%2541")
 def test_canonical_value_is_its_own_canonical_form(param: Param, text: str) -> None:
-    """Otherwise, a request with a value taken from an answer would be a different request."""
+    """If the form changed, a request with a value taken from an answer would be a different request."""
     try:
         value = param.canonical(text)
     except InvalidArgument:

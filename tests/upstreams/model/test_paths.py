@@ -1,4 +1,4 @@
-"""No value leads a path away from its endpoint's target. Such values are refused for free, with their parameter."""
+"""No value leads a path away from its endpoint. Misleading values are refused for free, and the parameter is named."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STRAIGHT = ("a", "...", "a..", "..a", ".github", "README.md", "a%2Fb", "%40", "a
 
 
 def _quoted(args: Args) -> Steps:
-    """An adapter that does not check its callers' values."""
+    """A read that does not check the caller's values."""
     yield Call(f"/plain/{args.text('kind')}/{args.text('name')}/x")
     return Single({"id": "1"})
 

@@ -1,4 +1,4 @@
-"""How an upstream refuses: its errors, quotas, pace, and the waits in its headers."""
+"""How an upstream refuses calls: its errors, its quotas, its rate limits, and the waits in its headers."""
 
 from __future__ import annotations
 

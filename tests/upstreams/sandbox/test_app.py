@@ -35,7 +35,7 @@ every_endpoint = pytest.mark.parametrize(
 
 
 async def ask(sandbox: Sandbox, path: str, query: str = "") -> tuple[int, dict[str, str], bytes]:
-    """Return the sandbox's answer to one request: status, headers, body."""
+    """Return the sandbox's answer to a request: status, headers and body."""
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -158,7 +158,7 @@ def test_example_sends_required_values_and_defaults(platform: Platform, endpoint
 
 
 def test_every_source_has_a_sandbox() -> None:
-    """A source of whole URLs has stand-ins for the hosts of its examples."""
+    """A source that accepts whole URLs has stand-ins for the hosts in its examples."""
     hosts = load_routes()
     for platform in load_platforms():
         params = [param for endpoint in platform.endpoints for param in endpoint.params]
@@ -170,7 +170,7 @@ def test_every_source_has_a_sandbox() -> None:
 
 
 def small(path: str, *, optional: bool = False) -> tuple[Platform, Endpoint]:
-    """An endpoint with one call to GitHub's stand-in, which records the answer."""
+    """An endpoint that makes one call to GitHub's stand-in and records the answer."""
 
     def read(_args: Args) -> Steps:
         answer = yield Call(path, optional=optional)

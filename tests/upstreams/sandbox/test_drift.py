@@ -1,4 +1,4 @@
-"""Members that an upstream no longer sends, found by comparison with its stand-in."""
+"""Drift: members that an upstream no longer sends, found by a comparison with its stand-in."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INVENTED: Any = {
         ("text", [""]),
     ],
 )
-def test_member_missing_everywhere_is_gone(sent: Any, gone: list[str]) -> None:
+def test_member_missing_from_every_answer_is_gone(sent: Any, gone: list[str]) -> None:
     assert members_gone([INVENTED], [sent]) == gone
 
 

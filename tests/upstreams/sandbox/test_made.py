@@ -1,4 +1,4 @@
-"""Generated stand-ins: how calls are selected, lists are paged, failures occur, and bodies other than JSON are sent."""
+"""Generated stand-ins: how they select calls, page lists, fail, and send bodies other than JSON."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ STYLES: Mapping[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 @pytest.mark.parametrize("style", STYLES)
 def test_list_is_paged_to_its_end(style: str) -> None:
-    """Method: the paging object requests each page and finds the start of the next one."""
+    """Method: the paging object requests each page and finds where the next one starts."""
     named, row = STYLES[style]
     call = {"call": "GET a.example/list", "rows": "items", "paging": named}
     call["body"] = {"items": [{"n": "$place", **row}]}  # type: ignore[assignment]

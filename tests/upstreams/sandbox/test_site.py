@@ -1,4 +1,4 @@
-"""Routes of the stand-ins: a pattern matches the undecoded path, and its groups are decoded."""
+"""Routes of the stand-ins. A pattern matches the encoded path, and its groups are decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls end by their deadlines, whatever a real peer does."""
+"""Calls end by their deadlines, whatever a real server does."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import Transport, open_transport
 
 SOON_S = 0.1
-"""A deadline in real time that a test waits for."""
+"""A deadline in real time, for which the tests wait."""
 CONNECTED_S = 0.5
-"""A time in which a connection is established even on a busy machine."""
+"""A time within which a connection is established even on a busy machine."""
 
 
 # A connection
 
 
 class LateWire:
-    """A wire on which the answer and the deadline arrive at the same time."""
+    """A wire on which the answer arrives exactly at the deadline."""
 
     def __init__(self) -> None:
         self.connection: UpstreamConnection | None = None
@@ -81,7 +81,7 @@ async def deaf(_peer: Peer) -> None:
 
 
 async def trickling(peer: Peer) -> None:
-    """An endless answer, one byte at a time: no wait for a single byte is long."""
+    """Send an endless answer one byte at a time, so that no single wait is long."""
     await peer.request()
     await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
@@ -190,7 +190,7 @@ async def test_source_with_retries_ends_by_its_deadline(
 
 
 class Stream(httpx.AsyncByteStream):
-    """A body that pauses before each of its pieces, and while closing."""
+    """A body that pauses before each piece, and again while it is closed."""
 
     def __init__(self, pause_s: float, closing_s: float = 0.0) -> None:
         self.closed = False
@@ -208,7 +208,7 @@ class Stream(httpx.AsyncByteStream):
 
 
 class Slowly(httpx.AsyncBaseTransport):
-    """Answers with `stream` after `pause_s`."""
+    """Answers with `stream` after a pause of `pause_s`."""
 
     def __init__(self, stream: Stream, pause_s: float = 0.0) -> None:
         self._stream = stream

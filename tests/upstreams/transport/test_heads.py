@@ -1,6 +1,7 @@
-"""Goal: `ordinary_head` and `careful_head` never parse an answer differently.
+"""Goal: `ordinary_head` and `careful_head` parse every answer in the same way.
 
-Method: both parse the same bytes, ordinary and odd ones, in pieces and whole, with and without cached lines.
+Method: both parse the same bytes, with and without odd ones, in one piece and in several, with and without cached
+lines.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from upstreams.transport.ordinary_head import AnswerHead, AnswerHeadReader
 HEADER_BYTES_MAX = 400
 BODY_BYTES_MAX = 60
 ONE_READER = AnswerHeadReader()
-"""Keeps its cached lines between examples, as between answers."""
+"""Lines stay cached between examples, as they do between answers."""
 
 STATUS_LINES = st.one_of(
     st.sampled_from([200, 201, 204, 205, 206, 299, 301, 304, 404, 429, 500, 503, 599]).map("HTTP/1.1 {} OK".format),
@@ -91,7 +92,7 @@ class NoReader(AnswerHeadReader):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The parsed answer; `failure` is the kind of refusal, if it was refused."""
+    """The parsed answer. `failure` is the kind of refusal, if it was refused."""
 
     answer: HttpAnswer | None
     failure: type[Exception] | None
@@ -122,9 +123,9 @@ def cut(whole: bytes, cuts: list[int]) -> list[bytes]:
 
 
 def check_alike(pieces: list[bytes], method: str = "GET") -> None:
-    """Check that both parse the same answer or refuse it for the same reason.
+    """Check that both parse the same answer, or refuse it for the same reason.
 
-    Both must also agree on whether the connection is kept.
+    They must also agree on whether the connection can be reused.
     """
     careful = read(NoReader(), pieces, method)
     for reader in (AnswerHeadReader(), ONE_READER, ONE_READER):

@@ -1,4 +1,4 @@
-"""The transport as an httpx transport, and httpx's transports in its place."""
+"""Our transport used by an httpx client, and httpx's transports used in its place."""
 
 import gzip
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def test_httpx_client_follows_redirects():
 
 
 class _Pieces:
-    """A request body whose length is known only after it was read."""
+    """A request body whose length is unknown until it has been read."""
 
     def __init__(self, *pieces: bytes) -> None:
         self._left = iter(pieces)

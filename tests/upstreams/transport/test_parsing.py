@@ -1,4 +1,4 @@
-"""The pure parts: writing requests, parsing answers from arbitrary pieces, decoding bodies."""
+"""The parts without sockets: writing requests, parsing answers from arbitrary pieces, and decoding bodies."""
 
 import gzip
 import tracemalloc
@@ -174,7 +174,7 @@ def test_compression_bomb_stops_at_the_limit(coding: str, bomb: bytes):
 
 
 def test_stacked_codings_must_not_expand_much() -> None:
-    """Goal: stacked codings cost at most as much as a single one. Method: gzip within gzip."""
+    """Goal: several codings on one body cost no more than a single one. Method: gzip within gzip."""
     packed = gzip.compress(gzip.compress(b"\0" * 200_000_000))
     with pytest.raises(ResponseTooLarge):
         decode_body(packed, "gzip, gzip", body_bytes_max=300_000_000)

@@ -1,4 +1,4 @@
-"""Slots, kept connections, and the effects of cancellation, over real sockets."""
+"""The connection pool over real sockets: slots, idle connections, and the effects of cancellation."""
 
 from itertools import count
 
@@ -22,7 +22,7 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, int]:
-    """Return the numbers of idle and busy connections to the server, and of waiting calls."""
+    """Return how many connections to the server are idle and busy, and how many calls wait."""
     figures = transport.statistics().origins.get(server.origin)
     return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
 
@@ -225,7 +225,7 @@ async def test_close_closes_idle_and_later_busy_connections():
 
 
 class _CancelAtStep(trio.abc.Instrument):
-    """Cancels a task's scope once it has run `step` steps."""
+    """Cancels the scope of a task when the task has run `step` steps."""
 
     def __init__(self, task: trio.lowlevel.Task, scope: trio.CancelScope, step: int) -> None:
         self._task = task
@@ -240,7 +240,7 @@ class _CancelAtStep(trio.abc.Instrument):
 
 
 async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int) -> bool:
-    """Run one exchange that is cancelled after `step` steps; return whether it was cancelled before it ended."""
+    """Run one exchange that is cancelled after `step` steps. Return whether the cancellation came before its end."""
     with trio.CancelScope() as scope:
         instrument = _CancelAtStep(trio.lowlevel.current_task(), scope, step)
         trio.lowlevel.add_instrument(instrument)
@@ -253,7 +253,7 @@ async def _exchange_cancelled_at(transport: Transport, call: HttpCall, step: int
 
 @pytest.mark.parametrize("kept", [False, True])
 async def test_call_cancelled_at_any_step_keeps_the_pool_consistent(kept: bool):
-    """Goal: no lost slot, no mixed-up answer. Method: cancel at each step of a call that waits for a slot."""
+    """Goal: no slot is lost and no answer is mixed up. Method: cancel at each step of a call that waits for a slot."""
 
     async def script(peer: Peer) -> None:
         while True:

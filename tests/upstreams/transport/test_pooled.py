@@ -1,4 +1,4 @@
-"""The bytes of one exchange, over real sockets."""
+"""The bytes that one exchange sends and receives, over real sockets."""
 
 import gzip
 
@@ -13,7 +13,10 @@ from upstreams.transport.pooled import Transport, open_transport
 
 
 async def _ask(*pieces: bytes, method: str = "GET", times: int = 1, **options: int) -> tuple[HttpAnswer, int]:
-    """Let a server answer with `pieces` and keep the connection; return the last answer and the connection count."""
+    """Let a server answer with `pieces` and keep the connection.
+
+    Return the last answer and the number of connections.
+    """
     with trio.fail_after(5):
         async with open_upstream_server(always(*pieces)) as server, open_transport(**options) as transport:
             for _ in range(times):
@@ -22,7 +25,7 @@ async def _ask(*pieces: bytes, method: str = "GET", times: int = 1, **options: i
 
 
 async def _ask_closing(*pieces: bytes, method: str = "GET", **options: int) -> HttpAnswer:
-    """Let a server answer with `pieces` and close."""
+    """Let a server answer with `pieces` and close the connection."""
     with trio.fail_after(5):
         async with open_upstream_server(once(*pieces)) as server, open_transport(**options) as transport:
             return await transport.exchange(server.call(method=method))
@@ -318,7 +321,7 @@ async def test_peer_that_closes_while_receiving_is_a_write_error():
 
 
 async def test_connecting_has_its_own_time_limit():
-    """A listener that accepts but never completes a handshake: TLS is part of connecting."""
+    """The listener accepts connections but never completes a handshake. The time limit for connecting includes TLS."""
 
     async def script(peer: Peer) -> None:
         await trio.sleep_forever()

@@ -1,4 +1,4 @@
-"""Conditional requests: only unchanged answers come from the cache."""
+"""Conditional requests: an answer comes from the cache only if the upstream says that it is unchanged."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_cache_is_bounded_and_keeps_the_last_used() -> None:
 
 @pytest.mark.critical
 async def test_headers_and_targets_count_toward_the_bound() -> None:
-    """Goal: an upstream cannot fill the memory with many small headers, although each header is a separate object."""
+    """Goal: an upstream cannot fill the memory with many small headers, each of which is a separate object."""
     many = {f"x-{number}": "v" * (number % 50) for number in range(200)}
     revalidating = Revalidating(ScriptedExchange(TAGGED), bytes_max=1_000_000)
     gc.collect()

@@ -1,4 +1,4 @@
-"""Kept connections that the peer closed, and when a call may be resent; over real sockets."""
+"""Idle connections that the server closed, and when a call may be resent, over real sockets."""
 
 import httpx
 import pytest
@@ -85,7 +85,7 @@ async def test_call_is_not_resent_after_the_first_answer_byte():
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_closing_peer_never_fails_a_get_or_repeats_a_post(method: str, reset: bool):
-    """Goal: a GET never fails and no POST is processed twice. Method: the server closes at varying moments."""
+    """Goal: no GET fails and no POST is processed twice. Method: the server closes connections at varying moments."""
     processed: list[bytes] = []
 
     async def script(peer: Peer) -> None:
@@ -113,7 +113,7 @@ async def test_closing_peer_never_fails_a_get_or_repeats_a_post(method: str, res
 
 
 async def test_unexpected_bytes_close_an_idle_connection():
-    """A server that sends 408 to a silent client must not have it parsed as the next answer."""
+    """Some servers send 408 to a silent client. It must not be parsed as the answer to the next call."""
 
     read, said = trio.Semaphore(0), trio.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""The transport to targets that users name: checked addresses, and answers that are read only up to a limit."""
+"""The transport to targets that users name connects to the checked address, and reads answers only up to a limit."""
 
 import ssl
 from contextlib import nullcontext
@@ -18,7 +18,7 @@ POST_AGAIN = frozenset({"POST"})
 
 
 async def test_connection_goes_to_the_address_and_names_the_host() -> None:
-    """Method: the host name does not resolve, so that only the address can work."""
+    """Method: the host name does not resolve, so only the address can be used."""
     authority = trustme.CA()
     client_tls, server_tls = ssl.create_default_context(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.configure_trust(client_tls)
@@ -50,7 +50,7 @@ async def test_connections_to_different_addresses_are_separate() -> None:
 
 
 async def start_of(*pieces: bytes, method: str = "POST") -> tuple[HttpAnswer, int]:
-    """Return the part of an answer that is read, and the number of connections for two calls."""
+    """Return the part of an answer that was read, and the number of connections after two calls."""
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(*pieces)) as server,
@@ -91,7 +91,7 @@ async def test_truncated_body_closes_the_connection(
     "head", [b"HTTP/1.1 200 OK\r\nX: " + b"x" * 99_000, b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000]
 )
 async def test_oversized_head_is_refused(head: bytes) -> None:
-    """Method: the head exceeds the limit by more than one read, because the limit is checked once per read."""
+    """Method: the head exceeds the limit by more than one read, because each read is followed by one check."""
     with pytest.raises(httpx.RemoteProtocolError, match="longer"):
         await start_of(head, b"\r\n\r\n")
 

@@ -1,7 +1,4 @@
-"""Work in a thread: its result, its failure, and no leaked objects after a failure was caught.
-
-Method: with garbage collection off, an object survives only if a cycle or a live object refers to it.
-"""
+"""Return a read that makes two concurrent calls, one of which fails."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ Made = list["weakref.ref[Value]"]
 
 @pytest.fixture(autouse=True)
 def _no_collection() -> Iterator[None]:
-    """Turn collection off, as in a node, which runs a full collection only once in hours."""
+    """Turn garbage collection off, as in a node, which runs a full collection only every few hours."""
     was_on = gc.isenabled()
     gc.disable()
     yield
@@ -46,7 +43,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def failing(made: Made) -> Callable[[], object]:
-    """Work that creates a value and then fails."""
+    """Create a value, and then fail."""
 
     def work() -> object:
         value = Value()
@@ -68,7 +65,7 @@ async def test_failure_in_a_thread_leaves_no_cycle() -> None:
 
 
 def alone(made: Made) -> Read:
-    """One call."""
+    """Return a read that makes one call and then fails."""
 
     def read(_args: Args) -> Steps:
         yield Call("/x")
@@ -79,7 +76,7 @@ def alone(made: Made) -> Read:
 
 
 def together(made: Made) -> Read:
-    """Make two concurrent calls. One of them fails."""
+    """Return a read that makes two concurrent calls, one of which fails."""
 
     def read(_args: Args) -> Steps:
         value = Value()

@@ -1,4 +1,4 @@
-"""The same exchange under TLS, and through an egress."""
+"""Exchanges under TLS, and through an egress."""
 
 import socket
 import ssl
@@ -51,7 +51,7 @@ async def test_tls_calls_share_a_connection(authority: trustme.CA, client_tls: s
 
 
 async def test_system_authority_is_trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Method: OpenSSL's own variable names a file instead of the system's."""
+    """Method: OpenSSL's own environment variable names a file to use instead of the system's."""
     trusted = tmp_path / "authority.pem"
     with trio.fail_after(5):
         async with open_upstream_server(echo_target, _server_tls(authority)) as server:
@@ -89,7 +89,7 @@ async def test_closed_tls_connection_is_replaced(authority: trustme.CA, client_t
 
 
 async def test_surplus_bytes_under_tls_are_not_the_next_answer(authority: trustme.CA, client_tls: ssl.SSLContext):
-    """The surplus is in its own TLS record, in the same TCP segment or in a later one."""
+    """The surplus bytes are in a TLS record of their own, in the same TCP segment or in a later one."""
     with trio.fail_after(5):
         async with (
             open_upstream_server(always(reply(b"real"), reply(b"surplus")), _server_tls(authority)) as server,
@@ -102,7 +102,10 @@ async def test_surplus_bytes_under_tls_are_not_the_next_answer(authority: trustm
 
 
 async def test_late_tls_records_keep_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
-    """Late records such as session tickets follow the answer; here, a request for the client's certificate."""
+    """Some records, such as session tickets, arrive after the answer.
+
+    Here, it is a request for the client's certificate.
+    """
     server_tls = _server_tls(authority)
     server_tls.verify_mode = ssl.CERT_OPTIONAL
     client = ssl.create_default_context()

@@ -1,7 +1,8 @@
 """Generated pages with known main text: ten layouts that mirror the markup of real systems, in three scripts.
 
-Each page is generated from a seed: words are invented, sentences have realistic lengths, and the text is surrounded by
-the usual parts of such systems: menus, banners, boxes inside the text, comments, related pages, footers.
+Each page is generated from a seed. Its words are invented, and its sentences have realistic lengths. The text is
+surrounded by the usual parts of such systems: menus, banners, boxes inside the text, comments, related pages and
+footers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SCRIPTS = {"latin": (_LATIN, "en"), "cyrillic": (_CYRILLIC, "ru"), "han": (_HAN,
 
 @dataclass(slots=True)
 class Writer:
-    """Writes sentences in one script, and records what was written as the main text."""
+    """Writes sentences in one script, and records them as the main text."""
 
     rng: Random
     script: str
@@ -48,7 +49,7 @@ class Writer:
         return SCRIPTS[self.script][1]
 
     def words(self, least: int, most: int) -> str:
-        """Return some words in a row."""
+        """Return some words."""
         chosen = self.rng.choices(SCRIPTS[self.script][0], k=self.rng.randint(least, most))
         return ("" if self.script == "han" else " ").join(chosen)
 
@@ -71,12 +72,12 @@ class Writer:
         return self.words(1, 3)
 
     def main(self, text: str) -> str:
-        """Record a text as main content, and return it as HTML."""
+        """Record a text as main text, and return it as HTML."""
         self.truth.append(text)
         return escape(text)
 
     def linked(self, text: str) -> str:
-        """Return main text with some words linked or emphasized."""
+        """Return main text in which some words are linked or emphasized."""
         self.truth.append(text)
         if self.script == "han" or text.count(" ") < 8:
             return escape(text)
@@ -93,7 +94,7 @@ Body = Iterator[str]
 
 
 def _blocks(w: Writer, count: int, *, inner: Callable[[Writer], str] | None = None) -> Iterable[str]:
-    """Return paragraphs, headings, lists and quotes of an article; `inner` is an unrelated box in the middle."""
+    """Return an article's paragraphs, headings, lists and quotes. `inner` is an unrelated box in the middle."""
     for place in range(count):
         if place and place % 4 == 0:
             yield f"<h2>{w.main(w.title())}</h2>"
@@ -116,7 +117,7 @@ def _menu(w: Writer, count: int = 8, tag: str = "nav", name: str = "main-menu") 
 
 
 def _cards(w: Writer, count: int, name: str) -> str:
-    """Return related pages, each with a teaser that reads like text."""
+    """Return links to related pages, each with a teaser that reads like text."""
     cards = "".join(
         f'<div class="card"><a href="/a/{place}"><img src="/t{place}.jpg" alt=""><h3>{escape(w.title())}</h3></a>'
         f"<p>{escape(w.sentence())}</p><time>3 May</time></div>"
@@ -268,7 +269,7 @@ def shop(w: Writer, title: str) -> str:
 
 
 def divs(w: Writer, title: str) -> str:
-    """Return the page of a site builder: only divs, with paragraphs separated by breaks."""
+    """Return a page as a site builder writes it: only divs, and breaks between paragraphs."""
     parts = [w.linked(w.paragraph()) for _ in range(w.rng.randint(5, 10))]
     text = "<br><br>".join(parts)
     body = (
@@ -321,7 +322,7 @@ def questions(w: Writer, title: str) -> str:
 
 
 def letter(w: Writer, title: str) -> str:
-    """Return the page of a newsletter: a subtitle, buttons between the paragraphs, a list of other letters."""
+    """Return a newsletter's page: a subtitle, buttons between the paragraphs, and a list of other issues."""
 
     def button(w: Writer) -> str:
         return f'<div class="subscription-widget-wrap"><p>{escape(w.sentence())}</p><form><input><button>Subscribe</button></form></div>'
@@ -353,7 +354,7 @@ LAYOUTS: dict[str, Callable[[Writer, str], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A page and its main text. Its title counts neither as right nor as wrong."""
+    """A page and its main text. The title counts as neither right nor wrong."""
 
     name: str
     layout: str
@@ -363,7 +364,7 @@ class Labelled:
 
 
 def labelled_pages(each: int = 4) -> Iterator[Labelled]:
-    """Return `each` pages of every layout in every script."""
+    """Return `each` pages for every layout in every script."""
     for layout, make in LAYOUTS.items():
         for script in SCRIPTS:
             for number in range(each):
@@ -379,21 +380,21 @@ SHINGLE = 4
 
 
 def shingles(text: str) -> Counter[tuple[str, ...]]:
-    """Return the runs of four words (for Han, of four characters) in a text."""
+    """Return the runs of four words in a text. For Han, they are runs of four characters."""
     words = _TOKENS.findall(text.lower())
     return Counter(tuple(words[at : at + SHINGLE]) for at in range(max(1, len(words) - SHINGLE + 1)))
 
 
 @dataclass(slots=True)
 class Score:
-    """The right, wrong and missing shares of texts; each page has the same weight."""
+    """The right, wrong and missing shares of texts. Every page has the same weight."""
 
     right: float = 0.0
     wrong: float = 0.0
     missing: float = 0.0
 
     def add(self, truth: str, found: str) -> float:
-        """Count one page, and return its own F1."""
+        """Count one page, and return its F1."""
         due, came = shingles(truth), shingles(found)
         right = sum((due & came).values())
         wrong, missing = sum(came.values()) - right, sum(due.values()) - right

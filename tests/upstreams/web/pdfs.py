@@ -1,4 +1,4 @@
-"""Handmade PDFs, with some lines of text on each page."""
+"""Handmade PDFs with some lines of text on each page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def pdf_of(pages: Sequence[str], title: str = "") -> bytes:
-    """Return a PDF with one line of text per page, or none if the line is empty."""
+    """Return a PDF with one line of text per page. A page whose line is empty has no text."""
     kids = " ".join(f"{4 + 2 * place} 0 R" for place in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",

@@ -1,4 +1,4 @@
-"""Measures how well the main text of pages is found, in comparison with the library alone.
+"""Measures how well the main text of pages is found, compared with the library alone.
 
 It uses our own pages, the recorded pages, and any benchmark:
 
@@ -39,7 +39,7 @@ Read = Callable[[bytes], str]
 
 @dataclass(slots=True)
 class Quality:
-    """The precision and the recall of each page that was read."""
+    """The precision and the recall of each page."""
 
     precisions: list[float] = field(default_factory=list)
     recalls: list[float] = field(default_factory=list)
@@ -66,7 +66,7 @@ def _runs(text: str) -> Counter[tuple[str, ...]]:
 
 
 def ours(page: bytes) -> str:
-    """Return the text of scrape with `formats=text`; empty if scrape reports that there is none."""
+    """Return the text that scrape returns with `formats=text`. It is empty if scrape reports that there is none."""
     wanted = {"formats": ["text"], "is_file": True}
     try:
         return read_document(page, "text/html", "https://e.org/", "https://e.org/", wanted)["text"] or ""
@@ -75,7 +75,7 @@ def ours(page: bytes) -> str:
 
 
 def theirs(page: bytes, **setting: Any) -> str:
-    """Return Trafilatura's text with settings that suit it."""
+    """Return Trafilatura's text, with the settings that suit it best."""
     return extract(page, include_comments=False, **setting) or ""
 
 
@@ -95,19 +95,19 @@ def labelled() -> Iterator[tuple[bytes, str]]:
 
 
 def recorded() -> Iterator[tuple[bytes, str]]:
-    """Return real pages with the content that the authors of another parser expect."""
+    """Return real pages, with the main text that another parser's authors expect."""
     for folder in sorted((RECORDINGS / "readability").iterdir()):
         yield (folder / "source.html").read_bytes(), as_text(page_tree((folder / "expected.html").read_text()))
 
 
 def benchmark(folder: Path) -> Iterator[tuple[bytes, str]]:
-    """Yield the pages of a benchmark in a folder."""
+    """Yield the pages of the benchmark in a folder."""
     for name, truth in json.loads((folder / "ground-truth.json").read_text()).items():
         yield gzip.decompress((folder / "html" / f"{name}.html.gz").read_bytes()), truth["articleBody"]
 
 
 def quality(pages: Iterator[tuple[bytes, str]]) -> dict[str, Quality]:
-    """Return how well each reader reads these pages."""
+    """Return the scores of each reader on these pages."""
     found = {name: Quality() for name in READERS}
     for page, truth in pages:
         for name, read in READERS.items():
@@ -116,7 +116,7 @@ def quality(pages: Iterator[tuple[bytes, str]]) -> dict[str, Quality]:
 
 
 def segments(read: Read) -> tuple[int, int]:
-    """Return how many required texts recorded pages lack, and how many forbidden ones they have."""
+    """Return how many required texts are missing from recorded pages, and how many forbidden texts are in them."""
     missing = wrong = 0
     folder = RECORDINGS / "trafilatura_eval"
     for row in json.loads(next(folder.glob("*.json")).read_text()).values():
@@ -127,7 +127,7 @@ def segments(read: Read) -> tuple[int, int]:
 
 
 def main(argv: list[str]) -> None:
-    """Print the figures."""
+    """Print the scores."""
     logging.disable(logging.CRITICAL)
     sets = {"pages of our own making": labelled()}
     if RECORDINGS.is_dir():

@@ -1,4 +1,4 @@
-"""Pages in private space: no spelling, redirect, sitemap or name server leads a node there (issue 21)."""
+"""Pages on private addresses: no spelling, redirect, sitemap or name server leads a node there (issue 21)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LONG_S = 60.0
 
 @asynccontextmanager
 async def open_web(exchange: ScriptedExchange, resolve: Any) -> AsyncIterator[Site]:
-    """The web platform of a node, with this exchange."""
+    """Open a node's web platform with this exchange."""
 
     @asynccontextmanager
     async def open_exchange(**_settings: Any) -> AsyncIterator[Any]:
@@ -70,7 +70,7 @@ def addresses(exchange: ScriptedExchange) -> list[str]:
 
 
 async def test_private_target_is_never_called_in_any_spelling() -> None:
-    """Errors after a public host are repaired as in browsers, and then only that host is called."""
+    """A malformed end of a public URL is repaired as in browsers. Then only its public host is called."""
     for evasion, reason in EVASIONS.items():
         for url in (evasion, evasion.replace("https:", "http:", 1)):
             exchange = ScriptedExchange(*[ABSENT] * 9)
@@ -93,7 +93,7 @@ async def test_name_with_a_private_address_is_not_called(found: Sequence[str]) -
 
 
 async def test_connection_goes_to_the_checked_address() -> None:
-    """Goal: DNS rebinding. Method: later lookups return a private address; robots file and page use the first one."""
+    """Goal: DNS rebinding has no effect. Method: later lookups return a private address, but the first one is used."""
     exchange, resolver = ScriptedExchange(ABSENT, PAGE), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
         await read(site, "http://a.example.org/")
@@ -101,8 +101,8 @@ async def test_connection_goes_to_the_checked_address() -> None:
     assert len(resolver.asked) == 1
 
 
-async def test_name_that_becomes_private_is_refused_then(autojump_clock: Any) -> None:
-    """Method: the page redirects to itself, so that no worker process runs while the clock jumps."""
+async def test_name_that_becomes_private_is_refused_on_the_next_lookup(autojump_clock: Any) -> None:
+    """Method: the page redirects to itself, so no worker process runs while the clock jumps."""
     circle = HttpAnswer(302, {"location": "/"}, b"")
     exchange, resolver = ScriptedExchange(ABSENT, *[circle] * 20), Resolver([PUBLIC], ["127.0.0.1"])
     async with open_web(exchange, resolver) as site:
@@ -149,13 +149,13 @@ def robots(*lines: str) -> HttpAnswer:
 
 
 def targets(*outside: str) -> list[str]:
-    """Every spelling of a private target, each private address, and some more."""
+    """Every spelling of a private target, every kind of private address, and some more."""
     private = [f"http://[{one}]/" if ":" in one else f"http://{one}/" for one in PRIVATE]
     return [*EVASIONS, *private, *outside]
 
 
 async def test_sitemap_cannot_lead_to_private_space() -> None:
-    """Method: robots files that name every evasion; sitemaps that redirect there; indexes that list them."""
+    """Method: robots files that name every evasion, sitemaps that redirect to it, and indexes that list it."""
     inside = "http://inside.example.org/sitemap.xml"
 
     async def resolve(host: str, _port: int) -> Sequence[str]:
@@ -180,7 +180,7 @@ async def test_sitemap_cannot_lead_to_private_space() -> None:
 
 
 async def test_crawl_link_cannot_lead_to_private_space() -> None:
-    """Method: the crawl reads each evasion as a link, in the spelling that a crawl would keep."""
+    """Method: the crawl finds each evasion as a link, in the spelling that it would store."""
     bounds, kept = CrawlBounds("https://a.example.org/", 1_000, external=True, backward=True), 0
     for link in targets("http://inside.example.org/"):
         page = LinkRules(bounds).page_of(link)
@@ -212,7 +212,7 @@ async def test_calls_to_a_host_respect_its_crawl_delay(
 
 
 async def test_call_with_too_long_a_delay_is_refused_with_the_wait(autojump_clock: Any) -> None:
-    """A delay of up to 30 s is respected; a crawl waits for it."""
+    """Calls respect a delay of up to 30 s, and a crawl waits for it."""
     exchange = ScriptedExchange(robots("Crawl-delay: 900"), ABSENT)
     async with open_web(exchange, Resolver([PUBLIC])) as site:
         with pytest.raises(UpstreamError):

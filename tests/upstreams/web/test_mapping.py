@@ -1,5 +1,4 @@
-"""web/map over HTTP: the pages of a site from its sitemaps, in every format and bounded, and from the links of its
-page."""
+"""web/map over HTTP: a site's pages, from sitemaps in every format up to a limit, and from the links on its page."""
 
 from __future__ import annotations
 
@@ -160,7 +159,7 @@ def test_pages_matching_more_words_come_first() -> None:
     assert fitness(["garden"], f"{SITE}/x", "Our Garden") > fitness(["garden"], f"{SITE}/gardening", "") > 0
 
 
-def test_host_belongs_to_a_site_as_a_whole_or_not() -> None:
+def test_only_the_host_and_its_subdomains_belong_to_a_site() -> None:
     scope = Scope(host=f"www.{HOST}")
     inside: Iterable[str] = (f"{SITE}/", f"https://www.{HOST}/", f"http://a.b.{HOST}/x")
     outside: Iterable[str] = (

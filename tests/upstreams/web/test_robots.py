@@ -1,4 +1,4 @@
-"""Cached robots files: the cache is bounded by the memory that their rules use."""
+"""Cached robots files: the memory that their rules use is limited."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from upstreams.web.robots import (
 
 LINES = 8_000
 FEW_BYTES = 10_000
-"""Memory that the interpreter itself may keep after a check."""
+"""The memory that the interpreter may keep after a check."""
 FILES = {
     "short rules": "".join(f"Disallow: /{number:x}\n" for number in range(LINES)),
     "rules with a wildcard": "".join(f"Disallow: /*{number:x}$\n" for number in range(LINES)),
@@ -31,7 +31,7 @@ FILES = {
 
 
 def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
-    """Return whether a file allows a page. Tasks for a worker process run in this process, and are recorded."""
+    """Return whether a file allows a page. Worker tasks run in this process and are recorded."""
     steps = file.allows(url)
     try:
         wanted = next(steps)
@@ -47,7 +47,7 @@ def look(file: RobotsFile, url: str, tasks: list[Task] | None = None) -> bool:
 
 @pytest.mark.critical
 def test_file_with_many_wildcards_is_checked_by_a_worker() -> None:
-    """Goal: such a check, which takes up to 80 ms, does not block other requests, and returns the same verdict."""
+    """Goal: a check that takes up to 80 ms does not block other requests, and gives the same result."""
     short = (
         "User-agent: sluice/1.0\nDisallow: /*private\nAllow: /*private/open$\nCrawl-delay: 2\n"
         "Sitemap: https://a.example/s.xml\n"

@@ -1,4 +1,4 @@
-"""web/scrape over HTTP: a page of any host, its price, its refusals, and obstacles such as walls (decisions 21)."""
+"""web/scrape over HTTP: a page on any host, its price, refusals, and obstacles such as walls (decisions 21)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def page(html: str = PAGE, status: int = 200, **headers: str) -> ScriptedAnswer:
 
 
 def serve(node: OpenNode, answers: Mapping[str, ScriptedAnswer]) -> None:
-    """Answer these paths of the host, and all other paths with 404."""
+    """Serve these paths of the host, and return 404 for all others."""
     node.upstream.script = lambda asked: answers.get(asked.removeprefix(HOST), ABSENT)
     node.upstream.requests.clear()
 
@@ -153,7 +153,7 @@ async def test_robots_files_are_respected_and_cached(tmp_path: Path) -> None:
         "User-agent: other\rUser-agent: Sluice/1.0",
     ],
 )
-async def test_robots_file_may_name_a_version_of_us(agent: str, tmp_path: Path) -> None:
+async def test_robots_file_may_name_our_agent_with_a_version(agent: str, tmp_path: Path) -> None:
     rules = f"{agent}\nDisallow: /private\n\nUser-agent: *\nDisallow: /user-agents/a/b\n"
     async with open_test_node(tmp_path) as node:
         robots = ScriptedAnswer(200, rules.encode(), {"content-type": "text/plain"})

@@ -1,4 +1,4 @@
-"""web/search over HTTP: tries the configured engines in order, each in its own format; priced by the results."""
+"""web/search over HTTP: it tries the configured engines in order, and its price depends on the number of results."""
 
 from __future__ import annotations
 

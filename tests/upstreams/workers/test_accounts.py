@@ -1,4 +1,4 @@
-"""Two accounts with real worker processes: a busy account neither delays the other nor gets it refused."""
+"""Two accounts with real worker processes. A busy account neither delays the other one nor causes its refusal."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from upstreams.workers.pool import PROCESSES_MAX, ProcessPool, _counted
 
 HERE = __name__
 HOSTILE_S = 90.0
-"""How long each hostile task runs: far longer than the other account waits, even on the busiest machine."""
+"""How long each hostile task runs, which is far longer than the other account waits, even on the busiest machine."""
 WAIT_S_MAX = 30.0
-"""Most of it is for starting a process."""
+"""The longest wait of the other account. Starting a process takes most of it."""
 
 
 def spin(cpu_s: float) -> float:
@@ -94,8 +94,8 @@ async def test_account_does_not_take_another_accounts_process() -> None:
             assert await run(workers, "b", "pid") == second
 
 
-async def test_account_that_kills_processes_leaves_others_theirs() -> None:
-    """Method: a cancelled task ends its process; the process of the other account stays."""
+async def test_account_that_kills_processes_does_not_affect_other_accounts() -> None:
+    """Method: a cancelled task ends its process, but the other account's process stays."""
     with open_workers() as workers:
 
         async def attack() -> None:

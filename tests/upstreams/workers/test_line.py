@@ -1,4 +1,4 @@
-"""The queue of the worker processes: the order of tasks, refusals with a wait, and no lost turns."""
+"""The queue of the worker processes: the order of tasks, refusals with a wait, and turns that are never lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_S = 1_000.0
 
 
 async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = LONG_S, account: str = "a") -> float:
-    """Run a task of this size, and return the time at which it started."""
+    """Run a task of this size, and return when it started."""
     async with line.turn(account, size, trio.current_time() + within_s):
         began = trio.current_time()
         await trio.sleep(takes_s)
@@ -66,7 +66,7 @@ async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: Mo
     assert trio.current_time() <= 31
 
 
-async def test_late_task_does_not_start_but_a_single_one_does(autojump_clock: MockClock) -> None:
+async def test_late_task_does_not_start_unless_the_queue_is_empty(autojump_clock: MockClock) -> None:
     line = TaskLine(1)
     assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "the queue is empty, so the task may try"
     async with trio.open_nursery() as nursery:
@@ -95,7 +95,7 @@ async def test_queue_learns_the_cost_per_byte_and_closes_when_full(autojump_cloc
 
 
 async def test_turns_are_never_lost_or_assigned_twice(autojump_clock: MockClock) -> None:
-    """Method: 400 tasks, two thirds of them cancelled at random moments, while queued or running."""
+    """Method: 400 tasks, two thirds of which are cancelled at random moments, while they are queued or running."""
     line, rng, most, under_way = TaskLine(2), Random(3), 0, 0
 
     async def run(wait_s: float, takes_s: float, leaves_s: float) -> None:
@@ -128,7 +128,10 @@ EXPENSIVE_S = 30.0
 
 
 async def attack(line: TaskLine, until_s: float) -> None:
-    """Keep eight tasks of an account in the queue that use all of their time; the last ones are for pages of 10 MB."""
+    """Keep eight tasks of one account in the queue.
+
+    Each uses all of its time, and the last ones are for pages of 10 MB.
+    """
 
     async def again() -> None:
         with trio.move_on_at(until_s):
@@ -149,7 +152,7 @@ async def attack(line: TaskLine, until_s: float) -> None:
 @pytest.mark.critical
 @pytest.mark.parametrize("at_once", [1, 2])
 async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_clock: MockClock, at_once: int) -> None:
-    """Regression: one expensive task turned 56 of 58 scrapes of another account into 503s."""
+    """Regression: because of one expensive task, 56 of 58 scrapes of another account returned 503."""
     line, waits = TaskLine(at_once), list[float]()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(attack, line, 600.0)
@@ -162,7 +165,7 @@ async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_cl
     assert set(waits) == {0.0}
 
 
-async def test_accounts_share_the_rest_next_to_a_hostile_one(autojump_clock: MockClock) -> None:
+async def test_accounts_share_the_time_that_a_hostile_one_leaves(autojump_clock: MockClock) -> None:
     line, waits = TaskLine(2), list[float]()
 
     async def scrape(account: str) -> None:
@@ -212,6 +215,6 @@ async def test_cost_per_byte_is_learned_per_account(autojump_clock: MockClock) -
 
 
 async def hold(line: TaskLine, account: str) -> None:
-    """Run a task for a megabyte that must finish within 9 s, and needs 1 s."""
+    """Run a task of a megabyte that needs 1 s and must finish within 9 s."""
     async with line.turn(account, MB, trio.current_time() + 9):
         await trio.sleep(1)

@@ -1,4 +1,4 @@
-"""Worker processes: results and refusals are returned, and a slow or dying process affects no other."""
+"""Worker processes return results and refusals. A slow or dying process affects only its own task."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_killed_process_fails_only_its_task() -> None:
 @pytest.mark.critical
 @pytest.mark.parametrize("name", ["eat", "crash", "spin", "spin_in_c", "say_much"])
 async def test_task_over_its_limits_is_killed_and_charged(name: str) -> None:
-    """Method: the process's own CPU limit, also inside a single C call that never returns to Python."""
+    """Method: the process's own CPU limit, also during a single C call that never returns to Python."""
     with open_workers(1) as workers:
         with pytest.raises(PageTooCostly):
             await run(workers, name, within_s=600.0)
@@ -155,7 +155,7 @@ async def test_task_past_its_deadline_is_killed_and_leaves_no_process() -> None:
 
 @pytest.mark.critical
 async def test_task_that_uses_its_time_is_charged_but_not_remembered() -> None:
-    """Otherwise, a caller's short `timeout` would make seconds of work free, repeatedly."""
+    """Otherwise, a caller could get seconds of work for free, again and again, with a short `timeout`."""
     remembered: list[bool] = []
     worked = Task(f"{HERE}:work_and_sleep", (CHARGED_CPU_S + 0.5,), None, lambda: remembered.append(True))
     with open_workers(1) as workers:

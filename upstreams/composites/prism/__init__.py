@@ -1,4 +1,4 @@
-"""Prism: one call over many platforms (decisions 14 and 18)."""
+"""Prism: endpoints that read many platforms with one call (decisions 14 and 18)."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ URL = Param(
     length_max=2_048,
 )
 _LOOKUP = (
-    "The record for any URL. The URL alone determines the endpoint to call. At a host outside all platforms, "
+    "The record for any URL. The URL alone determines the endpoint to call. If its host belongs to no platform, "
     "software with such URLs is tried first (Mastodon, Lemmy, Discourse, PeerTube, GitLab), then the page's "
-    "oEmbed, then the page itself, both as web/scrape does. dry_run=1 returns the endpoint without calling it."
+    "oEmbed, then the page itself. dry_run=1 returns the endpoint without calling it."
 )
 
 
@@ -60,7 +60,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
         endpoints=(
             Endpoint(
                 "lookup",
-                "The record of any URL.",
+                "The record for any URL.",
                 LOOKUP,
                 partial(look_up, addresses),
                 (URL,),
@@ -71,7 +71,7 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
             *of_names(platforms),
             Endpoint(
                 "comments",
-                "All comments on a post of any platform.",
+                "All comments on a post on any platform.",
                 GATHERED,
                 partial(read_comments, addresses),
                 (URL_OF_POST, _MAX, _REPLIES, _SORT, _LIMIT),

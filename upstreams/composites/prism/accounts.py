@@ -1,4 +1,4 @@
-"""One username on many platforms: the accounts in parallel, and their posts (decisions 18)."""
+"""One username on many platforms: the accounts, read in parallel, and their posts (decisions 18)."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 FREE_PLATFORMS: Final = 4
-"""The number of platforms included in the base price of five credits."""
+"""The number of platforms that the base price of five credits includes."""
 _POSTS_PER_PLATFORM: Final = 25
-"""The number of posts per platform on a page of the merged timeline."""
+"""The number of posts that a page of the merged timeline contains for each platform."""
 _WORDS_MIN: Final = 20
-"""The minimum number of characters that a post must have to detect the same post on another platform."""
+"""The minimum length of a post, in characters, for detecting the same post on another platform."""
 _WORDS_MAX: Final = 100
 _ADDRESS: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 _NO_LETTER: Final = re.compile(r"\W+")
 
 
 def price_span(served: Sequence[Platform], values: Mapping[str, Value]) -> tuple[int, int]:
-    """Return the span of the price: five credits, plus one for each served platform above four."""
+    """Return the range of the price: five credits, and one more for each served platform after the fourth."""
     named_here = {one.slug for one in served}.intersection(str(values["platforms"]).split(","))
     credits_ = 5 + max(0, len(named_here) - FREE_PLATFORMS)
     return credits_, credits_
 
 
 def profile_part(platform: Platform, handle: str, within_s: float = 10.0) -> Part:
-    """Return the part that reads the account with a username on a platform."""
+    """Return the part that reads a username's account on a platform."""
     return part_of(platform, "profile", named(platform, "profile", handle), within_s=within_s)
 
 
 def of_slugs(platforms: Iterable[Platform], slugs: Sequence[str]) -> list[Platform]:
-    """Return the platforms with these slugs, in the same order."""
+    """Return the platforms with these slugs, in the order of the slugs."""
     by_slug = {one.slug: one for one in platforms}
     return [by_slug[slug] for slug in slugs]
 
 
 def make_card(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the cards of a username."""
+    """Return the cards of a username, one per platform."""
     wanted = of_slugs(platforms, args.text("platforms").split(","))
     settled = yield from gather([profile_part(one, args.text("handle")) for one in wanted])
     cards = {leg.platform: leg.record for leg in settled}
@@ -86,7 +86,7 @@ def _totals(cards: Sequence[Record]) -> Record:
 
 
 def read_voice(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return a page of the posts under a username on these platforms."""
+    """Return a page of the posts by a username on these platforms."""
     states = states_of(args.cursor)
     wanted = of_slugs(platforms, chosen(args, "platforms", [one.slug for one in platforms]))
     parts = [
@@ -122,7 +122,7 @@ def read_voice(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _newest_first(posts: list[Record]) -> list[Record]:
-    """Return the posts sorted by time. This is needed because some platforms list pinned posts first."""
+    """Return the posts newest first, because some platforms list pinned posts before newer ones."""
     return sorted(posts, key=lambda post: post["published_at"] or "", reverse=True)
 
 
@@ -143,9 +143,9 @@ def _numbers(timeline: Sequence[Record]) -> Record:
 
 
 def cross_post_rate(timeline: Sequence[Record]) -> float | None:
-    """Return the share of posts that appear on two or more platforms; None if no post is long enough.
+    """Return the share of posts that appear on two or more platforms, or None if no post is long enough.
 
-    Two posts count as the same if their first hundred characters match, ignoring URLs, punctuation and case.
+    Two posts are the same if their first hundred characters match, ignoring URLs, punctuation and case.
     """
     places: dict[str, list[str]] = {}
     for row in timeline:

@@ -1,4 +1,4 @@
-"""The audit of a username: public data from platforms, scored with documented weights (composites 1.1)."""
+"""The audit of a username: public data from several platforms, scored with documented weights (composites 1.1)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def audit(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 class _Block:
-    """One platform's part of an audit."""
+    """The part of an audit that concerns one platform."""
 
     def __init__(self, platform: Platform, profile: Settled, posts: Settled | None, args: Args) -> None:
         self.platform = platform
@@ -76,11 +76,11 @@ class _Block:
 
     @property
     def is_skipped(self) -> bool:
-        """Whether the profile could not be read, so that nothing is known."""
+        """Whether nothing is known about the account, because its profile could not be read."""
         return self.author is None and not self.profile.is_absent
 
     def evidence(self) -> Record:
-        """Return the state of the profile and of the posts."""
+        """Return whether the profile and the posts could be read, as states of the response."""
         profile = "live" if self.author is not None else "not_found" if self.profile.is_absent else "unavailable"
         return {
             "profile": self._evidence(profile, self.profile),
@@ -104,7 +104,7 @@ class _Block:
         }
 
     def record(self) -> Record:
-        """Return the block of the answer for this platform."""
+        """Return this platform's block in the response."""
         scored, author = self.scored, self.author
         verdict = "not_found" if self.profile.is_absent else scoring.verdict_of(scored and scored.score)
         result = scored or scoring.NOTHING
@@ -131,18 +131,21 @@ class _Block:
 
     @property
     def posts_estimate(self) -> int | None:
-        """The account's number of posts, according to its profile."""
+        """The account's number of posts, as its profile states it."""
         return None if self.signals is None else self.signals["posts_total"]
 
     @property
     def comments_estimate(self) -> int | None:
-        """The estimated number of comments on all posts, extrapolated from the sampled posts."""
+        """The estimated number of comments on all the account's posts, extrapolated from the sampled posts."""
         mean: float | None = None if self.signals is None else self.signals["avg_comments_per_post"]
         posts = self.posts_estimate
         return None if mean is None or posts is None else round(mean * posts)
 
     def pull_cost(self, *, comments: bool) -> int | None:
-        """Return the credits needed to read all posts page by page, optionally with the comments on each."""
+        """Return the credits needed to read all posts page by page.
+
+        With `comments`, the comments on each post are included.
+        """
         endpoint, posts = self.platform.playing("profile_posts"), self.posts_estimate
         if endpoint is None or posts is None:
             return None
@@ -209,13 +212,16 @@ def _status(whole: scoring.Overall, found: Mapping[str, Scored]) -> str:
 
 
 def _fingerprint(records: Mapping[str, Record]) -> str:
-    """Return a digest of the data that the scores depend on."""
+    """Return a digest of the data from which the scores are computed."""
     evidence = {slug: {"author": one["author"], "signals": one["signals"]} for slug, one in records.items()}
     return sha256(orjson.dumps(evidence, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def _confidence(blocks: Sequence[_Block], available: float) -> Record:
-    """Return the confidence, computed from the share of successful reads and the weight of the known components."""
+    """Return the confidence in the score.
+
+    It depends on how many reads succeeded and on the weight of the known components.
+    """
     states = [state for one in blocks for state in _states(one.evidence())]
     good = sum(state in ("live", "sampled", "observed_empty", "not_found") for state in states)
     share = good / len(states)

@@ -1,4 +1,4 @@
-"""All comments on a post of any platform, from as many pages as it has (decisions 18; spec 4.3, rule 8)."""
+"""All comments on a post on any platform, read from as many pages as there are (decisions 18; spec 4.3, rule 8)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from upstreams.model.steps import CACHE, Fetched, Page, Part, Round, Steps
 
 LEAST: Final = 2
 MOST: Final = 200
-"""Limits of the price in credits. Each call for a page costs one credit."""
+"""The minimum and maximum price in credits. Each call for a page costs one credit."""
 _ROWS: Final = 100
 _AT_ONCE: Final = 8
 """The number of comments whose replies are read in parallel."""
@@ -30,7 +30,7 @@ DESCRIPTION: Final = (
 
 
 class Thread(NamedTuple):
-    """A post whose comments are read: the endpoints of its platform, and the values that identify it."""
+    """A post whose comments are read: its platform's endpoints, and the values that identify the post."""
 
     platform: Platform
     comments: Endpoint
@@ -38,14 +38,14 @@ class Thread(NamedTuple):
     values: dict[str, Value]
 
     def page(self, cursor: State | None) -> Part:
-        """Return the part for a page of comments."""
+        """Return the part that reads a page of comments."""
         size = next((one.maximum or _ROWS for one in self.comments.params if one.name == "limit"), None)
         values = self.values if size is None else {**self.values, "limit": min(size, _ROWS)}
         return Part(self.comments.resource, values, True, self.platform.slug, cursor, LEG_S)  # noqa: FBT003 - the flag is `optional`
 
     def below(self, comment: Record) -> Part:
-        """Return the part for the replies to a comment."""
-        assert self.replies is not None, "replies are read where there are some to read"
+        """Return the part that reads the replies to a comment."""
+        assert self.replies is not None, "only platforms with an endpoint for replies have replies to read"
         known = {param.name for param in self.replies.params}
         name = next(one.name for one in self.replies.params if one.required and one.name not in self.values)
         values = {key: value for key, value in self.values.items() if key in known}
@@ -60,7 +60,7 @@ class Thread(NamedTuple):
 
 
 def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """Return the span of the price: at least two credits, and at most one per five requested comments."""
+    """Return the range of the price: at least two credits, and at most one for every five requested comments."""
     return LEAST, min(MOST, max(LEAST, -(-int(values["max"]) // 5)))
 
 
@@ -70,7 +70,7 @@ class _Gathering:
 
     most: int
     comments: dict[str, Record] = field(default_factory=dict)
-    """The comments by id. A comment without an id is stored by its position."""
+    """The comments by id. A comment without an id is stored under its position."""
     legs: list[Settled] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
 
@@ -84,7 +84,7 @@ class _Gathering:
 
     @property
     def scanned(self) -> int:
-        """The number of comments, including replies."""
+        """The number of comments so far, including replies."""
         return sum(map(_size, self.comments.values()))
 
     @property
@@ -94,12 +94,12 @@ class _Gathering:
         return sum(1 for one in answers if isinstance(one, Fetched) and one.source != CACHE)
 
     def done(self) -> Round:
-        """Return the progress at the end of a round."""
+        """Return the progress of the walk after a round of calls."""
         return Round(self.pages, self.scanned, self.most)
 
 
 def read_comments(addresses: Addresses, args: Args) -> Steps:
-    """Return the comments on the post in `url`."""
+    """Return the comments on the post at `url`."""
     threads = _threads(addresses, args)
     gathering = _Gathering(args.number("max"))
     place, leg = yield from _begin(threads, args)
@@ -138,7 +138,7 @@ def _threads(addresses: Addresses, args: Args) -> list[Thread]:
 
 
 def _begin(threads: Sequence[Thread], args: Args) -> Generator[Any, Any, tuple[int, Settled]]:
-    """Read the first page, and determine which of the possible servers has the post."""
+    """Read the first page. If several servers may have the post, this also determines which one does."""
     if args.cursor is not None:
         place = args.position("at", 0)
         settled = yield from attempt([threads[place].page(orjson.loads(str(args.cursor["of"])))])
@@ -156,7 +156,7 @@ def _state(place: int, following: State) -> State:
 def _read_below(
     thread: Thread, gathering: _Gathering, comments: Iterable[Record], left: int
 ) -> Generator[Any, Any, int]:
-    """Read the replies to these comments that the page did not include. Return how many more pages may be read."""
+    """Read the replies that the page did not include. Return how many more pages may be read."""
     waiting = [one for one in comments if (one["engagement"]["replies"] or 0) > len(one["replies"]) and one["id"]]
     while waiting and left and gathering.scanned < gathering.most:
         size = min(_AT_ONCE, left)

@@ -1,4 +1,4 @@
-"""The record for any URL: from a matching endpoint, otherwise from the page's oEmbed or the page (decisions 14)."""
+"""The record for any URL, from a matching endpoint, from the page's oEmbed, or from the page itself (decisions 14)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 
 _OEMBED_SCHEMA: Final = '{"oembed": "link[type=\\"application/json+oembed\\"][href]@href"}'
-"""The schema that `web/extract` uses to find the oEmbed URL of a page."""
+"""The schema with which `web/extract` finds a page's oEmbed URL."""
 _EMBED_LETTERS_MAX: Final = 200_000
 _embed_of = record_map(
     post,
@@ -35,7 +35,7 @@ _embed_of = record_map(
 
 
 def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record:
-    """Return the endpoints that a URL may lead to. `resolved` is null if the URL alone does not decide.
+    """Return the endpoints that a URL may lead to. `resolved` is null if the URL alone does not determine one.
 
     Raises:
         InvalidArgument: The URL leads nowhere.
@@ -46,7 +46,7 @@ def destinations_of(addresses: Addresses, values: Mapping[str, Value]) -> Record
 
 
 def look_up(addresses: Addresses, args: Args) -> Steps:
-    """Return the record for the URL in `url`."""
+    """Return the record for `url`."""
     found = addresses.find(args.text("url"))
     if found.destinations:
         parts = tuple(_part(one, optional=not found.is_certain) for one in found.destinations)
@@ -72,7 +72,7 @@ def _resolved(target: Destination) -> Record:
 
 
 def _answered(target: Destination, answer: Fetched) -> Single:
-    assert isinstance(answer.result, Single), "only endpoints of one record are destinations"
+    assert isinstance(answer.result, Single), "only endpoints for one record are destinations"
     record = answer.result.record
     if target.endpoint.archetype.is_empty(record):
         raise NotFound("The upstream returned no usable data.")
@@ -88,9 +88,10 @@ def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *w
 
 
 def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
-    """Raise the first failure that is not definite.
+    """Raise the first failure that leaves open whether a server has the record.
 
-    The page is read only if every server reports that the item does not exist, or runs other software.
+    If there is none, every server reports that the item does not exist or that it runs other software. Only then is the
+    page read.
     """
     for answer in answers:
         failure = answer.failure if isinstance(answer, Missing) else None
@@ -99,9 +100,9 @@ def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:
 
 
 def _embedded(url: str, args: Args) -> Steps:
-    """Return the post in a page's oEmbed, or otherwise the page.
+    """Return the post in a page's oEmbed or, if there is none, the page.
 
-    Both are read by endpoints of the web, which respect robots.txt.
+    Endpoints of the web read both, so robots.txt is respected.
     """
     shown = yield Part("extract", {"url": url, "schema": _OEMBED_SCHEMA}, optional=True, platform="web")
     offered = _offered(shown, url)
@@ -122,13 +123,13 @@ def _embedded(url: str, args: Args) -> Steps:
 
 
 def _offered(shown: Fetched | Missing, url: str) -> str | None:
-    """Return the oEmbed URL that a page offers; None if it offers none or was not found."""
+    """Return the oEmbed URL that a page names, or None if the page names none or does not exist."""
     if isinstance(shown, Missing):
         if not isinstance(shown.failure, NotFound):
-            assert shown.failure is not None, "a part that failed says why"
+            assert shown.failure is not None, "a failed part has a failure"
             raise shown.failure
         return None
-    assert isinstance(shown.result, Single), "an extraction is one record"
+    assert isinstance(shown.result, Single), "an extraction returns one record"
     offered = shown.result.record["extraction"]["oembed"]
     if not isinstance(offered, str):
         return None
@@ -137,7 +138,7 @@ def _offered(shown: Fetched | Missing, url: str) -> str | None:
 
 
 def _without_embed(missing: Missing, url: str) -> Steps:
-    """Return the page if its oEmbed does not exist or excludes robots.
+    """Return the page, if its oEmbed does not exist or must not be read by robots.
 
     Raises:
         UpstreamError: The oEmbed failed, or its host is not public.
@@ -147,12 +148,12 @@ def _without_embed(missing: Missing, url: str) -> Steps:
         return (yield from _read_page(url))
     if isinstance(failure, InvalidArgument):
         raise UpstreamFailed("page", f"offers an oEmbed whose URL cannot be called: it {failure.problem}")
-    assert failure is not None, "a part that failed says why"
+    assert failure is not None, "a failed part has a failure"
     raise failure
 
 
 def _embed_in(text: str) -> fields.Json:
-    """Return the object in an oEmbed's text.
+    """Return the object that an oEmbed contains.
 
     Raises:
         UnexpectedBody: The text is not an oEmbed object.
@@ -167,7 +168,7 @@ def _embed_in(text: str) -> fields.Json:
 
 
 def _read_page(url: str) -> Steps:
-    """Return the page itself, because no platform reads it and it offers no oEmbed."""
+    """Return the page itself, because it has no oEmbed and no platform can read it."""
     answer = yield Part("scrape", {"url": url}, platform="web")
     by = archetypes.resolved(platform="web", endpoint="/v1/web/scrape", archetype=WEB_PAGE.name, params={"url": url})
     return _single(answer.result.record, WEB_PAGE, by, Leg("web/scrape", answer), *answer.result.warnings)

@@ -1,4 +1,4 @@
-"""The endpoints for one username on many platforms: its cards, its audit, and its merged timeline."""
+"""The endpoints for one username on many platforms: its cards, its audit and its merged timeline."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _SAMPLE: Final = Param(
     "sample", "Recent posts per platform, 1 to 25.", "10", "integer", default=10, minimum=1, maximum=25
 )
 _USUAL: Final = ("bluesky", "github", "mastodon", "youtube")
-"""The platforms of a card if the request does not list any."""
+"""The platforms that a card includes if the request names none."""
 _TIMELINE_PLATFORMS: Final = ("threads", "truthsocial", "twitter")
 _ALWAYS_NAMED: Final = ("instagram", "tiktok", *_TIMELINE_PLATFORMS)
-"""Platforms that callers may name even if the node does not have them. Their legs report that, and are free."""
+"""Platforms that a request may name even if the node does not serve them. Their legs report this and are free."""
 _UNSUPPORTED: Final = (
     "requires deciding whether accounts with one name belong to one person, which this endpoint does not do; a "
     "discover run with view=accounts rates how well each account matches the name"
@@ -56,7 +56,7 @@ def _takes_names(platform: Platform, role: Role) -> bool:
 
 
 def _platforms(known: Sequence[Platform], said: str = "Slugs") -> Several:
-    """Return the parameter for the platforms; its default is the usual four."""
+    """Return the parameter for platforms. By default, it means the usual four."""
     slugs = [one.slug for one in known]
     usual = ",".join(slug for slug in _USUAL if slug in slugs) or ",".join(slugs[:4])
     return several("platforms", f"{said}, separated by commas (default: {usual}).", slugs, default=usual)
@@ -68,7 +68,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
     include = several("include", "Parts to return (default: both).", ("cards", "totals"))
     return Endpoint(
         "creator-card",
-        "The accounts with one name on many platforms, with totals.",
+        "The accounts with one username on many platforms, with totals.",
         CREATOR_CARD,
         partial(make_card, known),
         (HANDLE, _platforms(known), include),
@@ -81,7 +81,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
 def _handle_audit(known: Sequence[Platform]) -> Endpoint:
     return Endpoint(
         "handle-audit",
-        "Score the public activity of one name on many platforms, and whether it is worth collecting.",
+        "Score the public activity of a username on many platforms, and whether it is worth collecting.",
         HANDLE_AUDIT,
         partial(audit, known),
         (HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),
@@ -95,7 +95,7 @@ def _voice(with_timeline: Sequence[Platform]) -> Endpoint:
     parts = ("posts_by_platform", "merged_timeline", "computed")
     return Endpoint(
         "voice",
-        "Posts under one name on many platforms.",
+        "Posts by one username on many platforms.",
         VOICE,
         partial(read_voice, with_timeline),
         (

@@ -1,7 +1,6 @@
-"""How an audit scores an account: components of evidence, their weights, and thresholds (docs/composites.md).
+"""How an audit scores an account: components, their weights, and thresholds (docs/composites.md).
 
-A value that is not in the evidence is None, never 0. The weights of the other components are then scaled up to a sum of
-1.
+A value without evidence is None, never 0. The weights of the known components are then scaled up to a sum of 1.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ VERSION: Final = "2.0.0"
 WEIGHTS: Final[Mapping[str, float]] = {
     "presence": 0.10, "audience": 0.25, "engagement": 0.25, "activity": 0.25, "content_richness": 0.15,
 }  # fmt: skip
-"""The weights of the components if all are available."""
+"""The weights of the components if all of them are known."""
 WEIGHT_LEAST: Final = 0.4
-"""The minimum total weight of available components. Below it, no score is computed."""
+"""The minimum total weight of known components. Below it, no score is computed."""
 BEST_WEIGHT: Final = 0.7
 MEAN_WEIGHT: Final = 0.3
 PULL: Final = 60
 PULL_PARTIAL: Final = 35
-"""The minimum scores at which collecting a username completely or partially is recommended."""
+"""The minimum scores at which the audit recommends collecting a username completely or partially."""
 BENCHMARK_BY_VIEWS: Final = 0.04
 BENCHMARK_BY_FOLLOWERS: Final = 0.01
-"""Engagement rates that are typical, relative to views and to followers."""
+"""The usual engagement rates, relative to views and to followers."""
 _PROFILE_FIELDS: Final = ("display_name", "avatar_url", "bio", "external_url")
 _FRESH_DAYS: Final = 7
 _OLD_DAYS: Final = 90
 _WEEKLY: Final = 3
-"""Posts per week that are enough for the full score."""
+"""The posts per week that give the full score."""
 _TEXT: Final = 200
-"""Characters per post that are enough for the full score."""
+"""The characters per post that give the full score."""
 
 
 class Scored(NamedTuple):
@@ -48,7 +47,7 @@ class Scored(NamedTuple):
 
     @property
     def status(self) -> str:
-        """The status: `complete`, `partial` or `insufficient_evidence`."""
+        """The status of the score: `complete`, `partial` or `insufficient_evidence`."""
         if self.score is None:
             return "insufficient_evidence"
         return "complete" if all(value is not None for value in self.components.values()) else "partial"
@@ -59,7 +58,7 @@ NOTHING: Final = Scored(None, dict.fromkeys(WEIGHTS), dict.fromkeys(WEIGHTS), 0.
 
 
 def signals_of(author: Record, posts: Sequence[Record] | None, now_at: float) -> Record:
-    """Return the inputs of the components; `posts` is None if they are unknown."""
+    """Return the inputs of the components. `posts` is None if the posts are unknown."""
     rates = [rate for post in posts or () if (rate := rate_of(post, author["followers"])) is not None]
     moments = moments_of(posts or ())
     texts = [len(post["content"]["text"] or "") for post in posts or ()]
@@ -87,7 +86,7 @@ def _has_media(post: Record) -> bool:
 
 
 def score_of(author: Record, signals: Record, unfilled: frozenset[str]) -> Scored:
-    """Return the score of an account from its signals. Fields that the platform never fills do not lower it."""
+    """Return an account's score from its signals. A field that the platform never fills does not lower the score."""
     return _weighted(
         {
             "presence": _completeness(author, unfilled),
@@ -121,7 +120,7 @@ def _audience(followers: int | None) -> float | None:
 
 
 def _up_to(value: float | None, best: float) -> float | None:
-    """Return 100 for values from `best`, and proportionally less below it."""
+    """Return a score from 0 to 100 that grows in proportion to the value, and is 100 from `best` on."""
     return None if value is None else 100 * min(1.0, value / best)
 
 
@@ -145,18 +144,18 @@ def _richness(signals: Record) -> float | None:
 
 
 class Overall(NamedTuple):
-    """The score over all platforms, and the values it is computed from."""
+    """The score over all platforms, and the values from which it is computed."""
 
     score: int | None
     best: tuple[str, ...]
-    """The platforms with a score, best first."""
+    """The platforms that have a score, best first."""
     mean: float | None
     scored: Scored
     """The mean of each component over these platforms."""
 
 
 def whole_of(platforms: Mapping[str, Scored]) -> Overall:
-    """Return the score over the platforms that have the account: 0.7 x the best score + 0.3 x the mean score."""
+    """Return the score over all platforms that have the account: 0.7 x the best score + 0.3 x the mean score."""
     scores = {slug: one.score for slug, one in platforms.items() if one.score is not None}
     best = tuple(sorted(scores, key=lambda slug: (-scores[slug], slug)))
     means = {name: mean_of([one.components[name] for one in platforms.values()]) for name in WEIGHTS}
@@ -167,14 +166,14 @@ def whole_of(platforms: Mapping[str, Scored]) -> Overall:
 
 
 def verdict_of(score: int | None) -> str:
-    """Return whether reading a username with this score is worthwhile."""
+    """Return the recommendation for a username with this score, such as `pull` or `skip`."""
     if score is None:
         return "insufficient_evidence"
     return "pull" if score >= PULL else "pull_partial" if score >= PULL_PARTIAL else "skip"
 
 
 def coverage_of(platforms: Mapping[str, Scored]) -> dict[str, str]:
-    """Return for each component whether all, some or none of the platforms provide it."""
+    """Return for each component whether all, some or no platforms provide it."""
     return {name: _share([one.components[name] for one in platforms.values()]) for name in WEIGHTS}
 
 

@@ -1,4 +1,4 @@
-"""Search over every platform that supports it (decisions 18)."""
+"""Search on every platform that supports it (decisions 18)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def over(platforms: tuple[Platform, ...]) -> Platform:
-    """Return the search over these platforms."""
+    """Return the search endpoint over these platforms."""
     searched = playing(platforms, "search")
     return Platform(
         slug="search",

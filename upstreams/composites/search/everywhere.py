@@ -1,4 +1,4 @@
-"""Combines the searches of all platforms into one ranking by reciprocal rank fusion (decisions 18)."""
+"""Merges the searches of all platforms into one ranking by reciprocal rank fusion (decisions 18)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Part, Steps
 
 K: Final = 60
-"""The constant of reciprocal rank fusion. The larger it is, the less the first ranks dominate."""
+"""The constant of reciprocal rank fusion. The larger it is, the less the top ranks stand out."""
 WEIGHTS: Final[Mapping[str, float]] = {"bluesky": 0.5, "mastodon": 0.5}
-"""The weight of a platform whose search sorts by time instead of relevance. All others have weight 1."""
+"""The weight of a platform that sorts search results by time instead of relevance. Other platforms have weight 1."""
 _SEEN: Final = "seen"
-"""The key in a cursor's state under which the number of each platform's rows on earlier pages is stored."""
+"""The key in a cursor's state for the number of rows that each platform had on earlier pages."""
 _NONE: Final[Mapping[str, int]] = {}
 DESCRIPTION: Final = (
-    "All searches in parallel, merged by reciprocal rank fusion: a row's score is the sum of weight / (60 + rank) over "
-    "the platforms that return it. Rows about the same page are merged. `limit` is the number of rows per platform on "
-    "a page; next_cursor continues all searches that have more. Scoring: /docs/composites."
+    "Searches all platforms in parallel and ranks the rows by reciprocal rank fusion: a row's score is the sum of "
+    "weight / (60 + rank) over the platforms that return it. Rows about the same page are merged. `limit` is the "
+    "number of rows per platform on a page; next_cursor continues all searches. Scoring: /docs/composites."
 )
 
 
 def search(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return a page of the fused ranking."""
+    """Return a page of the merged ranking."""
     states, before = _states(args)
     settled = yield from attempt(_parts(platforms, args, states))
     check_any(settled)
@@ -47,7 +47,7 @@ def search(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _states(args: Args) -> tuple[Mapping[str, State | None] | None, Mapping[str, int]]:
-    """Return the state where each platform continues, and the number of its rows on earlier pages."""
+    """Return each platform's state, and the number of rows that it had on earlier pages."""
     if args.cursor is None:
         return None, _NONE
     own = {name: state for name, state in args.cursor.items() if name != _SEEN}
@@ -65,9 +65,9 @@ def _parts(platforms: Sequence[Platform], args: Args, states: Mapping[str, State
 
 
 def fuse(rows: Mapping[str, Iterable[Record]], before: Mapping[str, int] = _NONE) -> list[Record]:
-    """Fuse the rows of each platform, best first, into one ranking.
+    """Merge the platforms' rows, which are sorted best first, into one ranking.
 
-    `before` is the number of its rows on earlier pages.
+    `before` is the number of rows that each platform had on earlier pages.
     """
     found: dict[str, list[tuple[float, int, str, Record]]] = {}
     for slug, of_platform in rows.items():

@@ -1,8 +1,8 @@
-"""The named response shapes: constructors of records, and how rows are wrapped (spec 2.2, decisions 3).
+"""The named response shapes: constructors of their records, and how rows are wrapped (spec 2.2, decisions 3).
 
-A record has every field of its archetype; a field that the upstream did not send is None. Where the fields are flat,
-they are the constructor's arguments, in the same order (`locals()`), so that each name is written only once. Each
-family has its own module.
+A record has every field of its archetype. A field that the upstream did not send is None. If the fields are not nested,
+they are the constructor's arguments in the same order (`locals()`), so each name is written only once. Each family of
+archetypes has its own module.
 """
 
 from upstreams.model.archetypes.accounts import CREATOR_CARD, PROFILE_FULL, VOICE

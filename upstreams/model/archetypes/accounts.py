@@ -39,7 +39,7 @@ def voice_numbers(
     posts_per_week: Annotated[float | None, "Posts per week, over all platforms."],
     tone: Annotated[Record, Of(tones), "The tone of the posts."],
 ) -> Record:
-    """Figures about an account's posts across platforms."""
+    """Statistics about an account's posts across platforms."""
     return locals()
 
 
@@ -57,25 +57,26 @@ def voice(
         ),
     ],
     merged_timeline: Annotated[list[Record] | None, Of(voiced), "The posts of all platforms, newest first."],
-    computed: Annotated[Record | None, Of(voice_numbers), "Figures computed from the posts."],
+    computed: Annotated[Record | None, Of(voice_numbers), "Statistics on the posts."],
     has_more_by_platform: Annotated[Record, "Whether each platform, by slug, has older posts."],
     next_cursor: Annotated[str | None, "Send this as `cursor` to get the next page of every platform."] = None,
 ) -> Record:
-    """The posts of one username across platforms."""
+    """The posts by one username across platforms."""
     return locals()
 
 
 def card_totals(
     *,
     platforms: Annotated[int, "Platforms that have the account."],
-    followers: Annotated[int | None, "Followers on all platforms that report them; null if none does."],
-    following: Annotated[int | None, "Accounts followed, on all platforms that report them; null if none does."],
-    posts_count: Annotated[int | None, "Posts on all platforms that report them; null if none does."],
+    followers: Annotated[int | None, "Total followers across platforms; null if no platform reports them."],
+    following: Annotated[int | None, "Total followed accounts across platforms; null if no platform reports them."],
+    posts_count: Annotated[int | None, "Total posts across platforms; null if no platform reports them."],
     likes_count: Annotated[
-        int | None, ("Likes received, or the closest equivalent, on all platforms that report them; null if none does.")
+        int | None,
+        ("Total likes received, or the closest equivalent, across platforms; null if none is reported."),
     ],
 ) -> Record:
-    """Totals over all cards of an account."""
+    """Totals over an account's cards on all platforms."""
     return locals()
 
 
@@ -115,7 +116,7 @@ def profile_numbers(
     ],
     format_mix: Annotated[Record | None, "The share of each format that occurs: video, image, link, text."],
 ) -> Record:
-    """Figures about an account and its recent posts."""
+    """Statistics about an account and its recent posts."""
     return locals()
 
 
@@ -124,7 +125,7 @@ def profile_full(
     author: Annotated[Record | None, Of(author_record), "The account."],
     posts: Annotated[list[Record] | None, Of(post_row), "Recent posts of the account; null if they could not be read."],
     computed: Annotated[
-        Record | None, Of(profile_numbers), ("Figures computed from the posts; null if they could not be read.")
+        Record | None, Of(profile_numbers), ("Statistics on the posts; null if the posts could not be read.")
     ],
     posts_cursor: Annotated[str | None, "Send this as `cursor` to get older posts."] = None,
 ) -> Record:

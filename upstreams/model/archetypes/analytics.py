@@ -12,8 +12,8 @@ def ranked(
     rank: Annotated[int, "Position in the ranking, starting at 1."],
     name: Annotated[str | None, "Name of the ranked item."],
     url: Annotated[Url, "URL of the item's page."] = None,
-    value: Annotated[int | None, "The figure that the ranking is sorted by, or the closest available one."] = None,
-    change: Annotated[int | None, "Change from the same figure in the previous period."] = None,
+    value: Annotated[int | None, "The value that the ranking is sorted by, or the closest available value."] = None,
+    change: Annotated[int | None, "Change in the value since the previous period."] = None,
 ) -> Record:
     """One entry of a ranking."""
     return locals()

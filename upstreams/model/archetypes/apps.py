@@ -10,14 +10,14 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 @nests(developer="The app's developer.", price="The price in one country.", rating="The average rating.")
 def app(  # noqa: PLR0913 - one argument per field of the archetype
     *,
-    id: Annotated[str | None, "The store's ID of the app."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The app's ID in the store."],  # noqa: A002 - the field's own name
     store: Annotated[str | None, "The store that sells the app: app_store or steam."],
     url: Annotated[Url, "URL of the app's page in the store."] = None,
     title: Annotated[str | None, "Title of the app."] = None,
     description: Annotated[str | None, "The store's description, as plain text."] = None,
     icon: Annotated[Url, "URL of the icon, or of the header image of the store page."] = None,
     image_urls: Annotated[list[str] | None, "URLs of the screenshots."] = None,
-    developer_id: Annotated[str | None, "The store's ID of the developer."] = None,
+    developer_id: Annotated[str | None, "The developer's ID in the store."] = None,
     developer_name: Annotated[str | None, "The developer's name."] = None,
     developer_url: Annotated[Url, "URL of the developer's page in the store."] = None,
     developer_website: Annotated[str | None, "The developer's website."] = None,
@@ -38,7 +38,7 @@ def app(  # noqa: PLR0913 - one argument per field of the archetype
     released_at: Annotated[Instant, "Time of the first release."] = None,
     updated_at: Annotated[Instant, "Time of the current version's release."] = None,
     update_notes: Annotated[str | None, "The changes in the current version."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """An app in a store."""
     return {
@@ -70,7 +70,7 @@ def app(  # noqa: PLR0913 - one argument per field of the archetype
 
 def reviewer(
     *,
-    id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The account's ID on the platform."],  # noqa: A002 - the field's own name
     name: Annotated[str | None, "Display name of the account."] = None,
     url: Annotated[Url, "URL of the account's page."] = None,
     reviews_count: Annotated[int | None, "Number of reviews that the account wrote."] = None,
@@ -82,20 +82,20 @@ def reviewer(
 @nests(rating="The reviewer's rating.")
 def review(
     *,
-    id: Annotated[str | None, "The platform's ID of the review."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The review's ID on the platform."],  # noqa: A002 - the field's own name
     entity_id: Annotated[str | None, "ID of the reviewed app, product or place."],
     url: Annotated[Url, "URL of the review."] = None,
     title: Annotated[str | None, "Title of the review."] = None,
     text: Annotated[str | None, "Text of the review, as plain text."] = None,
     rating: Annotated[float | None, "The rating; a recommendation is 1 out of 1."] = None,
     rating_max: Annotated[int | None, "The highest possible rating."] = None,
-    author: Annotated[Record | None, Of(reviewer), "The account that wrote it."] = None,
+    author: Annotated[Record | None, Of(reviewer), "The reviewer's account."] = None,
     helpful_votes: Annotated[
         int | None, "Number of helpful votes, minus unhelpful votes if the platform counts both."
     ] = None,
     language: Annotated[str | None, "The language that the platform states for the review."] = None,
     published_at: Annotated[Instant, "Time of publication."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """A review of an app, a product or a place."""
     return {

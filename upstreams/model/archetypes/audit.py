@@ -57,7 +57,7 @@ def as_of(
     oldest: Annotated[Instant, "Time of the oldest evidence."],
     newest: Annotated[Instant, "Time of the newest evidence."],
 ) -> Record:
-    """The age of the evidence."""
+    """Age of the evidence."""
     return locals()
 
 
@@ -91,8 +91,8 @@ def audited(  # noqa: PLR0913 - one argument per field of the answer
     score_status: Annotated[str, "complete, partial or insufficient_evidence."],
     score_version: Annotated[str, "Version of the weights and thresholds."],
     evidence_fingerprint: Annotated[str, "A digest of the evidence. The same evidence gives the same score."],
-    computed_at: Annotated[Instant, "Time when the score was computed."],
-    evidence_as_of: Annotated[Record, Of(as_of), "The age of the evidence."],
+    computed_at: Annotated[Instant, "When the score was computed."],
+    evidence_as_of: Annotated[Record, Of(as_of), "Age of the evidence."],
     confidence: Annotated[Record, Of(confidence), "How reliable the score is."],
     evaluated_platforms: Annotated[list[str], "Platforms that have the account."],
     skipped_platforms: Annotated[list[str], "Platforms that could not be read, or that do not allow such a name."],
@@ -102,15 +102,15 @@ def audited(  # noqa: PLR0913 - one argument per field of the answer
     best_platforms: Annotated[list[str], "Up to three platforms with a score, best first."],
     score_components: Annotated[Record, Of(audit_components), "Mean of each component over the platforms."],
     component_availability: Annotated[Record, "Whether each component is available."],
-    component_coverage: Annotated[Record, "How many platforms have each component: complete, partial or unavailable."],
+    component_coverage: Annotated[Record, "Each component's platform coverage: complete, partial or unavailable."],
     effective_weights: Annotated[Record, Of(component_weights), "The weights of the available components."],
     available_weight: Annotated[float, "The sum of the full weights of the available components, 0 to 1."],
-    score_aggregation: Annotated[Record, Of(aggregation), "How the scores of the platforms are combined."],
+    score_aggregation: Annotated[Record, Of(aggregation), "How the platforms' scores are combined."],
     surface: Annotated[Record, Of(surface), "The amount of content of the account."],
     platforms: Annotated[Record, "Each platform by slug: the same score blocks, the account, signals and evidence."],
     disclaimer: Annotated[str, "The limitations of the score."],
 ) -> Record:
-    """How much content a username has across platforms, and whether it is worth reading."""
+    """How much content a username has across platforms, and whether that content is worth reading."""
     return locals()
 
 

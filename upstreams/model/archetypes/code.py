@@ -19,7 +19,7 @@ def owner(
 
 def repository(  # noqa: PLR0913 - one argument per field of the archetype
     *,
-    id: Annotated[str | None, "The platform's ID of the repository."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The repository's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the repository."],
     full_name: Annotated[str | None, "Owner and name, as `owner/name`."],
     name: Annotated[str | None, "Name of the repository."],
@@ -49,7 +49,7 @@ def repository(  # noqa: PLR0913 - one argument per field of the archetype
 
 def release(
     *,
-    id: Annotated[str | None, "The platform's ID of the release."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The release's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the release."],
     tag: Annotated[str | None, "The Git tag of the release."],
     name: Annotated[str | None, "Title of the release."],
@@ -57,7 +57,7 @@ def release(
     prerelease: Annotated[bool | None, "Whether the release is marked as not ready for production."] = None,
     author: Annotated[str | None, "Username of the author."] = None,
     published_at: Annotated[Instant, "Time of publication."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """A release of a repository; `author` is a username."""
     ext = ext or {}

@@ -9,7 +9,7 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 
 def article(
     *,
-    id: Annotated[str | None, "The platform's ID of the page."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The page's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the page."],
     title: Annotated[str | None, "Title of the page."],
     text: Annotated[str | None, "Text of the page."],
@@ -17,7 +17,7 @@ def article(
     image_url: Annotated[Url, "URL of the main image."] = None,
     language: Annotated[str | None, "The language that the page states."] = None,
     updated_at: Annotated[Instant, "Time of the last change."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """A text page, such as a readme or an encyclopedia article."""
     ext = ext or {}
@@ -27,7 +27,7 @@ def article(
 @nests(rating="The average rating.")
 def place(
     *,
-    id: Annotated[str | None, "The platform's ID of the place."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The place's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the place's page."],
     name: Annotated[str | None, "Name of the place."],
     address: Annotated[str | None, "Postal address of the place."] = None,
@@ -37,7 +37,7 @@ def place(
     category: Annotated[str | None, "The type of place."] = None,
     rating: Annotated[float | None, "The average rating."] = None,
     rating_count: Annotated[int | None, "Number of ratings."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """A place."""
     return {
@@ -65,7 +65,7 @@ def page(  # noqa: PLR0913 - one argument per field of the archetype
     url: Annotated[Url, "The requested URL, normalized."],
     final_url: Annotated[Url, "The URL after all redirects."] = None,
     status_code: Annotated[int | None, "The HTTP status of the response."] = None,
-    fetched_at: Annotated[Instant, "Time when the page was read."] = None,
+    fetched_at: Annotated[Instant, "When the page was read."] = None,
     source_type: Annotated[str | None, "The type of the source: html, pdf, feed or text."] = None,
     page_count: Annotated[int | None, "Number of pages, for a PDF."] = None,
     text: Annotated[str | None, "The text without markup."] = None,
@@ -125,7 +125,7 @@ def point(
 
 def series(
     *,
-    subject: Annotated[str | None, "The measured subject."],
+    subject: Annotated[str | None, "What the series measures."],
     unit: Annotated[str | None, "The unit of the values."],
     points: Annotated[list[Record] | None, Of(point), "The values, oldest first."] = None,
 ) -> Record:

@@ -10,7 +10,7 @@ from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
 
 def collection(
     *,
-    id: Annotated[str | None, "The platform's ID of the collection."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The collection's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the collection."],
     kind: Annotated[str | None, "The type of collection: album, playlist or podcast."],
     title: Annotated[str | None, "Title of the collection."],
@@ -20,7 +20,7 @@ def collection(
     followers: Annotated[int | None, "Number of followers."] = None,
     image_url: Annotated[Url, "URL of the cover image."] = None,
     released_at: Annotated[Instant, "Time of publication."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """An album, playlist or podcast."""
     ext = ext or {}
@@ -42,7 +42,7 @@ def transcript(
     *,
     transcript: Annotated[str | None, "The whole transcript as one text."],
     transcripts: Annotated[list[Record] | None, Of(cue), "The cues of the transcript, in order."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """The transcript of a video. Its fields are directly in `data`."""
     transcripts, ext = transcripts or [], ext or {}

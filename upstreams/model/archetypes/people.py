@@ -10,7 +10,7 @@ from upstreams.model.computed import author_computed
 
 def author(  # noqa: PLR0913 - one argument per field of the archetype
     *,
-    id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The account's ID on the platform."],  # noqa: A002 - the field's own name
     username: Annotated[str | None, "Username of the account."] = None,
     display_name: Annotated[str | None, "Display name of the account."] = None,
     avatar_url: Annotated[Url, "URL of the avatar."] = None,
@@ -18,14 +18,14 @@ def author(  # noqa: PLR0913 - one argument per field of the archetype
     verified: Annotated[bool | None, "Whether the platform has verified the account."] = None,
     followers: Annotated[int | None, "Number of followers."] = None,
     following: Annotated[int | None, "Number of accounts that the account follows."] = None,
-    posts_count: Annotated[int | None, "Number of posts; on code hosts, of repositories."] = None,
+    posts_count: Annotated[int | None, "Number of posts, or of repositories on code hosts."] = None,
     likes_count: Annotated[int | None, "Likes received, or the closest equivalent: karma or reputation."] = None,
     url: Annotated[Url, "URL of the profile."] = None,
     private: Annotated[bool | None, "Whether only approved accounts can see the posts."] = None,
-    joined_at: Annotated[Instant, "Time when the account was created."] = None,
+    joined_at: Annotated[Instant, "When the account was created."] = None,
     location: Annotated[str | None, "The location that the profile states."] = None,
     external_url: Annotated[str | None, "The website that the profile links to."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """An account."""
     ext = ext or {}
@@ -34,7 +34,7 @@ def author(  # noqa: PLR0913 - one argument per field of the archetype
 
 def byline(
     *,
-    id: Annotated[str | None, "The platform's ID of the account."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The account's ID on the platform."],  # noqa: A002 - the field's own name
     username: Annotated[str | None, "Username of the account."] = None,
     display_name: Annotated[str | None, "Display name of the account."] = None,
     avatar_url: Annotated[Url, "URL of the avatar."] = None,

@@ -17,7 +17,7 @@ from upstreams.model.computed import post_computed
 )
 def post(  # noqa: PLR0913 - one argument per field of the archetype
     *,
-    id: Annotated[str | None, "The platform's ID of the post."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The post's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the post."],
     text: Annotated[str | None, "Title and text, as plain text."],
     author: Annotated[Record | None, Of(byline), "The account that wrote the post."],
@@ -34,7 +34,7 @@ def post(  # noqa: PLR0913 - one argument per field of the archetype
     nsfw: Annotated[bool | None, "Whether the post is marked as not safe for work."] = None,
     spoiler: Annotated[bool | None, "Whether the post is marked as a spoiler."] = None,
     published_at: Annotated[Instant, "Time of publication."] = None,
-    ext: Annotated[Record | None, "Further data that only this platform has."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
     """A post: a story, an issue, a question or a message."""
     return {
@@ -57,11 +57,11 @@ def post(  # noqa: PLR0913 - one argument per field of the archetype
 @nests(engagement="Reactions of readers, as counts.", flags="Markers of the comment.")
 def comment(
     *,
-    id: Annotated[str | None, "The platform's ID of the comment."],  # noqa: A002 - the field's own name
+    id: Annotated[str | None, "The comment's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the comment."] = None,
     parent_id: Annotated[str | None, "ID of the comment or post that this comment replies to."] = None,
     post_id: Annotated[str | None, "ID of the post."] = None,
-    text: Annotated[str | None, "Text of the comment, as plain text; null if it was deleted."] = None,
+    text: Annotated[str | None, "The comment as plain text; null if it was deleted."] = None,
     author: Annotated[Record | None, Of(byline), "The account that wrote the comment; null if it was deleted."] = None,
     likes: Annotated[int | None, "Number of likes, points or upvotes."] = None,
     replies_count: Annotated[int | None, "Number of replies, including those that are not in `replies`."] = None,

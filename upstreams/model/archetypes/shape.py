@@ -1,4 +1,4 @@
-"""Declaration of a record's fields: the annotations of its constructor, from which schemas and monitor paths are built.
+"""A record's fields are declared by its constructor's annotations. Schemas and monitor paths are built from them.
 
     @nests(flags="Marks that the platform set.")
     def release(
@@ -37,13 +37,13 @@ _KINDS: dict[Any, Kind] = {
 
 
 class Format(NamedTuple):
-    """The format of a text, as named by JSON Schema."""
+    """The format of a text, by its name in JSON Schema."""
 
     name: str
 
 
 class Of(NamedTuple):
-    """The constructor of the record in a field, or of each record if the field is a list."""
+    """Annotates a field with the constructor of its record or, if the field is a list, of each record in it."""
 
     make: Make
 
@@ -55,7 +55,7 @@ Url = Annotated[str | None, Format("uri")]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a record: its kind of value, and whether the value may be null."""
+    """One field of a record: the kind of its value, and whether the value may be null."""
 
     name: str
     kind: Kind
@@ -63,15 +63,15 @@ class Field:
     nullable: bool = False
     format: str = ""
     make: Make | None = None
-    """The constructor of the record in this field, or of each record if the field is a list."""
+    """The constructor of the record in this field or, if the field is a list, of each record in it."""
     members: tuple[Field, ...] = ()
-    """The fields of an object that the constructor builds inline."""
+    """The fields of an object that has no constructor of its own."""
     entries: Kind | None = None
-    """The kind of each entry if the field is a list."""
+    """The kind of each entry, if the field is a list."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the members of this field are undeclared, as in `ext`."""
+        """Whether the members of this field are not declared, as in `ext`."""
         return self.kind == "object" and self.make is None and not self.members
 
 
@@ -79,7 +79,7 @@ class Field:
 class Archetype:
     """A named response shape.
 
-    `key` is the record's name in `data` and in each row; if empty, the record's fields are inlined.
+    `key` is the record's name in `data` and in each row. If it is empty, `data` contains the record's fields directly.
     """
 
     name: str
@@ -88,55 +88,59 @@ class Archetype:
     """The constructor of the records."""
     many: bool = False
     computed: Computed | None = None
-    """Returns the computed fields that are placed next to a record; `computed` describes them."""
+    """Returns the computed fields that are placed next to a record. `computed` declares them."""
     has_legs: bool = False
-    """Whether the responses report their legs, and the share of legs that answered."""
+    """Whether responses report their legs and how many of them answered."""
     beside: Make | None = None
     """The constructor of the fields placed next to the rows of a list."""
     stored_as: tuple[bytes, bytes] | None = None
-    """The JSON member that says how the response was obtained, and its replacement when the response is served from the
-    cache."""
+    """The JSON member that says how the response was obtained, and the member that replaces it when the cache serves
+    the response."""
 
     findings: tuple[str, ...] = ()
-    """Members that hold the results of a response that is not a list (dots lead into nested members).
+    """The members that contain the results of a response that is not a list. Dots lead into nested members.
 
     If all of them are empty, nothing was found and the response is free (spec 2.4).
     """
     cursor_at: str = ""
-    """The field with the cursor of the next page, for a response that is not a list; empty if it has no pages."""
+    """The field that contains the cursor of the next page, for a response that is not a list. Empty if there are no
+    pages."""
 
     @property
     def has_pages(self) -> bool:
-        """Whether a request may pass a cursor to select a page."""
+        """Whether a request may select a page with a cursor."""
         return self.many or bool(self.cursor_at)
 
     @property
     def makes_beside(self) -> tuple[Make, ...]:
-        """The constructors of all fields in the response that do not belong to a record."""
+        """The constructors of all parts of the response that do not belong to a record."""
         more = () if self.beside is None else (self.beside,)
         return (*more, coverage) if self.has_legs else more
 
     def is_empty(self, record: Record) -> bool:
-        """Return whether a record has no id. An article without an id is empty only if it has no text either."""
+        """Return whether a record is empty because it has no id.
+
+        An article without an id is empty only if it also has no text.
+        """
         return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
 
     def found_nothing(self, record: Record) -> bool:
-        """Return whether all members listed in `findings` are empty. False if none are listed."""
+        """Return whether all members listed in `findings` are empty, or False if none are listed."""
         return bool(self.findings) and not any(_has_any(record, path.split(".")) for path in self.findings)
 
     def as_stored(self, encoded: bytes) -> bytes:
-        """Return an encoded response as the cache serves it.
+        """Return an encoded response in the form in which the cache serves it.
 
         The replaced member cannot occur inside a text, because its quotes would be escaped there.
         """
         return encoded if self.stored_as is None else encoded.replace(*self.stored_as)
 
     def wrap(self, record: Record, warnings: list[str]) -> Record:
-        """Return a new dict with the record under its key, and its computed fields next to it (decisions 3)."""
+        """Return a new dict that contains the record under its key and its computed fields next to it (decisions 3)."""
         return self.rows((record,), warnings)[0]
 
     def rows(self, records: Iterable[Record], warnings: list[str]) -> list[Record]:
-        """Return all records, each wrapped as in `wrap`."""
+        """Return all records, each wrapped in the same way as by `wrap`."""
         key, computed = self.key, self.computed
         if not key:
             return [{**record} for record in records]
@@ -146,7 +150,7 @@ class Archetype:
 
 
 def _has_any(value: Any, path: list[str]) -> bool:
-    """Return whether there is a value at a path. If the path leads through a list, any of its entries may have it."""
+    """Return whether there is a value at a path. If the path leads through a list, one entry with a value is enough."""
     if isinstance(value, list):
         return any(_has_any(one, path) for one in value)
     if isinstance(value, dict):
@@ -189,15 +193,15 @@ def leg(
 def coverage(
     *,
     legs: Annotated[list[Record], Of(leg), "The legs of the response."],
-    coverage: Annotated[float, "Share of legs that answered, 0 to 1, without the unsupported ones."],
-    partial_failure: Annotated[bool, "Whether legs are missing that were expected to answer."],
+    coverage: Annotated[float, "Share of supported legs that answered, 0 to 1."],
+    partial_failure: Annotated[bool, "Whether a leg that should have answered is missing."],
 ) -> Record:
     """How complete a composite response is."""
     return locals()
 
 
 def nests(**parts: str) -> Callable[[M], M]:
-    """Describe the nested objects that a constructor builds from its arguments, by name."""
+    """Describe the nested objects that a constructor builds from its arguments. The descriptions are given by name."""
 
     def remember(make: M) -> M:
         _PARTS[make] = parts
@@ -211,20 +215,20 @@ _PARTS: dict[Make, dict[str, str]] = {}
 
 @cache
 def fields_of(make: Make) -> tuple[Field, ...]:
-    """Return the fields of a constructor's records, in order."""
+    """Return the fields of the records that a constructor builds, in order."""
     hints = {name: hint for name, hint in get_type_hints(make, include_extras=True).items() if name != "return"}
     filled, empty = make(**{name: _Slot(name) for name in hints}), make(**dict.fromkeys(hints))
     return tuple(_fields(filled, empty, hints, _PARTS.get(make, {})))
 
 
 class _Slot(NamedTuple):
-    """A placeholder that marks where an argument ends up in a record."""
+    """A placeholder that shows where a record contains an argument."""
 
     argument: str
 
 
 def _fields(filled: Record, empty: Record, hints: dict[str, Any], parts: dict[str, str]) -> Iterator[Field]:
-    """Yield the fields. `filled` is the record with all arguments set, `empty` the record with all arguments None."""
+    """Yield the fields of a record. In `filled`, every argument has a value; in `empty`, every argument is None."""
     for name, value in filled.items():
         if isinstance(value, _Slot):
             yield _declared(name, hints[value.argument], is_none=empty[name] is None)

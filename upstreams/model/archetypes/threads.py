@@ -72,7 +72,7 @@ def community_share(
     *,
     name: Annotated[str, "Name or number of the community."],
     posts: Annotated[int, "Posts on this page that belong to the community."],
-    likes: Annotated[int | None, "Total likes of the posts; null if unknown."],
+    likes: Annotated[int | None, "Total likes on the posts; null if unknown."],
     comments: Annotated[int | None, "Total comments on the posts; null if unknown."],
     tone: Annotated[Record, Of(tones), "The tone of the posts and of the comments that were read."],
 ) -> Record:

@@ -1,4 +1,7 @@
-"""Computed fields: engagement rate, reach, language and category, as far as the upstream sent their inputs (spec 1)."""
+"""Computed fields: engagement rate, reach, language and category.
+
+A field is null if its inputs are missing (spec 1).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ Computed = Callable[[Record, list[str]], Record]
 
 
 def _language_and_category(record: Record, text: str | None) -> tuple[str | None, str]:
-    """Return the language and category of a record from its text; a language tag from the upstream takes precedence."""
+    """Return the language and category of a record's text. A language tag from the upstream takes precedence."""
     own_tag = record["ext"].get("language")
     if own_tag.__class__ is not str or not own_tag:
         return _read(text[:TEXT_MAX]) if text else _UNKNOWN
@@ -25,7 +28,7 @@ def _language_and_category(record: Record, text: str | None) -> tuple[str | None
 _UNKNOWN = (None, "other")
 _read = lru_cache(maxsize=2_048)(language_and_category)
 _category = lru_cache(maxsize=2_048)(category_of)
-"""Language and category are cached, because detection is slow and the same bios and posts return with every refresh."""
+"""Language and category are cached, because detecting them is slow and each refresh returns the same texts."""
 
 
 def _rate(part: int | None, whole: int, what: str, warnings: list[str]) -> float | None:
@@ -70,7 +73,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
-    """Return the sum of the counts that the upstream sent, divided by `base`; None if it sent none of the three."""
+    """Return the sum of the counts that the upstream sent, divided by `base`; None if it sent no count."""
     counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     part = sum(counted) if counted else None
     return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

@@ -26,11 +26,11 @@ from upstreams.model.computed.scores import (
 )
 
 TEXT_MAX: Final = 2 * READ_MAX
-"""Maximum number of characters of a text that are read."""
+"""The maximum number of characters of a text that are read."""
 _LETTERS_MIN: Final = 10
-"""The minimum number of letters needed to detect a language. Every scored piece has at least one."""
+"""The minimum number of letters that a language needs to be detected. Every piece with a score contains a letter."""
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
-"""Matches the minimum number of letters, with any characters between them."""
+"""Matches that many letters, with any other characters between them."""
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")
@@ -68,14 +68,14 @@ _SCRIPTS: Final = (
     (0xFB50, 0xFDFF, "ar fa ur ku"),
     (0xFE70, 0xFEFF, "ar fa ur ku"),
 )
-"""Ranges of code points, and the languages written in them."""
+"""Ranges of code points, with the languages that are written in them."""
 _TAGS_OF: Final = {block: tags for first, last, tags in _SCRIPTS for block in range(first >> 4, (last >> 4) + 1)}
 
 _SCORE_MIN: Final = 9 * SHARED_BY
 _AHEAD_TENTHS: Final = 14
-"""The best score must be this many tenths of the second best."""
+"""The factor by which the best score must exceed the second best, in tenths."""
 _TOP_BIT: Final[int] = 1 << BITS - 1
-"""`_count_near` adds the same amount to all scores. The addition sets this bit in every score that is high enough."""
+"""`_count_near` adds the same amount to all scores. The sum has this bit set for every score that is high enough."""
 _ONES: Final = everywhere(TAGS, 1)
 _TOP_BITS: Final = everywhere(TAGS, _TOP_BIT)
 _ENGLISH_SHIFT: Final = everywhere(("en",), 1).bit_length() - 1
@@ -86,8 +86,8 @@ _IN_LATIN: Final = everywhere(set(TAGS) - {tag for _, _, tags in _SCRIPTS for ta
 def language_and_category(text: str) -> tuple[str | None, str]:
     """Return the language and the category of a text, both from one pass over its first words.
 
-    If these do not determine a language, for example because the text begins with a title or a URL, the following words
-    are read too.
+    More words are read only if these do not determine a language, for example because the text starts with a title or a
+    URL.
     """
     read = _lower(text[:READ_MAX])
     scores, scored = scores_of(read)
@@ -103,7 +103,7 @@ def _lower(text: str) -> str:
 
 
 def language_of(text: str) -> str | None:
-    """Return the language of a text as a tag such as `en`; None for short or unclear texts."""
+    """Return the language of a text as a tag such as `en`, or None if the text is short or unclear."""
     return language_and_category(text)[0]
 
 
@@ -129,16 +129,16 @@ def _has_letters(read: str, *, is_ascii: bool) -> bool:
 
 
 def _written_in(letters: list[str]) -> set[str]:
-    """Return the languages that use the script of most of these letters."""
+    """Return the languages of the script to which most of these letters belong."""
     counts = Counter(_TAGS_OF.get(ord(letter) >> 4, "") for letter in letters)
     del counts[""]
-    if counts["ja"] * 10 >= counts["zh"]:  # Japanese mixes both scripts
+    if counts["ja"] * 10 >= counts["zh"]:  # Japanese text mixes both scripts
         counts["ja"] += counts.pop("zh", 0)
     return set(max(counts, key=counts.__getitem__).split()) if counts.total() else set()
 
 
 def _best_language(scores: int) -> str | None:
-    """Return the best language if its score is well above the second best."""
+    """Return the language with the best score, or None if the second best score is too close."""
     english = scores >> _ENGLISH_SHIFT & ALL_BITS
     if english >= _SCORE_MIN and _count_near(scores, english) == 1:  # the usual case
         return "en"
@@ -148,6 +148,6 @@ def _best_language(scores: int) -> str | None:
 
 
 def _count_near(scores: int, best: int) -> int:
-    """Return how many languages have a score near `best` or above it."""
+    """Return how many languages have a score close to `best` or above it."""
     missing = _TOP_BIT - 1 - 10 * best // _AHEAD_TENTHS
     return (scores + _ONES * missing & _TOP_BITS).bit_count()

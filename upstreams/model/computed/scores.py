@@ -1,7 +1,7 @@
-"""Scores of a text by language, from its words, and by topic, from its keywords.
+"""Scores of a text: one per language, from its words, and one per topic, from its keywords.
 
-All scores of a text are packed into one integer, 16 bits each. The scores of a piece are one cached integer, and the
-scores of a text are the sum over its pieces. No score reaches its top bit for a text of `READ_MAX` characters.
+All scores of a text are packed into one integer, with 16 bits for each. Each piece of text has one cached integer, and
+the scores of a text are the sum over its pieces. In a text of `READ_MAX` characters, no score can reach its top bit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Final
 from upstreams.model.computed.category import CATEGORY_OF, words_of
 
 _AROUND: Final = ".,;:!?…·\"'`*_~()[]{}<>«»„“”‘–—|-।،؟"
-"""Punctuation to strip from words. URLs, account names and tags begin with other characters and are not words."""
+"""Punctuation that is stripped from words. URLs, account names and tags start with other characters and are not words.
+"""
 _LETTERS: Final = {
     "de": "ßäöü", "es": "ñ¿¡áóí", "pt": "ãõçêáó", "et": "õäöü", "hu": "őűöüóá", "pl": "łźżśęąćń", "lt": "ęąėųįšž",
     "cs": "řěůšžýčá", "sk": "ľĺŕäšžýčá", "ro": "țşţăâî", "tr": "şğıçöü", "vi": "ăơưđạếệộảềấ", "sv": "åäö",
@@ -24,7 +25,7 @@ _LETTERS: Final = {
     "mn": "өүыэё",
     "ur": "ٹڈڑےںہھپچگیک", "ku": "ەڵڕێۆپچگیک", "fa": "پچژگیک", "ar": "ةيكىإأ",
 }  # fmt: skip
-"""Letters that distinguish some languages of a script from the others."""
+"""Letters that only some languages of a script use."""
 
 _ENDINGS: Final = {
     "en": "ing ion ent ers ted ess ful ies ity ive ble ism", "de": "ung eit ich sch ten cht", "nl": "ijk eid aan ing",
@@ -37,20 +38,21 @@ _ENDINGS: Final = {
 }  # fmt: skip
 """Common word endings of each language."""
 READ_MAX: Final = 250
-"""The number of characters read in one pass. More would rarely change the result, but would cost more."""
+"""The number of characters read in one pass. Reading more would cost more and rarely change the result."""
 SHARED_BY: Final = 12
-"""The maximum number of languages that share the weight of a word, an ending or a letter."""
+"""The maximum number of languages among which the weight of a word, an ending or a letter is divided."""
 _WORD_WEIGHT: Final = 10 * SHARED_BY
 _ENDING_WEIGHT: Final = 5 * SHARED_BY
 _LETTER_WEIGHT: Final = 8 * SHARED_BY
 ENGLISH_AHEAD: Final = 3 * SHARED_BY
-"""The bonus for English if a text has only ASCII letters, because English is then the most likely language."""
+"""The score added to English if a text contains only ASCII letters, because English is then the most likely language.
+"""
 
 _NEAR_ENGLISH = "en nl af de da no fr es pt it ca pl cs sk ro hr ga sq fi et tl sv hu cy tr lv lt vi id is eo eu ht sw"
 _BEYOND_LATIN = "ru uk be bg sr mk kk mn ur ku fa ar hi mr ne"
 TAGS: Final = (*_NEAR_ENGLISH.split(), *_BEYOND_LATIN.split())
-"""The languages with word lists. Languages that share words with English come first, so that the integers stay small.
-"""
+"""The languages with word lists. The languages that share words with English come first, which keeps the integers
+small."""
 CATEGORIES: Final = tuple(dict.fromkeys(CATEGORY_OF.values()))
 BITS: Final = 16
 ALL_BITS: Final = 2**BITS - 1
@@ -59,16 +61,16 @@ _SUBJECTS_SHIFT: Final = BITS * len(TAGS)
 _PIECES_MAX: Final = 16_384
 _SINGLE: Final = Struct(f"<{len(_SHIFT)}H")
 _PIECE_MAX: Final = 40
-"""Maximum length of a cached piece, in characters."""
+"""The maximum length of a cached piece, in characters."""
 
 
 def everywhere(names: Iterable[str], score: int = ALL_BITS) -> int:
-    """Return an integer that holds this score for each of these names."""
+    """Return an integer in which each of these names has this score."""
     return sum(score << _SHIFT[name] for name in names)
 
 
 def _weights(of: Mapping[str, Iterable[str]], weight: int) -> dict[str, int]:
-    """Return for each word, ending or letter the scores that it adds to its languages."""
+    """Return the scores that each word, ending or letter adds to its languages."""
     found: dict[str, list[str]] = {}
     for tag, each in of.items():
         for item in dict.fromkeys(each):
@@ -91,7 +93,8 @@ def _words() -> dict[str, int]:
 def _of_languages(piece: str) -> int:
     """Return the language scores of a piece.
 
-    It is looked up as a word, then without surrounding punctuation, then by its ending.
+    The piece is looked up as a word. If it is unknown, it is looked up without surrounding punctuation, and then by its
+    ending.
     """
     words = _words()
     if piece in words:
@@ -104,7 +107,7 @@ def _of_languages(piece: str) -> int:
 
 
 class _Pieces(dict[str, int]):
-    """A cache of the scores of pieces of text, in lower case."""
+    """A cache of the scores of pieces of text. The pieces are in lower case."""
 
     def __missing__(self, piece: str) -> int:
         scores = _of_languages(piece)
@@ -122,13 +125,16 @@ _PIECES: Final = _Pieces()
 
 
 def scores_of(read: str) -> tuple[int, int]:
-    """Return the scores of a lower-case text by its pieces, and the number of pieces that have a score."""
+    """Return the sum of the scores of a lower-case text's pieces, and how many pieces have a score."""
     scored = list(filter(None, map(_PIECES.__getitem__, read.split())))
     return sum(scored), len(scored)
 
 
 def subject_of(scores: int) -> str:
-    """Return the category with the highest score: `other` if none has a score, "" if several share it."""
+    """Return the category with the highest score.
+
+    It is `other` if no category has a score, and "" if several share it.
+    """
     subjects = scores >> _SUBJECTS_SHIFT
     if not subjects:
         return "other"
@@ -138,5 +144,5 @@ def subject_of(scores: int) -> str:
 
 
 def values_of(scores: int) -> tuple[int, ...]:
-    """Return the individual scores in the order of their names."""
+    """Return the scores unpacked, in the order of their names."""
     return _SINGLE.unpack(scores.to_bytes(_SINGLE.size, "little"))

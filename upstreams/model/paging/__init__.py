@@ -1,4 +1,4 @@
-"""Paging of lists: an object requests a page, determines where the next one starts, and serves pages for a stand-in.
+"""List paging: each object requests pages, finds where the next one starts, and serves pages for a stand-in.
 
     OLDER = ByLink("max_id", size="limit", size_max=40)
     HITS = ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits")

@@ -1,4 +1,4 @@
-"""Pages identified by a number: the page number, or the number of preceding rows."""
+"""Paging by a number: the page number, or the number of preceding rows."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from upstreams.model.steps import Answer
 
 @dataclass(frozen=True)
 class _Counted(Paging):
-    """Numbered pages.
+    """Paging by a number, with several ways to recognize the last page.
 
-    At most one of these fields is set, and it shows whether there is another page. If none is set, there is one after
-    each full page.
+    At most one of `more`, `header`, `link` and `total` is set. If none is set, a full page is assumed to have a
+    successor.
     """
 
     name: str
-    """The query member with the number."""
+    """The query member that carries the number."""
     first: int = field(default=0, kw_only=True)
     more: str = field(default="", kw_only=True)
-    """The member of the body that is true if there are more pages."""
+    """The body member that is true if there are more pages."""
     header: str = field(default="", kw_only=True)
-    """The header that is set and not empty if there are more pages."""
+    """The header that is present and not empty if there are more pages."""
     link: bool = field(default=False, kw_only=True)
     """Whether the `Link` header names the next page."""
     depth: int | None = field(default=None, kw_only=True)
-    """The maximum number of rows that the platform serves of one list."""
+    """The maximum number of rows that the platform serves from one list."""
     key: ClassVar[str]
-    """The key under which the number is stored in the cursor's state."""
+    """The key of the number in the cursor's state."""
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class _Counted(Paging):
         return {self.name: place, self.size: args.number("limit")} if self.size else {self.name: place}
 
     def _has_next(self, answer: Answer, members: Members, end: int, *, is_full: bool) -> bool:
-        """Return whether there is a page after the one that ends with row number `end`."""
+        """Return whether there is a page after the one that ends at row number `end`."""
         if self.depth is not None and end >= self.depth:
             return False
         if self.more:
@@ -69,17 +69,17 @@ class _Counted(Paging):
 
 @dataclass(frozen=True)
 class ByPage(_Counted):
-    """Pages identified by their number, starting at `first`."""
+    """Paging by page number, starting at `first`."""
 
     first: int = field(default=1, kw_only=True)
     pages: str = field(default="", kw_only=True)
-    """The member of the body with the number of pages."""
+    """The body member that contains the number of pages."""
     pages_max: int | None = field(default=None, kw_only=True)
-    """The maximum number of pages that the platform serves of one list."""
+    """The maximum number of pages that the platform serves from one list."""
     key: ClassVar[str] = "p"
 
     def is_last(self, args: Args, number: int) -> bool:  # noqa: ARG002 - some platforms serve more pages to requests with a credential
-        """Return whether this is the last page that the platform serves; numbers start at 1."""
+        """Return whether the platform serves no page after this one. Here numbers start at 1."""
         return number == self.pages_max
 
     @property
@@ -108,7 +108,7 @@ class ByPage(_Counted):
 
 @dataclass(frozen=True)
 class ByOffset(_Counted):
-    """Pages identified by the number of preceding rows."""
+    """Paging by the number of preceding rows."""
 
     key: ClassVar[str] = "o"
 

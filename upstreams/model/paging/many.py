@@ -1,4 +1,4 @@
-"""Reads of many records with one call, for upstreams that accept several ids. Batches use them."""
+"""Reads that request many records with one call, for upstreams that accept several ids. Batches use them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from upstreams.model.steps import Many, Single, Steps
 def many(
     param: Param, size: int, call: Get, rows: Rows, *, member: str = "id", apart: str = ",", needs: tuple[str, ...] = ()
 ) -> Many:
-    """Return a read of many records with one call.
+    """Return a read that requests many records with one call.
 
-    The ids are sent in `member`, separated by `apart`. Each record must contain its own id.
+    The ids are sent in `member`, separated by `apart`. Each record must contain its own id, so that it can be matched.
     """
 
     def read(values: Sequence[str], args: Args) -> Steps:

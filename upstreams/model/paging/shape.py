@@ -1,4 +1,4 @@
-"""The interface of paging objects, paging objects for lists that need one call, and the pages they produce."""
+"""The interface of paging objects, the objects for lists that need only one call, and the pages they produce."""
 
 from __future__ import annotations
 
@@ -13,67 +13,68 @@ from upstreams.model.params import Args, Param, State, Value, collected, limit
 from upstreams.model.steps import Accepts, Answer, Page
 
 Members = Mapping[str, Any]
-"""The requested members of a response body."""
+"""The body members that were requested in addition to the rows."""
 
 
 class StandInPage(NamedTuple):
-    """A page of a stand-in: the range of its rows, and what leads to the next page."""
+    """One page that a stand-in serves: the range of its rows, and the data that leads to the next page."""
 
     start: int
     stop: int
     members: Mapping[str, Any] = {}
-    """Members of the body by dotted name."""
+    """Values to put into the body, by dotted name."""
     headers: Mapping[str, str] = {}
     link: Mapping[str, str] = {}
-    """The query members of the rel="next" URL in the `Link` header, added to the query of the request."""
+    """The query members to change in the request's URL to form the rel="next" URL of the `Link` header."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paging:
-    """The interface of all paging objects, and what they share: the page size and the upstream's total."""
+    """The interface of all paging objects, with the page size and the upstream's total, which all of them share."""
 
     size: str = "limit"
-    """The query member for the page size. If it is empty, the platform accepts none and pages have `size_max` rows."""
+    """The query member that sets the page size. If it is empty, clients cannot choose a size and a page has `size_max`
+    rows."""
     size_max: int = 100
     size_default: int = 20
     total: str = ""
-    """The member of the body with the total number of rows."""
+    """The body member that contains the total number of rows."""
     whole: ClassVar[bool] = False
-    """Whether the upstream sends the whole list, so that each page is a part of one answer."""
+    """Whether the upstream sends the whole list at once, so that each page is a slice of the same answer."""
 
     @property
     def also(self) -> tuple[str, ...]:
-        """The members of the body that are read in addition to the rows."""
+        """The body members to read in addition to the rows."""
         return (self.total,) if self.total else ()
 
     def params(self, collect: int = 0) -> tuple[Param, ...]:
-        """Return the parameter for the page size, or for the number of rows that a walk collects."""
+        """Return the parameter that sets the page size, or with `collect` the number of items that a walk collects."""
         if collect:
             return (collected(collect, self.size_default),)
         return (limit(self.size_max, min(self.size_default, self.size_max)),) if self.size else ()
 
     def page_rows(self, args: Args) -> int:
-        """Return the number of rows of a full page."""
+        """Return how many rows a full page has."""
         return args.number("limit") if self.size else self.size_max
 
     def query(self, args: Args) -> dict[str, Value | None]:
-        """Return the query members that request the page."""
+        """Return the query members that request this page."""
         return {self.size: args.number("limit")} if self.size else {}
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:
-        """Return the state where the next page starts; None on the last page."""
+        """Return the state from which the next page can be requested, or None on the last page."""
         raise NotImplementedError
 
     def fresh(self, args: Args, records: list[Record]) -> list[Record]:  # noqa: ARG002 - by default, all of them
-        """Return the records of a page that did not appear on the previous page."""
+        """Return the records of a page, without those that the previous page already contained."""
         return records
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
-        """Return the page that a stand-in with this number of rows serves for a query."""
+        """Return the page that a stand-in with this many rows serves for a query."""
         raise NotImplementedError
 
     def _served(self, query: Mapping[str, str]) -> int:
-        """Return the number of rows that a query asks for."""
+        """Return the page size that a query requests."""
         return min(int(query.get(self.size, self.size_max)), self.size_max) if self.size else self.size_max
 
     def _counted(self, rows: int) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class Paging:
 
 @dataclass(frozen=True, kw_only=True)
 class Once(Paging):
-    """A list with a single page."""
+    """A list that has only one page."""
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - there is no next page
         """Return None."""
@@ -95,7 +96,7 @@ class Once(Paging):
 
 @dataclass(frozen=True, kw_only=True)
 class Whole(Paging):
-    """A list that one call returns as a whole. A page is a slice of it, given by `limit` and our own cursor."""
+    """A list that the upstream returns whole. A page is the slice that `limit` and our own cursor select."""
 
     size: str = ""
     whole: ClassVar[bool] = True
@@ -105,7 +106,7 @@ class Whole(Paging):
         return (collected(collect, self.size_default) if collect else limit(self.size_max, self.size_default),)
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as in `Paging`
-        """See `Paging`; `records` are all records from the start of the page to the end of the list."""
+        """See `Paging`. `records` are all records from the start of the page to the end of the list."""
         size = args.number("limit")
         return {"o": args.position("o", 0) + size} if len(records) > size else None
 
@@ -119,9 +120,9 @@ MakeRecord = RecordMap | Callable[[fields.Json], Record]
 
 
 class Pages:
-    """The pages of a list: how it is paged, and how its rows are read. `at` is the path of the rows in the body.
+    """The pages of a list: its paging, and the map that reads its rows at the path `at` of the body.
 
-    `warnings` maps names of body members to warnings; a warning is added to the page if its member is true.
+    `warnings` maps body members to warnings. If a member is true, its warning is added to the page.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class Pages:
         self.accepts: Accepts = self._rows if isinstance(record, RecordMap) else "json"
 
     def page(self, args: Args, answer: Answer) -> Page:
-        """Return the page in an answer."""
+        """Return the page that an answer contains."""
         paging, rows = self.paging, self._rows
         members = rows.members(answer.body) if self._also else _NOTHING
         total = values.count(members.get(paging.total)) if paging.total else None

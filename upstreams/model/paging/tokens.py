@@ -1,4 +1,4 @@
-"""Pages identified by data from the previous page: a token, a link, or the id or time of the last row."""
+"""Paging by data from the previous page: a token, a link, or the id or time of the last row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE = re.compile(r"[0-9]{1,9}")
 
 
 class _Tokens(Paging):
-    """Pages identified by a token of the upstream. A stand-in uses the number of preceding rows as the token."""
+    """Paging by an upstream's token. A stand-in uses the number of preceding rows as the token."""
 
     name: str
 
@@ -28,18 +28,18 @@ class _Tokens(Paging):
 
 @dataclass(frozen=True)
 class ByToken(_Tokens):
-    """Pages identified by a token in the previous answer. The list ends if the token does not change."""
+    """Paging by a token in the previous answer. The list ends when the token no longer changes."""
 
     name: str
-    """The query member with the token."""
+    """The query member that carries the token."""
     member: str = ""
-    """The member of the body with the next token; by default it has the same name as the query member."""
+    """The body member that contains the next token. By default, it has the same name as the query member."""
     header: str = field(default="", kw_only=True)
-    """The header with the next token, if it is not in a member of the body."""
+    """The header that contains the next token, if the body does not."""
     first: str | None = field(default=None, kw_only=True)
-    """The token of the first page."""
+    """The token that requests the first page."""
     empty_ends: bool = field(default=False, kw_only=True)
-    """Whether a page without rows is the last one even if it has a token."""
+    """Whether a page without rows ends the list even if it contains a token."""
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -74,9 +74,9 @@ class ByToken(_Tokens):
 
 @dataclass(frozen=True)
 class ByLink(_Tokens):
-    """Pages identified by a query member of the rel="next" URL in the `Link` header.
+    """Paging by a query member of the rel="next" URL in the `Link` header.
 
-    Without that header, `other` decides.
+    If that URL lacks the member `name`, the member `other` is used.
     """
 
     name: str
@@ -111,18 +111,18 @@ class ByLink(_Tokens):
 
 @dataclass(frozen=True)
 class ByLastId(_Tokens):
-    """Pages that continue from the id of the last row. A page without rows is the last one.
+    """Paging by the id of the last row. A page without rows ends the list.
 
-    Some platforms repeat that row at the start of the next page.
+    Some platforms repeat that row at the start of the next page. The repeated row is dropped.
     """
 
     name: str
     of: str = "id"
-    """The field of our record with the value to continue from."""
+    """The field of our records whose value is sent to request the next page."""
     newest_last: bool = field(default=False, kw_only=True)
     """Whether rows are sorted oldest first. Older pages then continue from the first row."""
     short_ends: bool = field(default=False, kw_only=True)
-    """Whether a page that is not full is the last one."""
+    """Whether a page that is not full ends the list."""
 
     def query(self, args: Args) -> dict[str, Value | None]:
         """See `Paging`."""
@@ -138,7 +138,7 @@ class ByLastId(_Tokens):
         return {"m": place} if place is not None and place != args.token("m") else None
 
     def fresh(self, args: Args, records: list[Record]) -> list[Record]:
-        """See `Paging`. Rows are not dropped by time, because several rows can have the same timestamp."""
+        """See `Paging`. Only an id identifies a repeated row, because several rows can have the same timestamp."""
         known = args.token("m") if self.of == "id" else None
         if known is None or not records:
             return records
@@ -157,7 +157,7 @@ class ByLastId(_Tokens):
 
 @dataclass(frozen=True)
 class ByTime(ByLastId):
-    """Pages that continue from the time of the last row, sent as ISO text or as Unix seconds."""
+    """Paging by the time of the last row, sent as ISO text or as Unix seconds."""
 
     of: str = "published_at"
     unix: bool = field(default=False, kw_only=True)

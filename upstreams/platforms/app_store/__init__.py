@@ -16,11 +16,11 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 
 QUERY = Param("query", "Search query.", "podcast player", required=True)
 _KEYS = {"country": "country", "term": "query", "limit": "limit"}
-"""Maps the key in a refusal to our parameter."""
+"""Maps the parameter names in Apple's refusals to our parameter names."""
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Reject an unknown storefront. The feeds return 400 with an empty body for it."""
+    """Reject an unknown storefront, because the feeds only return 400 with an empty body for it."""
     says_nothing = answer.status == 400 and answer.body in (None, "")
     return InvalidArgument("country", "is not an App Store storefront") if says_nothing else None
 
@@ -84,7 +84,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "app-list",
-            "The apps of a chart in one country, in rank order.",
+            "The apps in a country's chart, in rank order.",
             APP_LIST,
             reads.app_list,
             (COLLECTION, COUNTRY, *WHOLE.params()),

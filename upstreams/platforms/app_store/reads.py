@@ -1,4 +1,4 @@
-"""Reads of the App Store's lists. The first row of a lookup is the developer. A feed with one entry has no list."""
+"""Reads that reshape the App Store's answers: lookups start with the developer, and small feeds contain no list."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from upstreams.platforms.app_store.records import app_of, chart_app_of, review_o
 _APPS = r"(?:apps|itunes)\.apple\.com/(?:([a-z]{2})/)?"
 _APP_ADDRESS = rf"{_APPS}app/(?:[^/]+/)?id(\d+)"
 _IN_COUNTRY = "([a-z]{2}/)?"
-"""The prefix of a number that was sent as a URL with the country."""
+"""Matches the country before a number. It is present if the number was sent as a URL."""
 COUNTRY = Param(
     "country",
     "The storefront, as a two-letter country code.",
@@ -68,7 +68,7 @@ COLLECTION = Param(
 )
 ONE_APP, REVIEWED, ONE_DEVELOPER = (Within(COUNTRY, one) for one in (APP, APP_NUMBER, DEVELOPER))
 _PAGES_MAX = 10
-"""The maximum number of review pages that the store serves for an app and country."""
+"""The maximum number of review pages that the store serves for an app in one country."""
 _PAGE = re.compile(r"/page=(\d{1,3})/")
 _NO_ENTRY = "The store sent an empty page, which it sometimes does even if reviews exist. Try again later."
 
@@ -98,18 +98,21 @@ WHOLE = Whole(size_max=200)
 
 
 def _software(body: Any) -> list[Json]:
-    """Return the apps among a lookup's rows; the other rows are developers."""
+    """Return the apps in a lookup, whose other rows are developers."""
     return [row for row in rows(obj(body).get("results")) if row.get("wrapperType") == "software"]
 
 
 def _entries(body: Any) -> list[Json]:
-    """Return a feed's entries. A single entry is sent as an object, and an empty feed has no `entry` member."""
+    """Return a feed's entries as a list.
+
+    The store sends a single entry as an object, and an empty feed without `entry`.
+    """
     found = obj(obj(body).get("feed")).get("entry", [])
     return [found] if isinstance(found, dict) else rows(found)
 
 
 def app_info(args: Args) -> Steps:
-    """Return one app. Raises NotFound for the number of a developer, which is not an app."""
+    """Return one app. Raises NotFound if the number belongs to a developer, because a lookup finds both."""
     answer = yield _LOOKUP.at(args)
     found = _software(answer.body)
     if not found:
@@ -118,7 +121,7 @@ def app_info(args: Args) -> Steps:
 
 
 def developer_apps(args: Args) -> Steps:
-    """Return a developer's apps. For an unknown developer, the lookup has no rows, not even the first one."""
+    """Return a developer's apps. The lookup for an unknown developer has no rows, not even one for the developer."""
     answer = yield _LOOKUP_APPS.at(args)
     if not rows(obj(answer.body).get("results")):
         raise NotFound("The store has no such developer in this country.")
@@ -126,13 +129,13 @@ def developer_apps(args: Args) -> Steps:
 
 
 def app_list(args: Args) -> Steps:
-    """Return the apps of a chart, in rank order."""
+    """Return the apps in a chart, in rank order."""
     answer = yield _CHART.at(args)
     return _part(args, [chart_app_of(entry) for entry in _entries(answer.body)])
 
 
 def _part(args: Args, records: list[Json]) -> Page:
-    """Return one page of a list that the store sends in full."""
+    """Return one page of a list that the store sends whole."""
     left = records[args.position("o", 0) :]
     return Page(left[: args.number("limit")], WHOLE.following(args, Answer(200, {}, None), {}, left))
 
@@ -140,9 +143,9 @@ def _part(args: Args, records: list[Json]) -> Page:
 def app_reviews(args: Args) -> Steps:
     """Return a page of reviews.
 
-    In an older form of the feed, the first entry is the app itself, which has a name and no rating. The first page is
-    requested without a page number, because the store answers this request more reliably. A page without reviews is not
-    the last one if an earlier page reported more pages.
+    In an older form of the feed, the first entry is the app itself, which has a name but no rating. The first page is
+    requested without a page number, because the store then answers more reliably. If a page is empty but an earlier
+    page reported more pages, the list has not ended.
     """
     page = args.position("p", 1)
     answer = yield _FIRST.at(args) if page == 1 else _LATER.at(args, page=str(page))
@@ -154,7 +157,7 @@ def app_reviews(args: Args) -> Steps:
 
 
 def _last_page(feed: Json) -> int:
-    """Return the page number in the URL of the last page; 0 if there is none."""
+    """Return the number of the last page, from its URL in the feed; 0 if the feed contains no such URL."""
     links = (part(link, "attributes") for link in parts(feed, "link"))
     address = next((text(link, "href") for link in links if link.get("rel") == "last"), None)
     found = _PAGE.search(address or "")

@@ -1,4 +1,4 @@
-"""Map the App Store's JSON to our records: the plain members of search and lookup, and the labels of the feeds."""
+"""Map the App Store's JSON to our records: rows of search and lookup, and labels in the feeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _is_free(price: float | None) -> bool | None:
 
 
 def _priced(price: float | None) -> float | None:
-    """Return a price. None if it is negative, which marks an app that is not for sale."""
+    """Return a price. It is None if the price is negative, which means that the app is not for sale."""
     return price if price is not None and price >= 0 else None
 
 
@@ -32,7 +32,7 @@ def _account_of(address: str | None) -> str | None:
 
 
 def _largest(images: Any) -> str | None:
-    """Return the last of a feed's pictures, which are ordered from smallest to largest."""
+    """Return the last picture in a feed's list, which is the largest."""
     rows = [image for image in images if isinstance(image, dict)] if isinstance(images, list) else []
     label = rows[-1].get("label") if rows else None
     return label if isinstance(label, str) and label else None
@@ -112,4 +112,4 @@ review_of = record_map(
     published_at=read.instant("updated.label"),
     ext={"version": read.text("im:version.label"), "vote_count": read.count("im:voteCount.label")},
 )
-"""A review. Some feeds omit its time, and a negative vote total means more votes against it."""
+"""A review. Some feeds omit its time. A negative vote total means that most votes are against the review."""

@@ -29,9 +29,10 @@ from upstreams.platforms.bluesky.reads import (
 from upstreams.platforms.bluesky.records import author_of, feed_post_of, lone_reply_of, post_of
 
 _SESSION_S = 7_200.0
-"""The lifetime of an access token. Sign-ins have a daily quota, so a token is used until it expires."""
+"""How long an access token is valid, in seconds. Tokens are used until they expire, because sign-ins have a daily
+quota."""
 _TOKEN_MAX = 8_192
-"""The maximum length of an access token, which is sent with each call."""
+"""The maximum length of an access token. Each call contains the token."""
 
 
 def _open_session(credentials: Credentials) -> SessionSteps:
@@ -62,15 +63,15 @@ SORT = Param("sort", "Sort order.", "top", default="latest", choices=("latest", 
 
 _ONE_ACTOR = (("handle", "user_id"),)
 _DIRECT = (Fallback("appview-direct"),)
-"""The same AppView without its cache."""
+"""The same AppView, but not through its cache."""
 _PAGED = ByToken("cursor")
 _COUNTED = ("followers", "following", "posts_count", "external_url")
-"""Fields that only the call for a single profile returns."""
+"""Account fields that only a request for a single profile returns."""
 _SEARCH = Get("/app.bsky.feed.searchPosts", q=QUERY, sort=SORT).via("pds", signed=True)
 _PARAMS = {"limit": "limit", "uri": "url", "filter": "filter", "query": "query"}
-"""Maps each parameter name in the messages of an InvalidRequest to our name for that parameter."""
+"""Maps parameter names in the messages of an InvalidRequest to our parameter names."""
 _ABSENT = "not found", "actor", "handle"
-"""Words in the message of an InvalidRequest about the requested account.
+"""Words in the message of an InvalidRequest if the requested account does not exist.
 
 Examples: `Profile not found`, `Unable to resolve handle`, `actor must be a valid did or a handle`.
 """

@@ -1,4 +1,4 @@
-"""Bluesky's parameters, and reads that need several calls because URLs contain handles."""
+"""Bluesky's parameters, and reads that need several calls because URLs contain handles, not DIDs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from upstreams.model.steps import Call, Page, Single, Steps
 from upstreams.platforms.bluesky.records import author_of, id_of, lone_reply_of, post_of, replies_of
 
 _PLACE = r"(?!\.\.?(?:/|$))[^\s/\\?#%]+"
-"""An account or a record key: one segment of an at:// URI."""
+"""An account or a record key, which is one segment of an at:// URI."""
 HANDLE = Param(
     "handle",
     "The account's handle.",
@@ -48,7 +48,7 @@ DEPTH = Param("depth", "Levels of replies, 1 to 100.", "6", type="integer", defa
 
 
 def _actor(handle: str | None, user_id: str | None) -> str:
-    """Return the account in the form that the API expects: a handle, or a DID with the prefix that our ids omit."""
+    """Return the account as the API expects it: a handle, or a DID with the prefix that our ids lack."""
     return handle if handle is not None else f"did:{user_id}"
 
 
@@ -76,7 +76,7 @@ def _post_uri(args: Args) -> Generator[Call, Any, str]:
 
 
 def post(of: Rows, args: Args) -> Steps:
-    """Return one post or reply. If it is deleted or hidden, it is missing from an otherwise normal answer."""
+    """Return one post or reply. A deleted or hidden one is simply missing from a successful answer."""
     uri = yield from _post_uri(args)
     answer = yield _GET_POSTS.via(accepts=of).at(args, uris=uri)
     found = _records(of, answer.body)
@@ -86,12 +86,12 @@ def post(of: Rows, args: Args) -> Steps:
 
 
 def _records(of: Rows, body: Any) -> list[Record]:
-    """Return the records of an answer. If replies were requested, posts that are not replies are dropped."""
+    """Return the records in an answer. If replies were requested, posts that are not replies are omitted."""
     return [one for one in of.records(body) if of is POSTS or one["parent_id"] is not None]
 
 
 def comments(args: Args) -> Steps:
-    """Return the replies to a post as a tree, from one answer."""
+    """Return the replies to a post as a tree. They need only one call."""
     uri = yield from _post_uri(args)
     answer = yield _THREAD.at(args, uri=uri)
     thread = obj(obj(answer.body).get("thread"))
@@ -111,7 +111,7 @@ def likes(args: Args) -> Steps:
 
 
 def posts(of: Rows, values: Sequence[str], args: Args) -> Steps:
-    """Return many posts or replies with one call, after another call that resolves all handles to DIDs."""
+    """Return many posts or replies with one call, after one call that resolves all handles to DIDs."""
     handles = tuple(dict.fromkeys(one for value in values if not (one := value.partition("/")[0]).startswith("did:")))
     dids: dict[str, str] = {}
     if handles:

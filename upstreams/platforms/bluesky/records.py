@@ -12,7 +12,7 @@ from upstreams.model.readers import of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"
-"""The placeholder handle of accounts whose domain no longer points to them. It does not identify an account."""
+"""The handle of every account whose domain no longer points to it. It does not identify an account."""
 _VERIFIED = {"valid": True, "invalid": False, "none": False}
 _ADULT = ("porn", "sexual", "nudity", "graphic-media")
 
@@ -23,7 +23,7 @@ def _key(uri: str | None) -> str | None:
 
 
 def _is_adult(labels: Any) -> bool | None:
-    """Whether a current label marks the post as adult; None if the view contains no labels."""
+    """Whether one of a post's current labels marks it as adult. None if the view contains no labels."""
     if labels.__class__ is not list:
         return None
     for label in labels:
@@ -44,7 +44,7 @@ byline_of = record_map(
     verified=read.choice("verification.verifiedStatus", _VERIFIED),
     url=_PROFILE,
 )
-"""Account fields that are present in every view."""
+"""The account fields that every view contains."""
 author_of = byline_of.with_fields(
     author,
     bio=read.text("description"),
@@ -54,7 +54,7 @@ author_of = byline_of.with_fields(
     joined_at=read.instant("createdAt"),
     external_url=read.text("website"),
 )
-"""An account. Only the call for a single profile returns its counts and website."""
+"""An account. Only a request for a single profile returns its counts and website."""
 _KEY = read.written("{0} and {0}.rpartition('/')[2]", _URI)
 _PAGE = read.address("{}/post/{}", _PROFILE.inside("author"), _KEY)
 _FULL, _SMALL = read.text("fullsize"), read.text("thumb", "thumbnail")
@@ -95,7 +95,7 @@ post_of = record_map(
         "reposted_at": read.always(None),
     },
 )
-"""A post. `shares` is the sum of reposts and quotes; each count is in `ext`."""
+"""A post. `shares` is the sum of its reposts and quotes. `ext` contains both counts."""
 feed_post_of = post_of.inside("post").with_fields(
     pinned=read.choice("reason.$type", {"app.bsky.feed.defs#reasonPin": True}),
     ext={
@@ -103,7 +103,7 @@ feed_post_of = post_of.inside("post").with_fields(
         "reposted_at": read.instant("reason.indexedAt"),
     },
 )
-"""A row of an author's feed: a post, and the reason it is listed (reposted or pinned)."""
+"""A row of an author's feed: a post, and why the feed contains it (repost or pin)."""
 
 _reply_of = record_map(
     comment,
@@ -115,13 +115,13 @@ _reply_of = record_map(
     replies_count=read.count("replyCount"),
     published_at=read.instant("record.createdAt"),
 )
-"""A reply in a thread, without its position in the thread."""
+"""A reply in a thread, without its parent and its post, which depend on its position in the thread."""
 
 
 lone_reply_of = _reply_of.with_fields(
     parent_id=of(_key, read.text("record.reply.parent.uri")), post_id=of(_key, read.text("record.reply.root.uri"))
 )
-"""A reply that was requested directly. Both parent ids are null if the post is not a reply."""
+"""A reply that was requested individually. If the post is not a reply, both ids of its parents are null."""
 
 
 def id_of(view: Json) -> str | None:
@@ -130,7 +130,7 @@ def id_of(view: Json) -> str | None:
 
 
 def replies_of(replies: list[Json], parent_id: str | None, post_id: str | None, levels: int) -> list[Record]:
-    """Return the replies below a node of a thread, at most `levels` deep. Replies without a URI are omitted."""
+    """Return the replies below a node in a thread, at most `levels` deep. Replies without a URI are omitted."""
     if levels < 1:
         return []
     readable = (reply for reply in replies if part(reply, "post") or text(reply, "uri"))

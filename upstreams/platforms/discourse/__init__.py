@@ -1,4 +1,4 @@
-"""Discourse: topics, posts, categories and accounts of any forum, from the JSON form of its pages."""
+"""Discourse: topics, posts, categories and accounts of any forum, from the JSON versions of its pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from upstreams.platforms.discourse.records import (
 )
 
 _NAME = r"(?!\.\.?$)[^\s/\\?#%@]+"
-"""An account or a group as a path segment."""
+"""The name of an account or a group, as a path segment."""
 PERIOD = Param(
     "period",
     "Period to rank by.",
@@ -67,7 +67,7 @@ GROUP = Param(
 _CATEGORY, _ACCOUNT, _GROUP = (Within(HOST, one) for one in (CATEGORY, HANDLE, GROUP))
 
 _JOINED_TOPIC = listed_topic_of.with_fields(author=byline_of.here())
-"""The record map of a topic once its author is known."""
+"""Reads a topic after its author was added to the object."""
 
 
 def _topics(resource: str, summary: str, call: Get, located: Within | None = None) -> Endpoint:
@@ -103,8 +103,8 @@ PLATFORM = Platform(
     endpoints=(
         _topics("posts", "Topics, most recently active first.", Get("/latest.json")),
         _topics("posts/top", "The most active topics of a period.", Get("/top.json", period=PERIOD)),
-        # The path contains a slug, because the redirect to the real slug replaces this text everywhere in the URL, even
-        # in `page`.
+        # The path contains a slug because Discourse redirects to the real slug. The redirect would otherwise replace
+        # the number everywhere in the URL, even in `page`.
         _topics("category/posts", "Topics in a category.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
         _topics(
             "profile/posts", "Topics by an account.", Get("/topics/created-by/{handle}.json", handle=HANDLE), _ACCOUNT
@@ -136,7 +136,7 @@ PLATFORM = Platform(
         ),
         listing(
             "categories",
-            "Categories of the forum.",
+            "The forum's categories.",
             AUTHOR_LIST,
             Get("/categories.json"),
             Pages(category_of, Whole(), "category_list.categories"),

@@ -1,4 +1,7 @@
-"""Discourse's reads that combine parts: authors are listed separately from topics, and posts are sent in portions."""
+"""Discourse's reads that combine several lists.
+
+Authors are listed apart from topics, and posts are sent in portions.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ COMMENT_URL = Param(
 )
 ONE_COMMENT = Located(HOST, COMMENT_URL, COMMENT_ID)
 _PORTION = 20
-"""The number of posts that a topic includes, and the maximum that one call can request."""
+"""The number of posts that a topic contains, which is also the maximum that one call can request."""
 LIMIT = limit(_PORTION)
 TOPIC = Get("/t/{id}.json", id=POST_ID)
 _POSTS = Get("/t/{id}/posts.json", id=POST_ID)
@@ -66,7 +69,7 @@ FOUND_TOPICS, FOUND_POSTS = Pages(found_topic_of, _FOUND, "topics"), Pages(found
 
 
 def topics(call: Get, args: Args) -> Steps:
-    """Return a page of topics, each with its author."""
+    """Return a page of topics, with the author of each."""
     answer = yield replace(call.at(args, TOPICS), accepts="json")
     page = TOPICS.page(args, answer)
     users = {ident(user, "id"): user for user in parts(obj(answer.body), "users")}
@@ -78,10 +81,10 @@ def topics(call: Get, args: Args) -> Steps:
 
 
 def comments(args: Args) -> Steps:
-    """Return the replies in a topic, with at most one further call for those that the topic does not include.
+    """Return the replies in a topic, with at most one additional call for those that the topic does not contain.
 
-    The topic lists the ids of all its posts and includes the first ones. The included posts are not requested again,
-    even if their ids differ from the list, because both have the same order.
+    A topic contains the ids of all its posts, and its first posts in full. Those are not requested again, even if their
+    ids differ from the list, because both are in the same order.
     """
     answer = yield TOPIC.at(args)
     stream = obj(obj(answer.body).get("post_stream"))
@@ -107,14 +110,14 @@ def comments(args: Args) -> Steps:
 
 
 def comment(args: Args) -> Steps:
-    """Return one reply in a topic, by its number or by its position in the topic."""
+    """Return one reply in a topic, given its number or its position in the topic."""
     number, _, place = args.text("id").removeprefix("t/").partition("/")
     answer = yield _POST_AT.at(args, topic=number, place=place) if place else _POST.at(args, id=number)
     return Single(lone_comment_of.read(answer.body, args.values))
 
 
 def found_topics(args: Args) -> Steps:
-    """Return the topics that match a search. A body without matches has no `topics` member."""
+    """Return the topics that match a search. If there are none, the body has no `topics` member."""
     answer = yield replace(SEARCH.at(args, FOUND_TOPICS), accepts="json")
     body = obj(answer.body)
     none: Any = {"topics": []} if "grouped_search_result" in body else {}
@@ -122,7 +125,7 @@ def found_topics(args: Args) -> Steps:
 
 
 def found_posts(args: Args) -> Steps:
-    """Return the posts that match a search, each with the slug of its topic, which the body lists separately."""
+    """Return the posts that match a search. The slug of each post's topic comes from the body's list of topics."""
     answer = yield replace(SEARCH.at(args, FOUND_POSTS), accepts="json")
     body = obj(answer.body)
     slugs = {ident(one, "id"): one.get("slug") for one in parts(body, "topics")}
@@ -131,16 +134,16 @@ def found_posts(args: Args) -> Steps:
 
 
 def _numbers(stream: dict[str, Any], known: list[dict[str, Any]]) -> list[int]:
-    """Return the numbers of all posts in a topic. For a very long topic, only the included posts are known."""
+    """Return the ids of all posts in a topic. A very long topic lists only the posts that it contains."""
     listed = stream.get("stream")
     numbers = listed if isinstance(listed, list) else [one.get("id") for one in known]
     return [number for number in numbers if type(number) is int and number > 0]
 
 
 def _parent(record: Record, known: list[dict[str, Any]]) -> str | None:
-    """Return the id of the parent post, by its number within the topic.
+    """Return the id of the parent post, given its position in the topic.
 
-    If a post replies to the first post or to no post, the topic is its parent.
+    If the parent is the first post, or if there is none, the topic itself is the parent.
     """
     number = record["parent_id"]
     if number in (None, "1"):

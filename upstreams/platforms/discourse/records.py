@@ -1,4 +1,4 @@
-"""Map Discourse's topics, posts, users and categories to our records. URLs use the host from the request."""
+"""Map Discourse's topics, posts, users and categories to our records. URLs contain the host from the request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.model.readers import Reader, of
 from upstreams.model.steps import segment
 
 _LIKE = 2
-"""The number of the action type "like"."""
+"""The number of the action type "like" in Discourse."""
 _PICTURE = "240"
 """The width of avatars in pixels."""
 _HOST = read.given("host")
@@ -24,7 +24,7 @@ def _first(found: list[str]) -> str | None:
 
 
 def _on(host: str | None, address: str | None) -> str | None:
-    """Return the full form of a URL that may lack its host or its scheme."""
+    """Return a URL in full, because Discourse may omit its host or its scheme."""
     if address is None or not address.startswith("/"):
         return address
     return f"https:{address}" if address.startswith("//") else f"https://{host}{address}"
@@ -51,12 +51,12 @@ def _category(host: str | None, slug: str | None, number: str | None) -> str | N
 
 
 def _reply_count(posts: int | None) -> int | None:
-    """Return the number of posts after the first one."""
+    """Return the number of replies, which are all posts but the first one."""
     return posts - 1 if posts else None
 
 
 def _tags(found: Any) -> list[str] | None:
-    """Return the names of tags, which are sent as texts or as objects."""
+    """Return the names of the tags. Discourse sends a tag as a text or as an object."""
     if not isinstance(found, list):
         return None
     names = (one.get("name") if isinstance(one, dict) else one for one in found)
@@ -70,7 +70,7 @@ def _likes(actions: Any) -> int | None:
 
 
 def _user(of_what: str = "id") -> RecordMap:
-    """Return the map for the account in an object whose account id has this name."""
+    """Return the map that reads an account from an object. `id` names the member that contains the account's id."""
     return record_map(
         byline,
         id=read.ident(of_what),
@@ -102,19 +102,19 @@ found_topic_of = record_map(
         "closed": read.flag("closed"),
     },
 )
-"""A topic from a search."""
+"""A topic in the results of a search."""
 listed_topic_of = found_topic_of.with_fields(
     author=record_map(byline, id=of(_first, read.each("posters", read.ident("user_id")))).here(),
     thumbnail_url=of(_on, _HOST, read.text("image_url")),
     views=read.count("views"),
     likes=read.count("like_count"),
 )
-"""A topic from a list. Its first poster is the author, whose account the body lists separately."""
+"""A topic in a list. Its author is its first poster. The body lists accounts separately."""
 topic_of = listed_topic_of.with_fields(
     text=of(joined, read.text("title"), of(_first, read.each("post_stream.posts", read.html("cooked")))),
     author=byline_of.at("details.created_by"),
 )
-"""A topic that was requested directly, with the text of its first post."""
+"""A topic that was requested individually, with the text of its first post."""
 _DELETED = of(any_true, read.flag("user_deleted"), read.instant("deleted_at"))
 comment_of = record_map(
     comment,
@@ -129,12 +129,12 @@ comment_of = record_map(
     deleted=_DELETED,
     published_at=read.instant("created_at"),
 )
-"""A post in a topic. A deleted post has neither text nor author.
+"""A post in a topic. A deleted post has no text and no author.
 
-Its parent is known only by its number in the topic.
+Its parent is given only as a position in the topic.
 """
 numbered_comment_of = comment_of.with_fields(parent_id=read.ident("reply_to_post_number"))
-"""A post whose parent is still given as that number."""
+"""A post whose parent is still given as a position in the topic."""
 
 
 def _unless_topic(number: str | None, place: int | None) -> str | None:
@@ -144,7 +144,10 @@ def _unless_topic(number: str | None, place: int | None) -> str | None:
 
 
 def _parent_of_reply(topic: str | None, answered: str | None) -> str | None:
-    """Return the topic if a post replies to it. Otherwise, only the position of the parent post is known."""
+    """Return the id of the topic if the post replies to it.
+
+    For another parent, only its position is known, so return None.
+    """
     return topic if answered in (None, "1") else None
 
 
@@ -152,7 +155,7 @@ lone_comment_of = comment_of.with_fields(
     id=of(_unless_topic, read.ident("id"), read.count("post_number")),
     parent_id=of(_parent_of_reply, read.ident("topic_id"), read.ident("reply_to_post_number")),
 )
-"""A post that was requested directly."""
+"""A post that was requested individually."""
 action_of = comment_of.with_fields(
     id=read.ident("post_id"),
     url=of(_place, _topic_at("slug", "topic_id"), read.count("post_number")),
@@ -162,7 +165,7 @@ action_of = comment_of.with_fields(
     replies_count=read.NEVER,
     deleted=read.flag("deleted"),
 )
-"""A reply from an account's list of actions, with an excerpt of its text."""
+"""A reply in an account's list of actions, with an excerpt of its text."""
 found_post_of = comment_of.with_fields(
     text=read.html("blurb"),
     author=byline_of.with_fields(id=read.NEVER).here(),
@@ -170,7 +173,7 @@ found_post_of = comment_of.with_fields(
     replies_count=read.NEVER,
     deleted=read.NEVER,
 )
-"""A post from a search, with the text around the match and without its account's number."""
+"""A post in the results of a search, with the matching part of its text and without the account's number."""
 member_of = byline_of.with_fields(author)
 profile_of = byline_of.with_fields(
     author,

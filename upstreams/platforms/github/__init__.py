@@ -38,12 +38,12 @@ STATE = Param("state", "The state of the issues.", "open", default="open", choic
 
 
 def _by_graphql(read: Read) -> tuple[Fallback, ...]:
-    """Require a token, because GraphQL rejects anonymous calls."""
+    """Require a token for GraphQL, which rejects anonymous calls."""
     return (Fallback("graphql", read, needs=("token",)),)
 
 
 _MANY = 50
-"""The maximum number of accounts or issues in one GraphQL query."""
+"""The maximum number of accounts or issues in a single GraphQL query."""
 _OF_PROFILES = (
     "bio",
     "display_name",
@@ -54,9 +54,9 @@ _OF_PROFILES = (
     "location",
     "posts_count",
 )
-"""Fields that are missing from rows of accounts."""
+"""Fields that rows of accounts do not contain."""
 _NO_README = ("description", "image_url", "language", "updated_at")
-"""Page fields that a readme does not have."""
+"""The fields of a page that a readme does not have."""
 PLATFORM = Platform(
     slug="github",
     hosts=("github.com",),
@@ -86,7 +86,7 @@ PLATFORM = Platform(
         ),
         listing(
             "profile/repos",
-            "Repositories of an account, most recently updated first.",
+            "An account's repositories, most recently updated first.",
             REPOSITORY_LIST,
             Get("/users/{login}/repos", login=reads.HANDLE, sort="updated"),
             reads.REPOS,
@@ -103,11 +103,11 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "repo/readme",
-            "The readme of a repository, as text.",
+            "A repository's readme, as text.",
             ARTICLE,
             reads.readme,
             (reads.REPO_URL,),
-            description="The readme of a repository, as text. If the API is unavailable, the file is looked up under "
+            description="A repository's readme, as text. If the API is unavailable, the file is looked up under "
             "its usual names and returned without id and size.",
             never=_NO_README,
             fallbacks=(Fallback("raw", raw.readme),),
@@ -122,14 +122,14 @@ PLATFORM = Platform(
         ),
         listing(
             "repo/issues",
-            "Issues and pull requests of a repository.",
+            "Issues and pull requests in a repository.",
             POST_LIST,
             Get("/repos/{+repo}/issues", repo=reads.REPO_URL, state=STATE),
             reads.ISSUES,
         ),
         listing_by(
             "repo/top-issues",
-            "Open issues of a repository, most reactions first.",
+            "Open issues in a repository, most reactions first.",
             POST_LIST,
             reads.top_issues,
             reads.FOUND_ISSUES,

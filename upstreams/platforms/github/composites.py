@@ -1,4 +1,7 @@
-"""GitHub's composite endpoints: several calls run in parallel, and one response reports its legs (decisions 14)."""
+"""GitHub's composite endpoints.
+
+They make several calls in parallel, and their responses report each leg (decisions 14).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _PUSHED = Get("/users/{login}/repos", login=HANDLE, sort="pushed", per_page=100)
 
 
 def dossier(args: Args) -> Steps:
-    """Return a repository. Its readme, releases and issues are null if their part failed."""
+    """Return a repository with its readme, releases and issues. A part is null if its call failed."""
     url = args.text("url")
     parts = (
         Part("repo", {"url": url}),
@@ -39,7 +42,7 @@ def dossier(args: Args) -> Steps:
 
 
 def velocity(args: Args) -> Steps:
-    """Return an account and the recent activity of its 100 most recently pushed repositories."""
+    """Return an account and the recent activity in its 100 most recently pushed repositories."""
     user, repos = yield (
         Part("profile", {"handle": args.text("handle")}),
         _PUSHED.at(args),
@@ -48,18 +51,18 @@ def velocity(args: Args) -> Steps:
     if repos and not isinstance(repos.body, list):
         repos = Missing("expected a list", repos.source, repos.took_s)
     record = archetypes.pace_of_profile(
-        author=user.result.record, velocity=_movement(rows(repos.body), args.now_at) if repos else None
+        author=user.result.record, velocity=_activity(rows(repos.body), args.now_at) if repos else None
     )
     return Single(record, legs=(Leg("github/profile", user), Leg("github/profile/repos", repos)))
 
 
 def _known(about: Record) -> None:
-    """Raise NotFound if the subject is missing, because the composite is useless without it (spec 7.5)."""
+    """Raise NotFound if the subject itself is missing, because the rest of the composite is then useless (spec 7.5)."""
     if about["id"] is None:
         raise NotFound("The upstream returned no usable data.")
 
 
-def _movement(repos: list[Json], now_at: float) -> Record:
+def _activity(repos: list[Json], now_at: float) -> Record:
     own = [repo for repo in repos if repo.get("fork") is not True]
     return archetypes.movement(
         repos_seen=len(repos),

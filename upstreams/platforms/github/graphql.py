@@ -1,7 +1,7 @@
-"""GitHub's GraphQL API. It answers even if the quota of the REST API is used up, because its quota is separate.
+"""GitHub's GraphQL API, which answers even if the REST API's quota is exhausted, because it has its own quota.
 
-Queries rename fields to the REST API's names (see `queries`), so the same functions build the records. A field that
-GraphQL lacks, or defines differently, is null.
+Queries rename fields to the REST API's names (see `queries`), so the same functions build the records. A field is null
+if GraphQL lacks it or defines it differently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _THROTTLED = frozenset(("RATE_LIMITED", "RATE_LIMIT"))
 
 
 def profile(args: Args) -> Steps:
-    """Return one account of a person or an organization. Apps are accounts only in the REST API."""
+    """Return one account of a person or an organization. Apps have accounts only in the REST API."""
     if args.text("handle").endswith("[bot]"):
         raise InvalidArgument("handle", "belongs to an app")
     user = yield from _asked("user", queries.PROFILE, {"login": args.text("handle")})
@@ -49,7 +49,7 @@ def releases(args: Args) -> Steps:
 
 
 def issue(args: Args) -> Steps:
-    """Return one issue or pull request. If it is missing, it may have moved, and only the REST API follows that."""
+    """Return one issue or pull request. A missing one may have moved, which only the REST API can follow."""
     issue_number = args.text("url").rpartition("/")[2]
     found = yield from _repository(args, queries.ISSUE, number=int(issue_number))
     entry = part(found, "issue")
@@ -59,7 +59,7 @@ def issue(args: Args) -> Steps:
 
 
 def profiles(values: Sequence[str], _args: Args) -> Steps:
-    """Return many accounts with one call, and fetch accounts that GraphQL lacks (such as apps) from the REST API."""
+    """Return many accounts with one call. Those that GraphQL lacks, such as apps, come from the REST API."""
     sent = {f"login_{place}": login for place, login in enumerate(values)}
     nodes, unsure = yield from _several(queries.profiles(len(values)), sent, values)
     found = {login: author_of(_counted(node)) for login, node in nodes.items()}
@@ -68,7 +68,7 @@ def profiles(values: Sequence[str], _args: Args) -> Steps:
 
 
 def issues(values: Sequence[str], _args: Args) -> Steps:
-    """Return many issues and pull requests with one call, and fetch those that have moved from the REST API."""
+    """Return many issues and pull requests with one call. Those that have moved come from the REST API."""
     sent: dict[str, str | int] = {}
     for place, issue_name in enumerate(values):
         owner, name, number = issue_name.split("/")
@@ -84,7 +84,7 @@ def issues(values: Sequence[str], _args: Args) -> Steps:
 def _several(
     query: str, variables: Mapping[str, str | int], values: Sequence[str]
 ) -> Generator[Call, Any, tuple[dict[str, Json], list[str]]]:
-    """Return the objects by value, and the values that have neither an object nor a NOT_FOUND error."""
+    """Return the objects by value, and the values for which there is neither an object nor a NOT_FOUND error."""
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json={"query": query, "variables": variables})
     body = obj(answer.body)
     found_data, errors = part(body, "data"), parts(body, "errors")
@@ -99,7 +99,7 @@ def _several(
 def _by_rest(
     values: Sequence[str], calls: tuple[Call, ...], record: Callable[[Json], Record]
 ) -> Generator[tuple[Call, ...], Any, dict[str, Record]]:
-    """Return the records of these calls, without those that do not exist."""
+    """Return the records that these calls read, without those that do not exist."""
     answers = (yield calls) if calls else ()
     for answer in answers:
         if isinstance(answer, Missing) and not answer.absent and answer.failure is not None:
@@ -113,7 +113,10 @@ def _repository(args: Args, query: str, **variables: str | int | None) -> Genera
 
 
 def _asked(what: str, query: str, variables: Mapping[str, str | int | None]) -> Generator[Call, Any, Json]:
-    """Return the object under `what`. If there are errors too, they are about single fields, which are null."""
+    """Return the object under `what`.
+
+    If the answer also contains errors, they concern single fields, which are null.
+    """
     sent = {"query": query, "variables": variables}
     answer = yield Call("/graphql", source=_SOURCE, method="POST", json=sent)
     body = obj(answer.body)
@@ -132,7 +135,7 @@ def _refusal(errors: list[Json]) -> UpstreamError:
 
 
 def _counted(node: Json) -> Json:
-    """Return the object, in which a connection that was only counted is replaced by its count."""
+    """Return the object, with each connection that was only counted replaced by its count."""
     return {name: _count(value) if isinstance(value, dict) else value for name, value in node.items()}
 
 
@@ -141,7 +144,7 @@ def _count(value: Json) -> Any:
 
 
 def _rows(node: Json, name: str) -> list[Json] | None:
-    """Return the rows of a connection; None if it was not sent or is known to be incomplete."""
+    """Return the rows of a connection, or None if the answer lacks them or is known to contain only some of them."""
     connection = part(node, name)
     if not isinstance(connection.get("nodes"), list):
         return None
@@ -163,7 +166,7 @@ def _repository_as_rest(node: Json) -> Json:
 
 
 def _issue_as_rest(node: Json) -> Json:
-    """Return an issue with the field names of REST. The id of a pull request is null, because REST uses another id."""
+    """Return an issue with REST's field names. The id of a pull request is null, because REST uses a different id."""
     is_pull = text(node, "type") == "PullRequest"
     state = (text(node, "state", "pull_state") or "").lower()
     return {
@@ -178,6 +181,6 @@ def _issue_as_rest(node: Json) -> Json:
 
 
 def _user_as_rest(actor: Json) -> Record:
-    """Return an author as in REST, which adds `[bot]` to the name of an app."""
+    """Return an author as in REST, where the name of an app ends with `[bot]`."""
     login = text(actor, "login")
     return {**actor, "login": f"{login}[bot]"} if login and text(actor, "type") == "Bot" else actor

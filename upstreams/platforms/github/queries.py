@@ -1,4 +1,4 @@
-"""The GraphQL queries to GitHub. Fields are renamed to the REST API's names where it has the same fields."""
+"""GraphQL queries to GitHub. They rename fields to the names in the REST API, where it has the same fields."""
 
 from __future__ import annotations
 
@@ -88,18 +88,21 @@ query ($owner: String!, $name: String!, $number: Int!) {{
 
 
 def profiles(count: int) -> str:
-    """Return the query for this many accounts: `one_0` uses the variable `login_0`."""
+    """Return the query for this many accounts. Its field `one_0` uses the variable `login_0`, and so on."""
     return _several(count, {"login": "String!"}, f"repositoryOwner(login: $login) {{ {_PROFILE_FIELDS} }}")
 
 
 def issues(count: int) -> str:
-    """Return the query for this many issues: `one_0` uses the variables `owner_0`, `name_0` and `number_0`."""
+    """Return the query for this many issues.
+
+    Its field `one_0` uses the variables `owner_0`, `name_0` and `number_0`.
+    """
     types = {"owner": "String!", "name": "String!", "number": "Int!"}
     return _several(count, types, f"repository(owner: $owner, name: $name) {{ {_NUMBERED} }}")
 
 
 def _several(count: int, types: Mapping[str, str], field: str) -> str:
-    """Return a query that repeats a field this many times, each with its own variables."""
+    """Return a query that contains a field this many times, each with variables of its own."""
     declared = ", ".join(f"${name}_{place}: {type_}" for place in range(count) for name, type_ in types.items())
     fields = (f"one_{place}: " + re.sub(r"\$\w+", rf"\g<0>_{place}", field) for place in range(count))
     return f"query ({declared}) {{ {' '.join(fields)} }}"

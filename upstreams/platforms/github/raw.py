@@ -1,4 +1,7 @@
-"""GitHub's raw files, without the API and its quota. Readmes are read from here if the API is unavailable."""
+"""GitHub's raw files, which need neither the API nor its quota.
+
+Readmes are read from them if the API is unavailable.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from upstreams.model.params import Args
 from upstreams.model.steps import Answer, Call, Single, Steps, segment
 
 _USUAL = (".github/README.md", "README.md")
-"""The order in which GitHub looks for a readme."""
+"""Where GitHub looks for a readme, in this order."""
 _RARE = (
     "README.rst",
     "README",
@@ -26,10 +29,10 @@ _BLANK = re.compile(r"\s")
 
 
 def readme(args: Args) -> Steps:
-    """Return a repository's readme, if it has one of the usual names.
+    """Return a repository's readme if it has one of the usual names.
 
     Raises:
-        UpstreamFailed: No file has a usual name, or a read failed. It is not a NotFound, because the readme may have
+        UpstreamFailed: No file has a usual name, or a read failed. NotFound would be wrong, because the readme may have
             another name.
     """
     full_name = "/".join(map(segment, args.text("url").split("/")))
@@ -48,7 +51,10 @@ def _file(full_name: str, path: str) -> Call:
 
 
 def _article(full_name: str, path: str, answer: Answer) -> Record:
-    """Return a file's record. Text without blanks is the target of a symbolic link, which only the API follows."""
+    """Return the record of a file.
+
+    A text without spaces is the target of a symbolic link, which only the API can follow.
+    """
     if not isinstance(answer.body, str) or not _BLANK.search(answer.body):
         raise UnexpectedBody("expected text")
     return article(

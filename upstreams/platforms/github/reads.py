@@ -1,4 +1,4 @@
-"""GitHub's parameters and calls, and the reads that combine calls."""
+"""GitHub's parameters and calls, and the reads that combine several calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OWN_PAGES = (
     "about|apps|collections|contact|customer-stories|enterprise|events|explore|features|issues|join|login|marketplace|"
     "new|notifications|orgs|pricing|pulls|search|security|settings|site|sponsors|topics|trending|users"
 )
-"""Names of GitHub's own pages that appear in URLs in place of an account."""
+"""The names of GitHub's own pages. In a URL, they are at the position of an account's name."""
 _OWNER, _NAME = r"[\w-]+", r"[\w.-]+"
 _REPO = rf"({_OWNER})/({_NAME}?)(?:\.git)?"
 _PLAIN = rf"{_OWNER}/(?!(?:\.{{1,2}}|\.git)(?:/|$)){_NAME}"
@@ -71,9 +71,9 @@ ISSUE_SORT = Param(
 )
 
 LINKED = ByLink("after", "page", size="per_page")
-"""A page identified by its number, or by a cursor if GitHub sent one. Deep lists require the cursor."""
+"""Pages by number. If GitHub sends a cursor, the next page is requested with it, because long lists require that."""
 SEARCHED = ByPage("page", size="per_page", link=True, depth=1_000, total="total_count")
-"""GitHub serves only the first 1,000 results of a search. More specific queries show more."""
+"""The maximum number of results that GitHub serves for a search. Narrower queries reach the others."""
 _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was complete"}
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
     Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)
@@ -82,7 +82,7 @@ REPOS, RELEASES, ISSUES, COMMENTS = (Pages(one, LINKED) for one in (repository_o
 
 
 def issue_path(issue: str) -> str:
-    """Return the path of an issue, relative to the path of all repositories."""
+    """Return the path of an issue below `/repos`."""
     owner, name, number = issue.split("/")
     return f"{owner}/{name}/issues/{number}"
 
@@ -107,7 +107,7 @@ def readme(args: Args) -> Steps:
 
 
 def top_issues(args: Args) -> Steps:
-    """Return the open issues of a repository, issues with the most reactions first."""
+    """Return the open issues of a repository, most reactions first."""
     query = f"repo:{args.text('url')} is:issue is:open"
     answer = yield _TOP_ISSUES.at(args, FOUND_ISSUES, q=query)
     return FOUND_ISSUES.page(args, answer)

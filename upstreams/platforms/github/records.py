@@ -23,7 +23,7 @@ from upstreams.model.readers import of
 
 
 def _label_names(labels: Any) -> list[str] | None:
-    """Return the labels' names. GitHub documents that a label may also be a bare name."""
+    """Return the names of labels. GitHub documents that a label can also be a plain text."""
     if not isinstance(labels, list):
         return None
     names = [label.get("name") if label.__class__ is dict else label for label in labels]
@@ -31,12 +31,12 @@ def _label_names(labels: Any) -> list[str] | None:
 
 
 def _is_pull_request(links: Any) -> bool:
-    """Whether an issue is a pull request. Old answers have the member on every issue, with null URLs inside."""
+    """Whether an issue is a pull request. In old answers, every issue has the member, and only its URLs are null."""
     return isinstance(links, dict) and any(links.values())
 
 
 def _downloads(assets: Any) -> int | None:
-    """Return the downloads of all assets. A release without assets has zero downloads."""
+    """Return the number of downloads of all assets, which is zero if a release has none."""
     if not isinstance(assets, list):
         return None
     counts = [count(asset, "download_count") for asset in assets if isinstance(asset, dict)]
@@ -67,11 +67,11 @@ author_of = _byline_of.with_fields(
         "public_gists": read.count("public_gists"),
     },
 )
-"""A user or an organization. List rows contain only id, login, URL and avatar."""
+"""A user or an organization. A row in a list contains only id, login, URL and avatar."""
 
 
 def _number_in(issue: str | None) -> str | None:
-    """Return the number at the end of an issue's canonical name."""
+    """Return the issue's number, which ends the issue's canonical name."""
     return issue and issue.rpartition("/")[2]
 
 
@@ -100,7 +100,8 @@ repository_of = record_map(
     updated_at=read.instant("updated_at"),
     pushed_at=read.instant("pushed_at"),
 )
-"""A repository. Only the call for a single repository returns `watchers` (`watchers_count` repeats the stars)."""
+"""A repository. The number of watchers is known only if it was requested individually (`watchers_count` repeats the
+stars)."""
 issue_of = record_map(
     post,
     id=read.ident("number"),
@@ -130,16 +131,16 @@ comment_of = record_map(
     likes=read.count("reactions.total_count"),
     published_at=read.instant("created_at"),
 )
-"""A comment on an issue. The number of the issue comes from the request."""
+"""A comment on an issue. The issue's number comes from the request."""
 
 
 def _issue_in(comment: str | None) -> str | None:
-    """Return the number of the issue in a comment's canonical name."""
+    """Return the issue's number, which a comment's canonical name contains."""
     return comment and comment.split("/")[-2]
 
 
 lone_comment_of = comment_of.with_fields(post_id=of(_issue_in, read.given("url")))
-"""A comment that was requested by its URL, which contains the issue."""
+"""A comment that was requested by its URL, which also identifies the issue."""
 release_of = record_map(
     release,
     id=read.ident("id"),
@@ -156,7 +157,7 @@ release_of = record_map(
 
 
 def readme_of(body: Any, full_name: str) -> Record:
-    """Return a readme from the JSON form (with file name and base64 content) or from the raw text."""
+    """Return a readme, either from JSON (file name and base64 content) or from its raw text."""
     if isinstance(body, str):
         return article(id=None, url=f"https://github.com/{full_name}#readme", title=None, text=body or None)
     file = obj(body)
@@ -170,7 +171,7 @@ def readme_of(body: Any, full_name: str) -> Record:
 
 
 def _decoded(file: Json) -> str | None:
-    """Return the decoded content. GitHub breaks its base64 into lines, and omits it for files above 1 MB."""
+    """Return the decoded content of a file. GitHub breaks base64 into lines, and sends none for files above 1 MB."""
     content = text(file, "content")
     if content is None or text(file, "encoding") != "base64":
         return content

@@ -7,13 +7,13 @@ from upstreams.model.fields import Json, parts, text
 from upstreams.model.steps import Answer
 
 _ACCESS_DENIED = ("saml enforcement", "ip allow list", "forbids access via", "oauth app access restrictions")
-"""Words in a 403 that mean that an organization denies access to the operator's token or IP address."""
+"""Words in the message of a 403 by which an organization denies access to the operator's token or IP address."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """Return the error for an answer, or None if the status alone decides.
+    """Return the error that an answer expresses, or None if the status alone decides.
 
-    GitHub also uses 403 to throttle and to report a blocked repository, and 422 for searches that it cannot run.
+    GitHub also uses 403 for throttling and for blocked repositories, and 422 for searches that it cannot run.
     """
     body = answer.body if isinstance(answer.body, dict) else {}
     if answer.status in (403, 429) and _throttles(answer, body):

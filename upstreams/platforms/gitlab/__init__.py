@@ -1,4 +1,4 @@
-"""GitLab: projects, issues, releases and accounts of gitlab.com and of other servers."""
+"""GitLab: projects, issues, releases and accounts, on gitlab.com or any other server."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _REPOSITORIES, _ISSUES = Pages(repository_of, PAGED), Pages(issue_of, PAGED)
 
 
 def _of_repo(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Param) -> Endpoint:
-    """Return an endpoint for a list of a project."""
+    """Return an endpoint for a list that belongs to a project."""
     call = Get(f"/projects/{{repo}}/{resource.partition('/')[2].replace('-', '_')}", repo=REPO, **members)
     return listing(resource, summary, archetype, call, pages, located=PROJECT)
 
 
 def _of_account(resource: str, summary: str, call: Get, pages: Pages) -> Endpoint:
-    """Return an endpoint for a list of an account's projects."""
+    """Return an endpoint for a list of projects that belongs to an account."""
     return listing_by(
         resource, summary, REPOSITORY_LIST, partial(reads.of_account, call, pages), pages, params=(HANDLE,)
     )
@@ -90,10 +90,10 @@ PLATFORM = Platform(
             repository_of,
             located=PROJECT,
         ),
-        _of_repo("repo/issues", "Issues of a project, newest first.", POST_LIST, _ISSUES, state=STATE),
+        _of_repo("repo/issues", "Issues in a project, newest first.", POST_LIST, _ISSUES, state=STATE),
         _of_repo(
             "repo/merge-requests",
-            "Merge requests of a project, newest first.",
+            "Merge requests in a project, newest first.",
             POST_LIST,
             Pages(merge_request_of, PAGED),
             state=MERGE_STATE,
@@ -128,7 +128,7 @@ PLATFORM = Platform(
         ),
         listing(
             "group/repos",
-            "Projects of a group, newest first.",
+            "Projects in a group, newest first.",
             REPOSITORY_LIST,
             Get("/groups/{group}/projects", group=GROUP),
             _REPOSITORIES,
@@ -136,7 +136,7 @@ PLATFORM = Platform(
         Endpoint("profile", "One account.", AUTHOR, reads.profile, (HANDLE,), record=author_of),
         _of_account(
             "profile/repos",
-            "Projects of an account, newest first.",
+            "An account's projects, newest first.",
             Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset"),
             Pages(repository_of, KEYED),
         ),

@@ -1,4 +1,4 @@
-"""GitLab's parameters, and the reads that first look up an account's number or that remove system notes."""
+"""GitLab's parameters, and reads that first look up an account's number or that remove system notes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _ROWS_MAX = 50_000
 
 
 class _Paged(ByPage):
-    """Numbered pages. GitLab rejects pages that end after this many rows, even if a header names such a page."""
+    """Paging by page number. GitLab rejects pages that end after `_ROWS_MAX`, even if a header names such a page."""
 
     def is_last(self, args: Args, number: int) -> bool:
         """See `ByPage`."""
@@ -103,10 +103,9 @@ class _Paged(ByPage):
 
 
 PAGED = _Paged("page", size="per_page", header="x-next-page")
-"""The paging of most lists. Pages are numbered; a header names the next page and is empty on the last one."""
+"""The paging of most lists. The header contains the number of the next page, and is empty on the last page."""
 KEYED = ByLink("id_before", "page", size="per_page")
-"""The paging of an account's projects, which continues from the number of the last project. Older servers use page
-numbers."""
+"""The paging of an account's projects, by the number of the last project. Older servers use page numbers instead."""
 
 PROJECT = Located(HOST, REPO, REPO_URL)
 TICKET = Located(HOST, ISSUE, ISSUE_URL)
@@ -114,7 +113,7 @@ REMARK = Located(HOST, NOTE, NOTE_URL)
 
 
 def _part(number: int, issue: str | None) -> str | None:
-    """Return one part of an issue's or comment's name: the project (0), the issue's number (1) or the comment's (2)."""
+    """Return a part of an issue's or comment's name: 0 is the project, 1 the issue's number, 2 the comment's number."""
     return issue and re.split(r"[/#](?=\d+$|\d+/\d+$)", issue)[number]
 
 
@@ -130,14 +129,14 @@ _USER = Get("/users/{user}").via(optional=True)
 
 
 def notes(args: Args) -> Steps:
-    """Return the comments on an issue. System notes are removed, so a page may be empty."""
+    """Return the comments on an issue. System notes are omitted, so a page may be empty."""
     answer = yield replace(_NOTES.at(args, NOTES), accepts="json")
     people = [row for row in rows(answer.body) if row.get("system") is not True]
     return NOTES.page(args, answer._replace(body=people))
 
 
 def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
-    """Return the number of the account with this login, and its row in the list of accounts."""
+    """Return the number of the account with this login, and the account's entry in the search result."""
     answer = yield _USERS.at(args)
     found: Json = next(iter(rows(answer.body)), {})
     number = ident(found, "id")
@@ -149,7 +148,7 @@ def _account(args: Args) -> Generator[Call, Any, tuple[str, Json]]:
 def profile(args: Args) -> Steps:
     """Return one account.
 
-    If the server hides it from anonymous callers, return the few fields in the list of accounts.
+    If the server hides it from anonymous callers, the record contains only the few fields of the search result.
     """
     number, listed = yield from _account(args)
     answer = yield _USER.at(args, user=number)
@@ -159,7 +158,7 @@ def profile(args: Args) -> Steps:
 
 
 def of_account(call: Get, pages: Pages, args: Args) -> Steps:
-    """Return a list of an account."""
+    """Return a list that belongs to an account."""
     number, _ = yield from _account(args)
     answer = yield call.at(args, pages, user=number)
     return pages.page(args, answer)

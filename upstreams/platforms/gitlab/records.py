@@ -10,12 +10,12 @@ from upstreams.model.readers import of
 
 
 def _page(host: str | None, path: str | None) -> str | None:
-    """Return the full URL of a picture, because some servers omit their host."""
+    """Return the full URL of a picture. Some servers omit the host."""
     return f"https://{host}{path}" if host and path and path.startswith("/") else path
 
 
 def _topics(named: list[str] | None, tagged: list[str] | None) -> list[str] | None:
-    """Return the topics, which older servers call tags."""
+    """Return the project's topics, which older servers call tags."""
     return tagged if named is None else named
 
 
@@ -40,7 +40,7 @@ repository_of = record_map(
     created_at=read.instant("created_at"),
     updated_at=read.instant("last_activity_at"),
 )
-"""A project. Its languages need a separate call."""
+"""A project. Its languages are unknown, because they would need another call."""
 byline_of = record_map(
     byline,
     id=read.ident("id"),
@@ -64,7 +64,7 @@ author_of = byline_of.with_fields(
         "bot": read.flag("bot"),
     },
 )
-"""An account. Many servers show only its name and picture to anonymous callers."""
+"""An account. Many servers show anonymous callers only its name and picture."""
 issue_of = record_map(
     post,
     id=read.ident("iid"),
@@ -83,7 +83,7 @@ issue_of = record_map(
         "closed_at": read.instant("closed_at"),
     },
 )
-"""An issue, by its number in the project."""
+"""An issue. Its number is the one within its project."""
 merge_request_of = issue_of.with_fields(
     ext={"draft": read.flag("draft", "work_in_progress"), "merged_at": read.instant("merged_at")}
 )
@@ -107,4 +107,4 @@ release_of = record_map(
     published_at=read.instant("released_at"),
     ext={"upcoming": read.flag("upcoming_release"), "created_at": read.instant("created_at")},
 )
-"""A release. Its id is its tag, because it has no number."""
+"""A release. Its id is its tag, because GitLab gives it no number."""

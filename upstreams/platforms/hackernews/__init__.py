@@ -1,4 +1,4 @@
-"""Hacker News: search, stories and their threads, accounts and front pages, from the APIs of Algolia and Firebase."""
+"""Hacker News: search, stories and their threads, accounts and front pages, from Algolia's and Firebase's APIs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.platforms.hackernews.records import author_of, post_of
 
 _NO_NUMBERS = ("engagement.likes", "engagement.replies")
 _LEAN_AUTHOR = ("author.avatar_url", "author.display_name", "author.verified")
-_ALGOLIAS = "If Firebase is unavailable, Algolia lists them. Its list is longer, and new items appear a little later."
+_ALGOLIAS = "If Firebase is unavailable, the list comes from Algolia. It is longer, but new items appear later."
 _FIREBASES = "If Algolia is unavailable, Firebase is read instead"
 
 
@@ -24,9 +24,11 @@ def _front_page(resource: str, summary: str, name: str) -> Endpoint:
 
 
 def _by_date(resource: str, summary: str, name: str, tag: str) -> Endpoint:
-    """Return an endpoint for a front page that is sorted by time, which Algolia can list in the same order.
+    """Return an endpoint for a front page that is sorted by time.
 
-    The other front pages are ranked by a formula of the site, which no other source provides.
+    If Firebase fails, Algolia lists the items in this order.
+
+    No other source knows the site's formula for ranking the other front pages.
     """
     fallbacks = (Fallback("algolia", elsewhere.newest(tag)),)
     return replace(_front_page(resource, summary, name), fallbacks=fallbacks, description=f"{summary} {_ALGOLIAS}")
@@ -59,8 +61,8 @@ PLATFORM = Platform(
             reads.ITEM,
             reads.story_of,
             never=("engagement.comments", "flags.deleted", *post_of.unfilled),
-            description=f"One story, poll or job. {_FIREBASES}: the number of comments is then known, "
-            "but story_id is not.",
+            description=f"One story, poll or job. {_FIREBASES}. The response then has the number "
+            "of comments, but no story_id.",
             fallbacks=(Fallback("firebase", elsewhere.story),),
         ),
         Endpoint(
@@ -70,8 +72,8 @@ PLATFORM = Platform(
             reads.comments,
             (reads.STORY_ID, reads.LIMIT),
             never=(*_LEAN_AUTHOR, *_NO_NUMBERS, "flags.pinned", "total"),
-            description=f"Comments on a story, each with its replies. {_FIREBASES}, comment by comment. They then "
-            "come in the site's order, and a warning appears if a page has more than 300 comments with replies.",
+            description=f"Comments on a story, each with its replies. {_FIREBASES}, comment by comment. The "
+            "order is then the site's, and a warning appears if a page has more than 300 comments with replies.",
             fallbacks=(Fallback("firebase", elsewhere.comments),),
         ),
         single(

@@ -1,7 +1,7 @@
-"""Hacker News' fallbacks: if one API fails, data that Algolia and Firebase both have is read from the other API.
+"""Hacker News' fallbacks: if Algolia or Firebase fails, data that both have is read from the other API.
 
-Only Firebase has the number of an item's comments, and only Algolia has the story that an item belongs to. Fields that
-the answering API does not have are null.
+Only Firebase knows how many comments an item has, and only Algolia knows which story an item belongs to. Fields that
+the answering API lacks are null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from upstreams.platforms.hackernews.reads import (
 from upstreams.platforms.hackernews.records import author_of, comment_of, post_of
 
 _COMMENTS_MAX = 300
-"""The maximum number of comments that are read for a page, because each one needs a separate call."""
+"""The maximum number of comments to read for one page, because each comment needs its own call."""
 
 
 _NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), "hits")
@@ -36,7 +36,7 @@ _USER = Get("/user/{name}.json", name=HANDLE).via("firebase")
 
 
 def newest(tag: str) -> Read:
-    """Return a read of the newest items of a kind from Algolia, whose list is longer than Firebase's."""
+    """Return a read of the newest items of one kind from Algolia, which lists more of them than Firebase."""
 
     def read(args: Args) -> Steps:
         answer = yield _BY_DATE.at(args, _NEWEST, tags=tag)
@@ -58,7 +58,7 @@ def story(args: Args) -> Steps:
 
 
 def comment(args: Args) -> Steps:
-    """Return one comment from Firebase, read item by item. Its story is unknown."""
+    """Return one comment and its replies from Firebase, read item by item. Its story is unknown."""
     answer = yield _item(int(args.text("id")))
     item = obj(answer.body)
     threads = yield from _threads(_kids(item))
@@ -93,14 +93,14 @@ def comments(args: Args) -> Steps:
 
 
 class _Threads(NamedTuple):
-    """Comments with their replies under `children`, as Algolia sends them, and warnings about missing ones."""
+    """Comments in the form in which Algolia sends them (replies under `children`), and warnings about missing ones."""
 
     trees: list[Json]
     warnings: tuple[str, ...]
 
 
 def _threads(top: Sequence[int]) -> Generator[tuple[Call, ...], Any, _Threads]:
-    """Read comments level by level, each level in parallel. Each id is requested once, so cycles cannot loop."""
+    """Read comments level by level, and each level in parallel. Every id is requested only once, so cycles end."""
     trees: list[Json] = []
     answers: list[Answer | Missing] = []
     seen = set(top)
@@ -129,9 +129,9 @@ def _omission_warning(requested: int) -> tuple[str, ...]:
 
 
 def _kids(item: Json) -> list[int]:
-    """Return the ids of a comment's replies.
+    """Return the ids of the replies to a comment.
 
-    An unreadable list counts as empty, so that other comments can still be read.
+    An unreadable list counts as empty, so the other comments can still be read.
     """
     kids = item.get("kids")
     return list(dict.fromkeys(numbers(kids))) if isinstance(kids, list) else []

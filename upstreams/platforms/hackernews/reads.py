@@ -1,4 +1,4 @@
-"""Hacker News' parameters and calls, and the reads that combine calls."""
+"""Hacker News' parameters and calls, and the reads that combine several calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TAG = r"[\w-]+"
 _ALL_OF = rf"(?:{_TAG}|\({_TAG}(?:,{_TAG})*\))"
 _TAGS = re.compile(rf"{_ALL_OF}(?:,{_ALL_OF})*", re.ASCII)
 LEVELS_MAX = 100
-"""The maximum depth of replies. Our JSON encoder does not support much deeper nesting."""
+"""The maximum depth of replies. Our JSON encoder cannot nest much deeper."""
 
 
 def _tagged(tags: str) -> str:
@@ -108,9 +108,9 @@ _JOINED = Get("/user/{name}.json", name=HANDLE).via("firebase", optional=True)
 
 
 def only_story(item: Json) -> Json:
-    """Return the item. Raises NotFound for a comment or a poll option, which have numbers too but are not stories.
+    """Return the item. Raises NotFound for a comment or a poll option, whose numbers come from the same sequence.
 
-    Raises UnexpectedBody for an object without a number, which must not be mistaken for a story without comments.
+    Raises UnexpectedBody for an object without a number. It must not be mistaken for a story without comments.
     """
     if ident(item, "id") is None:
         raise UnexpectedBody("expected an item")
@@ -156,7 +156,7 @@ def _has_deeper_replies(level: list[Json]) -> bool:
 
 
 def profile(args: Args) -> Steps:
-    """Return one account. Its creation time is sometimes missing from Algolia, so Firebase is read too."""
+    """Return one account. Algolia sometimes lacks its creation time, so Firebase is read too."""
     answer = yield _USER.at(args)
     user = obj(answer.body)
     if instant(user, "created_at", "created_at_i") is None:
@@ -167,14 +167,17 @@ def profile(args: Args) -> Steps:
 
 
 def listed(name: str) -> Read:
-    """Return a read of one of Firebase's lists: first the ids of its items, then one page of the items in parallel."""
+    """Return a read of a list from Firebase.
+
+    It reads the ids of the list's items, and then one page of items in parallel.
+    """
 
     def read(args: Args) -> Steps:
         start, end = args.position("o", 0), args.position("o", 0) + args.number("limit")
         answer = yield Call(f"/{name}.json", source="firebase")
         listed_items = numbers(answer.body)
         requested = listed_items[start:end]
-        if not requested:  # the list became shorter since the previous page
+        if not requested:  # the list has become shorter since the previous page
             return Page([])
         answers = yield tuple(Call(f"/item/{item}.json", source="firebase", optional=True) for item in requested)
         items = arrived(answers)
@@ -188,10 +191,10 @@ def listed(name: str) -> Read:
 
 
 def arrived(answers: Sequence[Answer | Missing]) -> list[Json]:
-    """Return the items among the answers.
+    """Return the items in these answers.
 
     Raises:
-        UpstreamFailed: No item was received, and at least one call failed for a reason other than "not found".
+        UpstreamFailed: There is no item, and at least one call failed for another reason than "not found".
     """
     items = rows([answer.body for answer in answers if isinstance(answer, Answer)])
     failed = next((answer for answer in answers if isinstance(answer, Missing) and not answer.absent), None)
@@ -201,14 +204,14 @@ def arrived(answers: Sequence[Answer | Missing]) -> list[Json]:
 
 
 def numbers(body: Any) -> list[int]:
-    """Return the item ids in one of Firebase's lists."""
+    """Return the ids of the items in one of Firebase's lists."""
     if not isinstance(body, list):
         raise UnexpectedBody(f"expected a list, got {type(body).__name__}")
     return [entry for entry in body if type(entry) is int]
 
 
 def left_out(count: int, answers: Sequence[Answer | Missing]) -> tuple[str, ...]:
-    """Return the warning that `count` of the requested items are missing, with the reason."""
+    """Return a warning that `count` of the requested items are missing, and why."""
     if not count:
         return ()
     problem = next((answer.problem for answer in answers if isinstance(answer, Missing)), "no such item")

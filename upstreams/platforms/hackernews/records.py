@@ -1,4 +1,4 @@
-"""Map Hacker News' JSON to our records: Algolia's hits and items, and Firebase's items, which use other names."""
+"""Map Hacker News' JSON to our records: Algolia's hits and items, and Firebase's items, whose fields differ."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _either(one: bool | None, other: bool | None) -> bool | None:  # noqa: FBT00
 
 
 def _title(title: str | None) -> str | None:
-    """Return a title. Titles are text with character references but no markup, so `Vec<T>` stays unchanged."""
+    """Return a title as plain text. Titles contain character references but no markup, so `Vec<T>` stays unchanged."""
     return title and unescape(title)
 
 
@@ -53,13 +53,13 @@ post_of = record_map(
         "story_title": of(_title, read.text("story_title")),
     },
 )
-"""A story, poll or job; or a comment from a search, whose title is the title of its story."""
+"""A story, a poll or a job. It may also be a comment in a search, whose title is its story's title."""
 
 
 def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
-    """Return a comment and its replies, at most `levels` deep including itself.
+    """Return a comment and its replies, at most `levels` deep, counting itself.
 
-    If author and text are missing, it was deleted.
+    Without author and text, it was deleted.
     """
     is_marked = flag(item, "deleted", "dead")
     words, by = plain(text(item, "text", "comment_text")), _byline_of(item) if text(item, "author", "by") else None
@@ -88,4 +88,4 @@ author_of = record_map(
     url=of(_user_address, _USER_NAME),
     joined_at=read.instant("created_at", "created_at_i", "created"),
 )
-"""An account. Its karma is returned as likes, the closest field."""
+"""An account. Its karma is returned as likes, which is the closest field."""

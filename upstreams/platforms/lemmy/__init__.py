@@ -44,9 +44,9 @@ _SCOPE = made(in_capitals, SCOPE)
 
 
 def _of_account(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
-    """Return an endpoint for a list of an account.
+    """Return an endpoint for a list that belongs to an account.
 
-    In version 3 of the API, the account's page includes its newest posts and comments.
+    In version 3 of the API, the account's page contains its newest posts and comments.
     """
     rows = resource.rpartition("/")[2]
     old = Get("/user", username=made(at_host, HANDLE), sort="New")
@@ -89,7 +89,7 @@ PLATFORM = Platform(
     endpoints=(
         listing_of(
             "posts",
-            "Posts of all communities or of one.",
+            "Posts in all communities or in one.",
             post_of,
             archetype=POST_LIST,
             listed=Listed(

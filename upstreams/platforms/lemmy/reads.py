@@ -1,7 +1,8 @@
-"""Lemmy's two APIs: version 3 is called first, and version 4 if the server does not support version 3.
+"""Lemmy's two APIs. Version 3 is called first, and version 4 if the server does not support version 3.
 
-Servers of 0.19 have only version 3. Servers of 1.0 have version 4, and most of version 3 (without accounts), but their
-version 3 lists always return the first page. If that page is full, version 4 is called too and continues the list.
+Servers with Lemmy 0.19 support only version 3. Servers with Lemmy 1.0 support version 4 and most of version 3, except
+accounts, but their lists in version 3 always return the first page. If that page is full, version 4 is called too, and
+continues the list.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ INSTANCE = Host("instance", default="lemmy.world")
 
 
 def _name(name: str, what: str, example: str, mark: str, *, required: bool = True) -> Param:
-    """Return the parameter for a name on the instance, or on another host as `name@host` or a full URL."""
+    """Return the parameter for a name on the instance. `name@host` or a full URL identifies a name on another host."""
     return Param(
         name,
         f"The {what} name on the instance, or name@host for another host.",
@@ -93,7 +94,7 @@ QUERY = Param("query", "Search query.", "structured concurrency", required=True)
 
 
 def in_capitals(choice: str | None) -> str | None:
-    """Return a choice in the spelling of version 3: `TopDay`."""
+    """Return a choice as version 3 spells it: `TopDay`."""
     return choice and choice.title().replace("_", "")
 
 
@@ -112,13 +113,13 @@ ONE_POST = Located(INSTANCE, POST_URL, POST_ID)
 ONE_COMMENT = Located(INSTANCE, COMMENT_URL, COMMENT_ID)
 TOKENS, NUMBERED = ByToken("page_cursor", "next_page", size_max=50), ByPage("page", size_max=50)
 _VERSION = "v"
-"""The key in a cursor's state under which the API version that issued its token is stored."""
+"""The key in a cursor's state for the API version whose token the cursor contains."""
 _FIRST = "f"
-"""The key in a cursor's state for the id of the list's first row, if that row came from version 3."""
+"""The key in a cursor's state for the id of the list's first row, which is set if version 3 sent that row."""
 
 
 class Listed(NamedTuple):
-    """A list in version 3 and in version 4: the calls, and the names of the members that contain the rows."""
+    """A list in both versions of the API: the calls, and the body members that contain the rows."""
 
     old: Get
     new: Get
@@ -136,7 +137,7 @@ def single_of(
     calls: tuple[Get, Get],
     located: Located | None = None,
 ) -> Endpoint:
-    """Return an endpoint of one record, from the call of version 3 or of version 4."""
+    """Return an endpoint for one record, which either version of the API may return."""
     old, new = calls
     read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
     return Endpoint(resource, summary, archetype, read, old.params, located=located, record=record, never=("total",))
@@ -151,7 +152,7 @@ def listing_of(
     listed: Listed,
     located: Located | None = None,
 ) -> Endpoint:
-    """Return an endpoint for a list, from the call of version 3 or of version 4."""
+    """Return an endpoint for a list, which either version of the API may return."""
     old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
     params = (*listed.old.params, *NUMBERED.params())
@@ -161,54 +162,55 @@ def listing_of(
 def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:
     answer = yield old.at(args)
     if not answer:
-        answer = yield from _of_newer(new.at(args), answer)
+        answer = yield from _answer_of_version_4(new.at(args), answer)
     return Single(record.read(answer.body))
 
 
 def _many(old: tuple[Get, Pages], new: tuple[Get, Pages], args: Args) -> Steps:
     (call, pages), (newer, newer_pages) = old, new
     newer_call = newer.at(args, newer_pages)
-    is_newer = _is_newer(args, pages)
+    is_newer = _is_from_version_4(args, pages)
     answer = yield (newer_call if is_newer else call.at(args, pages))
     if not answer:
-        answer = yield from _of_newer(newer_call, answer)
+        answer = yield from _answer_of_version_4(newer_call, answer)
     elif not is_newer:
         page = pages.page(args, answer)
         if args.cursor or len(page.records) < args.number("limit"):
-            return _unless_first(page, args)
+            return _without_repeated_page(page, args)
         answer = yield replace(newer_call, optional=True)
-        return _newer_page(newer_pages, args, answer) or _unless_first(page, args)
-    return _marked(newer_pages.page(args, answer), {_VERSION: 4})
+        return _page_of_version_4(newer_pages, args, answer) or _without_repeated_page(page, args)
+    return _with_state(newer_pages.page(args, answer), {_VERSION: 4})
 
 
-def _is_newer(args: Args, pages: Pages) -> bool:
-    """Return whether the previous page came from version 4."""
+def _is_from_version_4(args: Args, pages: Pages) -> bool:
+    """Return whether version 4 returned the previous page."""
     return bool(args.cursor and _VERSION in args.cursor) or (pages.paging is NUMBERED and args.token() is not None)
 
 
-def _of_newer(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
-    """Return the answer of version 4 after version 3 failed.
+def _answer_of_version_4(call: Call, refused: Missing) -> Generator[Call, Any, Answer]:
+    """Return version 4's answer after version 3 failed.
 
     Raises:
-        UpstreamError, LimitError: Both failed. If the server has no version 4, this is the failure of version 3.
+        UpstreamError, LimitError: Both versions failed. If the server does not support version 4, this is version 3's
+            failure.
     """
-    _hold(refused)
+    _raise_unless_unsupported(refused)
     answer: Answer | Missing = yield replace(call, optional=True)
     if isinstance(answer, Missing):
         raise _failure_of(refused if isinstance(answer.failure, OtherSoftware) else answer)
     return answer
 
 
-def _newer_page(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
-    """Return the page of version 4; None if it failed or is unreadable."""
+def _page_of_version_4(pages: Pages, args: Args, answer: Answer | Missing) -> Page | None:
+    """Return version 4's page, or None if its call failed or the page is unreadable."""
     if isinstance(answer, Answer):
         with suppress(*UNREADABLE):
-            return _marked(pages.page(args, answer), {_VERSION: 4})
+            return _with_state(pages.page(args, answer), {_VERSION: 4})
     return None
 
 
-def _unless_first(page: Page, args: Args) -> Page:
-    """Return a page of version 3, or an empty one if it repeats the first page.
+def _without_repeated_page(page: Page, args: Args) -> Page:
+    """Return a page from version 3, or an empty page if it repeats the first one.
 
     A server with Lemmy 1.0 returns the first page for every page number.
     """
@@ -216,16 +218,16 @@ def _unless_first(page: Page, args: Args) -> Page:
     if before is not None and first == before:
         return Page([])
     is_numbered = page.next is not None and "p" in page.next
-    return _marked(page, {_FIRST: before or str(first)}) if is_numbered else page
+    return _with_state(page, {_FIRST: before or str(first)}) if is_numbered else page
 
 
-def _marked(page: Page, mark: State) -> Page:
-    """Return the page with additional entries in its cursor's state."""
+def _with_state(page: Page, mark: State) -> Page:
+    """Return the page with these entries added to the state of its cursor."""
     return page if page.next is None else replace(page, next={**page.next, **mark})
 
 
-def _hold(missing: Missing) -> None:
-    """Raise the failure of a call, unless it means that the server does not have this version of the API.
+def _raise_unless_unsupported(missing: Missing) -> None:
+    """Raise the failure of a call, unless it means that the server does not support this version of the API.
 
     A 404 status without a message means that too, because the server may only lack the path.
     """

@@ -1,4 +1,4 @@
-"""Map Lemmy's views to our records, both of 0.19 and of 1.0, which stores counts in the objects and renames fields."""
+"""Map Lemmy's views to our records. Lemmy 1.0 stores counts in the objects and renames some fields of 0.19."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from upstreams.model.readers import Reader, of
 
 
 def _parent(path: str | None, post_id: str | None) -> str | None:
-    """Return the id of the parent comment, or of the post.
+    """Return the id of the parent comment, or of the post if there is no parent comment.
 
-    The path `0.12.34` lists the ancestors and the comment itself.
+    The path `0.12.34` contains the ids of the ancestors and of the comment itself.
     """
     above = path.split(".")[:-1] if path else []
     if not above:
@@ -85,7 +85,7 @@ comment_of = record_map(
     deleted=_DELETED,
     published_at=_made_at("comment"),
 )
-"""A comment. If it was deleted or removed, it has neither text nor author."""
+"""A comment. If it was deleted or removed, it has no text and no author."""
 author_of = _byline_of.inside("person").with_fields(
     author,
     bio=read.text("person.bio"),

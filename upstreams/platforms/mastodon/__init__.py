@@ -15,8 +15,8 @@ from upstreams.platforms.mastodon import reads
 from upstreams.platforms.mastodon.reads import HANDLE, INSTANCE, ONE_POST, POST_ID, USER_ID
 from upstreams.platforms.mastodon.records import author_of, comment_of, link_of, post_of, profile_of, reply_of, trend_of
 
-NO_REPLIES = Param("exclude_replies", "Whether to leave replies out.", "true", type="boolean")
-NO_BOOSTS = Param("exclude_reblogs", "Whether to leave boosts out.", "true", type="boolean")
+NO_REPLIES = Param("exclude_replies", "Whether to omit replies.", "true", type="boolean")
+NO_BOOSTS = Param("exclude_reblogs", "Whether to omit boosts.", "true", type="boolean")
 TAG = Param(
     "tag", "The hashtag.", "python", required=True, strip="#", fold=True, forms=(r"[^/]+/tags/([^/]+)(?:/.*)?",)
 )
@@ -27,7 +27,7 @@ _OLDER, _ACCOUNTS_PAGED = ByLink("max_id", size_max=40), ByLink("max_id", size_m
 
 
 def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more: Param) -> Endpoint:
-    """Return an endpoint for a list of an account: its posts, or other accounts."""
+    """Return an endpoint for a list that belongs to an account: its posts, or other accounts."""
     archetype, paging = (POST_LIST, _OLDER) if record is post_of else (AUTHOR_LIST, _ACCOUNTS_PAGED)
     call = Get(f"/v1/accounts/{{account}}/{path}", **{one.name: one for one in more})
     read = partial(reads.of_account, call, Pages(record, paging))
@@ -36,7 +36,7 @@ def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more
 
 
 def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
-    """Return an endpoint for a list of a post."""
+    """Return an endpoint for a list that belongs to a post."""
     return listing(
         resource, summary, archetype, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages, located=ONE_POST
     )
@@ -106,7 +106,7 @@ PLATFORM = Platform(
         ),
         listing(
             "search",
-            "Search for posts of accounts that allow it.",
+            "Search for posts by accounts that allow it.",
             POST_LIST,
             _search("statuses"),
             Pages(post_of, Once(size_max=40), "statuses"),
@@ -135,14 +135,14 @@ PLATFORM = Platform(
         ),
         listing(
             "trending/links",
-            "Web pages linked most often right now.",
+            "The most linked web pages right now.",
             POST_LIST,
             Get("/v1/trends/links"),
             Pages(link_of, ByOffset("offset", size_max=20)),
         ),
         Endpoint(
             "trending/hashtags",
-            "Hashtags used most often right now.",
+            "The most used hashtags right now.",
             ANALYTICS,
             partial(reads.tags, Get("/v1/trends/tags", limit=20), Rows(trend_of)),
             kind="analytics",

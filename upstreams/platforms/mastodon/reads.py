@@ -1,4 +1,4 @@
-"""Mastodon's parameters, and reads that need more than one call because lists of an account require its id."""
+"""Mastodon's parameters, and reads with several calls, because an account's lists require its id."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ HANDLE = Param(
     problem="must be an account's name, such as Gargron or Gargron@mastodon.social",
 )
 _ID = r"[0-9A-Za-z](?:[0-9A-Za-z_-]{0,62}[0-9A-Za-z])?"
-"""An id: a number on Mastodon, but any text on GoToSocial, Pleroma, Sharkey and other servers with Mastodon's API."""
+"""An id. It is a number on Mastodon, but any text on GoToSocial, Pleroma, Sharkey and other servers with the same API.
+"""
 _OWN_PATHS = r"(?!(?:[a-z]+_[a-z]+|lookup|search|relationships)$)"
-"""Paths of the API that have the form of an account but are not ids."""
+"""Paths in the API that look like an account's id but are not."""
 USER_ID = Param("user_id", "The account's id on the instance.", "1", pattern=_OWN_PATHS + _ID)
 POST_ID = Param("id", "The post's id on the instance.", "103270115826048975", pattern=_OWN_PATHS + _ID)
 POST_URL = Param(
@@ -48,13 +49,13 @@ _BY_NUMBER = Get("/v1/accounts/{user_id}", user_id=USER_ID).via(accepts=profile_
 
 
 def profile(args: Args) -> Steps:
-    """Return one account, by its name or its number."""
+    """Return one account, by its name or its id."""
     answer = yield (_BY_NUMBER if "user_id" in args.values else _LOOKUP).at(args)
     return Single(profile_of.read(answer.body))
 
 
 def of_account(call: Get, pages: Pages, args: Args) -> Steps:
-    """Return a list of an account, from a `call` that accepts the account's number."""
+    """Return a list that belongs to an account. `call` requires the account's id."""
     number = args.text_or_none("user_id")
     if number is None:
         found = yield _LOOKUP.at(args)
@@ -66,7 +67,7 @@ def of_account(call: Get, pages: Pages, args: Args) -> Steps:
 
 
 def tags(call: Get, rows: Rows, args: Args) -> Steps:
-    """Return hashtags and how often they were used in the last day."""
+    """Return hashtags, and how often each was used in the last day."""
     answer = yield call.at(args)
     found = [one for one in rows.records(answer.body) if one["name"] is not None]
     items = [
@@ -83,6 +84,6 @@ def tags(call: Get, rows: Rows, args: Args) -> Steps:
 
 
 def _change(uses: list[int | None]) -> int | None:
-    """Return the difference from the day before; None if one of the two days is unknown."""
+    """Return the change from the day before, or None if one of the two days is unknown."""
     today, before = (*uses, None, None)[:2]
     return None if today is None or before is None else today - before

@@ -1,4 +1,4 @@
-"""Map Mastodon's entities to our records: tables of our fields and theirs."""
+"""Map Mastodon's entities to our records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.model.readers import Reader, of
 
 
 def _uses(history: Any) -> list[int | None]:
-    """Return the uses per day, latest first. Days without a count are None."""
+    """Return the uses per day, latest day first. A day without a count is None."""
     days = history if isinstance(history, list) else []
     return [count(day, "uses") if isinstance(day, dict) else None for day in days]
 
@@ -23,7 +23,7 @@ def _uses_today(history: Any) -> int | None:
 
 
 def _verified(links: list[bool]) -> bool | None:
-    """Whether one of a profile's links was verified; None if it has no links."""
+    """Whether one of a profile's links is verified, or None if it has no links."""
     return any(links) if links else None
 
 
@@ -40,14 +40,14 @@ def _unless_first(number: str | None, parent: str | None) -> str | None:
 
 
 def _line(name: str | None, value: str | None) -> str | None:
-    """Return a profile's field as a single line."""
+    """Return a profile field as one line of text."""
     return ": ".join([piece for piece in (name, value) if piece]) or None
 
 
 def _absolute(address: Reader, origin: Reader | None = None) -> Reader:
-    """Return the first absolute URL. Instances without a copy of the file send a path, such as `/missing.png`.
+    """Return the first absolute URL. Instances without a copy of a file send a path instead, such as `/missing.png`.
 
-    Only one character is checked, to save time: every row has several URLs.
+    Only the first character is checked, because every row has several URLs and this saves time.
     """
     whole = "{0} if {0} and {0}[0] == 'h' else "
     if origin is None:
@@ -83,9 +83,9 @@ author_of = _byline_of.with_fields(
         "last_status_at": read.text("last_status_at"),  # a single day in most cases
     },
 )
-"""An account, in any view."""
+"""An account, as it occurs in any view."""
 profile_of = author_of.with_fields(id=of(_unless_suspended, _NUMBER, "suspended"))
-"""An account that was requested directly. For a suspended account, the server returns an empty record."""
+"""An account that was requested individually. For a suspended account, the server returns only an empty record."""
 post_of = record_map(
     post,
     id=_NUMBER,
@@ -110,7 +110,7 @@ post_of = record_map(
         "quotes_count": read.count("quotes_count"),
     },
 )
-"""A status. If it is a boost, the original text is in `ext.reblog_text`."""
+"""A status. The text of a boosted status is in `ext.reblog_text`."""
 comment_of = record_map(
     comment,
     id=_NUMBER,
@@ -124,7 +124,7 @@ comment_of = record_map(
     published_at=_CREATED,
 )
 reply_of = comment_of.with_fields(id=of(_unless_first, _NUMBER, read.ident("in_reply_to_id")), post_id=read.NEVER)
-"""A reply that was requested directly, so the post at the top of its thread is unknown."""
+"""A reply that was requested individually. The post at the top of its thread is unknown."""
 link_of = record_map(
     post,
     id=read.text("url"),
@@ -137,5 +137,5 @@ link_of = record_map(
     published_at=read.instant("published_at"),
     ext={"language": read.text("language"), "provider": read.text("provider_name"), "uses": of(_uses_today, "history")},
 )
-"""A page that many posts link to. `uses` is the number of links on that day."""
+"""A page to which many posts link. `uses` is the number of links on that day."""
 trend_of = record_map(_trend, name=read.text("name"), url=read.text("url"), uses=of(_uses, "history"))

@@ -1,4 +1,4 @@
-"""PeerTube: videos, comments, channels, playlists and accounts of any instance, and a search over many instances."""
+"""PeerTube: videos, comments, channels, playlists and accounts on any instance, and a search over many instances."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _ID = r"(?:\d{1,18}|[A-Za-z0-9]{22}|[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-F
 
 
 def _located(what: str, example: str, path: str) -> Located:
-    """Return the parameters for a subject that is identified by its URL, or by its id on the instance."""
+    """Return the parameters that identify a subject: its URL, or its id on the instance."""
     address = f"https://framatube.org/{example}"
     url = Param(
         "url",
@@ -114,7 +114,7 @@ LANGUAGE = Param(
     problem="must be a language, such as de or pt-br",
 )
 _ACCESS_WORDS = ("private", "internal", "password", "authenticate", "blocklisted", "blacklisted")
-"""Words in a refusal that mean that access to a video is restricted."""
+"""Words in an error message that mean that access to a video is restricted."""
 _PAGED = ByOffset("start", size="count", total="total")
 _VIDEOS, _AUTHORS = Pages(video_of, _PAGED, "data"), Pages(author_of, _PAGED, "data")
 _REPLIES = Get("/videos/{id}/comment-threads/{thread}", id=VIDEO.name, thread=COMMENT_ID)
@@ -137,7 +137,7 @@ def _comment(args: Args) -> Steps:
 
 
 def _transcript(args: Args) -> Steps:
-    """Return the transcript of a video. Captions written by people take precedence over automatic ones."""
+    """Return the transcript of a video. Captions by people take precedence over automatic ones."""
     answer = yield _CAPTIONS.at(args)
     tracks = rows(obj(answer.body).get("data"))
     wanted = args.text_or_none("language") or ""
@@ -160,7 +160,7 @@ def _transcript(args: Args) -> Steps:
 
 
 def _matches_language(wanted: str, language: str) -> bool:
-    """Return whether a language is the requested one or a national variant of it: `en-gb` matches `en`."""
+    """Return whether a language is the requested one or one of its national variants: `en-gb` matches `en`."""
     return not wanted or language.lower() == wanted or language.lower().startswith(f"{wanted}-")
 
 
@@ -198,7 +198,7 @@ PLATFORM = Platform(
         ),
         listing(
             "trending",
-            "Videos watched most right now.",
+            "The most watched videos right now.",
             POST_LIST,
             Get("/videos", sort="-trending"),
             _VIDEOS,
@@ -231,7 +231,7 @@ PLATFORM = Platform(
         ),
         Endpoint(
             "video/transcript",
-            "The transcript of a video, from its captions.",
+            "A video's transcript, from its captions.",
             TRANSCRIPT,
             _transcript,
             (LANGUAGE,),
@@ -248,7 +248,7 @@ PLATFORM = Platform(
         ),
         listing(
             "profile/channels",
-            "Channels of an account.",
+            "An account's channels.",
             AUTHOR_LIST,
             Get("/accounts/{name}/video-channels", name=ACCOUNT),
             _AUTHORS,
@@ -256,14 +256,14 @@ PLATFORM = Platform(
         single("channel", "One channel.", AUTHOR, Get("/video-channels/{name}", name=CHANNEL), author_of),
         listing(
             "channel/videos",
-            "Videos of a channel, newest first.",
+            "A channel's videos, newest first.",
             POST_LIST,
             Get("/video-channels/{name}/videos", name=CHANNEL),
             _VIDEOS,
         ),
         listing(
             "channel/playlists",
-            "Playlists of a channel.",
+            "A channel's playlists.",
             COLLECTION_LIST,
             Get("/video-channels/{name}/video-playlists", name=CHANNEL),
             Pages(playlist_of, _PAGED, "data"),

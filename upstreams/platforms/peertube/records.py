@@ -1,4 +1,4 @@
-"""Map PeerTube's objects to our records. Picture paths are relative to the requested instance."""
+"""Map PeerTube's objects to our records. Relative paths of pictures are completed with the requested instance."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _on(host: str | None, path: str | None) -> str | None:
 
 
 def _picture(host: str | None, *urls: str | None) -> str | None:
-    """Return the first full URL; without one, the last value, which is a path on the instance."""
+    """Return the first full URL. If there is none, return the last value, which is a path on the instance."""
     return next((address for address in urls[:-1] if address), None) or _on(host, urls[-1])
 
 
 def _files(files: list[str], playlists: list[str]) -> list[str]:
-    """Return the URLs of a video's files. Newer videos have only playlists."""
+    """Return the URLs of a video's files, or of its playlists, because newer videos have no other files."""
     return files or playlists
 
 
@@ -116,11 +116,11 @@ comment_of = record_map(
     deleted=read.flag("isDeleted"),
     published_at=read.instant("createdAt"),
 )
-"""A comment. A deleted comment has neither text nor author."""
+"""A comment. A deleted comment has no text and no author."""
 
 
 def replies_of(children: list[Json], values: Mapping[str, Value], levels: int = _LEVELS_MAX) -> list[Record]:
-    """Return the replies below a comment of a thread, each with its own replies."""
+    """Return the replies below a comment in a thread, each with its own replies."""
     pairs = ((child, child.get("comment")) for child in children if levels)
     return [
         {**comment_of(reply, values), "replies": replies_of(parts(child, "children"), values, levels - 1)}

@@ -24,13 +24,16 @@ from upstreams.platforms.podcasts.records import (
 
 QUERY = Param("query", "Search query.", "economics", required=True)
 _KEYS: Mapping[str, str] = {"country": "country", "term": "query", "limit": "limit"}
-"""Maps the key in a refusal to our parameter."""
+"""Maps the parameter names in Apple's refusals to our parameter names."""
 _ONE_OF = (("id", "url"),)
 _FOUND, _CHARTED = Once(size_max=200), Whole(size_max=100)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Treat 403 and 503 from Apple as throttling. From the host of a feed, they have their usual meaning."""
+    """Treat 403 and 503 as throttling if Apple sends them.
+
+    If the host of a feed does, they keep their usual meaning.
+    """
     if answer.source != "feed":
         return UpstreamThrottled(answer.source) if answer.status in (403, 503) else None
     is_private = answer.status in (401, 403)
@@ -76,7 +79,7 @@ PLATFORM = Platform(
             one_of=_ONE_OF,
             located=reads.ONE_SHOW,
             kind="profile",
-            description="By number, Apple's directory and the feed are read; by feed URL, only the feed is.",
+            description="For a number, Apple's directory and the feed are read; for a feed URL, only the feed.",
             never=("followers", "owner.username", "owner.avatar_url", "owner.verified"),
         ),
         Endpoint(

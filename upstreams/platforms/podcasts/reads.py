@@ -1,4 +1,4 @@
-"""Reads of shows. Apple's directory has the URL of the feed; the feed, on any host, has the episodes."""
+"""Reads of shows. Apple's directory contains the URL of each feed. The feed, on any host, contains the episodes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ ONE_SHOW = Within(COUNTRY, SHOW_ID)
 _SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcast")
 _OF_SHOW = Get("/lookup", id=SHOW_ID, country=COUNTRY, entity="podcastEpisode", limit=200)
 _TOO_LARGE = "too_large"
-"""The member that replaces all values of a feed if it is too large."""
+"""The only member of the values for a feed that is too large."""
 _FURTHER, _LISTED_AT = "n", "d"
-"""Cursor members in addition to the offset: the URL of a further document, or the mark of the directory's list."""
+"""Members of a cursor's state, next to the offset: the URL of a further feed document, or a mark for the directory's
+list."""
 _ADDRESS_MAX = 2_000
 _WITHOUT_FEED = "The show's feed is unavailable. These are at most the last 200 episodes, from Apple's directory."
 _WHOLE = Whole(size_max=200)
@@ -53,9 +54,9 @@ _LISTED = Pages(found_episode_of, _WHOLE, "results")
 
 
 def _read_feed(raw: bytes, content_type: str) -> Json:
-    """Return the feed's values; if it is too large, only `_TOO_LARGE` with the reason.
+    """Return the values of a feed. If the feed is too large, return only `_TOO_LARGE`, with the reason.
 
-    A bad feed does not count as a failure of its host, which may have many other feeds.
+    A bad feed is not a failure of its host, which may serve many other feeds.
     """
     try:
         return obj(FEED.read(raw, content_type))
@@ -70,7 +71,7 @@ _feed_call = partial(call_from_answer, source="feed", accepts=Form(FEED.media_ty
 
 
 def _directory_row(answer: Answer) -> Json:
-    """Return the show among a lookup's rows."""
+    """Return the show, which is one of the rows in a lookup."""
     shows = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast"]
     if not shows:
         raise NotFound("Apple's directory does not have this show in this country.")
@@ -78,7 +79,7 @@ def _directory_row(answer: Answer) -> Json:
 
 
 def _feed_values(answer: Answer) -> Json:
-    """Return the feed's values.
+    """Return the values of the feed in an answer.
 
     Raises:
         UpstreamFailed: The feed is larger than the limit.
@@ -92,7 +93,7 @@ def _feed_values(answer: Answer) -> Json:
 def show(args: Args) -> Steps:
     """Return one show.
 
-    If it is requested by number and its feed is available, the directory's data is merged with the feed's.
+    If it is requested by number and its feed is available, the feed's values complete the directory's.
     """
     if "url" in args.values:
         answer = yield _of_feed(args.text("url"))
@@ -105,15 +106,18 @@ def show(args: Args) -> Steps:
 
 
 def _merged(known: Json, more: Json) -> Json:
-    """Return the show with the directory's values, and with the feed's values for fields that the directory lacks."""
+    """Return a show with the directory's values.
+
+    The feed provides the description and the values that the directory lacks.
+    """
     ext = {**more["ext"], **{name: value for name, value in known["ext"].items() if value is not None}}
     return {**known, "description": more["description"], "ext": ext}
 
 
 def episodes(args: Args) -> Steps:
-    """Return a show's episodes from its feed, or from the directory if the feed's first page is unavailable.
+    """Return a show's episodes from its feed. If the feed is unavailable on the first page, the directory is used.
 
-    A cursor belongs to its source: one of the feed's documents, or the directory's list.
+    A cursor belongs to one source, which is one of the feed's documents or the directory's list.
     """
     if args.token(_FURTHER) is not None or "url" in args.values:
         document = _feed_call(args.token(_FURTHER)) or _of_feed(args.text("url"))
@@ -130,9 +134,9 @@ def episodes(args: Args) -> Steps:
 
 
 def _page(args: Args, document: AddressCall, answer: Answer) -> Page:
-    """Return a page of one of the feed's documents.
+    """Return a page from one of the feed's documents.
 
-    Its last page leads to the next document, if there is one (RFC 5005).
+    If there is another document, the last page of this one leads to it (RFC 5005).
     """
     feed, here = _feed_values(answer), args.token(_FURTHER)
     items = [{**item, "author": item["author"] or feed["author"]} for item in feed["items"]]
@@ -152,7 +156,7 @@ def _listed(args: Args, instead_of: Answer | Missing | None) -> Steps:
     """Return a page of the directory's list, because the feed is unavailable.
 
     Raises:
-        UpstreamError, LimitError: The directory lists no episodes either.
+        UpstreamError, LimitError: The directory contains no episodes either.
     """
     answer = yield _OF_SHOW.at(args)
     listed = [row for row in rows(obj(answer.body).get("results")) if row.get("kind") == "podcast-episode"]

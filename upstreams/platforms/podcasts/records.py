@@ -1,4 +1,4 @@
-"""Map podcasts to our records: rows of Apple's directory and charts, and values of a feed."""
+"""Map podcasts to our records: rows from Apple's directory and charts, and values from feeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO = frozenset(("no", "false", "clean", "cleaned", "notexplicit"))
 
 
 def _as_flag(word: str | None) -> bool | None:
-    """Return a boolean that feeds and the directory spell in many ways, mostly to mark explicit content."""
+    """Return whether an item is explicit. Feeds and the directory spell this boolean in many ways."""
     folded = (word or "").strip().lower()
     return True if folded in _YES else False if folded in _NO else None
 
@@ -26,12 +26,12 @@ def _seconds(milliseconds: int | None) -> int | None:
 
 
 def _as_address(url: str | None) -> str | None:
-    """Return the URL of the feed in a request. Its canonical form has no scheme."""
+    """Return the feed's URL from the request, whose canonical form lacks the scheme."""
     return url and f"https://{url}"
 
 
 def _named(value: Any) -> str | None:
-    """Return the text of an element, with or without attributes."""
+    """Return the text of an element, whether or not it has attributes."""
     found = value.get("text") if isinstance(value, dict) else value
     return found if isinstance(found, str) and found else None
 
@@ -41,12 +41,12 @@ def _known_by(known: str | None, enclosed: list[str] | None) -> str | None:
 
 
 def _numbered(*elements: Any) -> int | None:
-    """Return the first number found in these elements."""
+    """Return the first number in these elements."""
     return next((number for one in elements if (number := values.count(_named(one))) is not None), None)
 
 
 def _by(*names: str, known_by: str = "", url: str = "") -> Reader:
-    """Return the author. Most sources contain only the name."""
+    """Return the author of an item. Most sources contain only a name."""
     number, address = (read.ident(known_by) if known_by else NEVER), (read.text(url) if url else NEVER)
     return record_map(byline, id=number, display_name=read.text(*names), url=address).here()
 
@@ -70,7 +70,7 @@ show_of = record_map(
         "explicit": of(_as_flag, read.text("collectionExplicitness")),
     },
 )
-"""A show from the directory. `releaseDate` is the date of its last episode."""
+"""A show in the directory. `releaseDate` is the date of its latest episode."""
 found_episode_of = record_map(
     post,
     id=read.ident("trackId"),
@@ -84,7 +84,7 @@ found_episode_of = record_map(
     published_at=read.instant("releaseDate"),
     ext={"guid": read.text("episodeGuid"), "feed_url": read.text("feedUrl"), "categories": _GENRES},
 )
-"""An episode from the directory, with the show as its author."""
+"""An episode in the directory. Its author is the show."""
 chart_show_of = record_map(
     collection,
     id=read.ident("id"),
@@ -129,7 +129,7 @@ feed_of = record_map(
         "updated_at": read.instant("updated_at", "published_at"),
     },
 )
-"""A show from its feed. The email address of the owner is omitted."""
+"""A show, from its feed. The owner's email address is omitted."""
 _ENCLOSED = read.each("enclosures", read.text("url"))
 episode_of = record_map(
     post,
@@ -154,4 +154,4 @@ episode_of = record_map(
         "updated_at": read.instant("updated_at"),
     },
 )
-"""An episode from a feed. Without an id and a page, it is identified by its audio file."""
+"""An episode in a feed. If it has no id and no page, its audio file identifies it."""

@@ -1,4 +1,4 @@
-"""Stack Exchange: questions, answers, comments and accounts of all its sites, from its API."""
+"""Stack Exchange: questions, answers, comments and accounts on all its sites, from its API."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _PAGES_OF = {
     "profile": r"u(?:sers)?/(?P<user_id>\d+)(?:/.*)?",
 }
 _NUMBER = r"([a-z0-9.-]*[a-z]/)?\d{1,20}"
-"""A number on the site in `site`, or a number with the host of its site before it."""
+"""A number on the site that `site` names, or a number with its site's host before it."""
 
 
 def _forms(resource: str) -> tuple[str, ...]:
-    """Return the patterns for the URLs of a resource's pages, which include the site."""
+    """Return the patterns for URLs of a resource's pages. Their first group is the site."""
     return tuple(f"{site}/{_PAGES_OF[resource]}" for site in _SITE_FORMS)
 
 
@@ -89,12 +89,12 @@ SITE = Param(
 )
 ONE_QUESTION, ONE_ANSWER, ONE_ACCOUNT = (Within(SITE, one) for one in (QUESTION_ID, ANSWER_ID, USER_ID))
 _PAGES_WITHOUT_KEY = 25
-"""The number of pages of one list that Stack Exchange serves without a key."""
+"""The number of pages that Stack Exchange serves for one list without a key."""
 _IDS = re.compile(r"/[0-9](?:[0-9;]|%3B)*(?=/|$)")
 
 
 class _Paged(ByPage):
-    """Pages with a maximum depth, which applies if no key is configured (spec 4.3)."""
+    """Paging by page number. Without a key, the number of pages is limited (spec 4.3)."""
 
     def is_last(self, args: Args, number: int) -> bool:
         """See `ByPage`."""
@@ -106,7 +106,7 @@ def _get(path: str, **members: Member) -> Get:
 
 
 def _method_of(path: str) -> str:
-    """Return the path without its ids: `/questions/1;2/answers` and `/questions/3/answers` are the same method."""
+    """Return the path without its ids. `/questions/1;2/answers` and `/questions/3/answers` call the same method."""
     return _IDS.sub("/{ids}", path)
 
 
@@ -144,7 +144,7 @@ PLATFORM = Platform(
         ),
         listing(
             "questions",
-            "Questions of a site, optionally filtered by tag.",
+            "Questions on a site, optionally filtered by tag.",
             POST_LIST,
             _get("/questions", tagged=TAGGED, sort=SORT, order="desc"),
             _QUESTIONS,

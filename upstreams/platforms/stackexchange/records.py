@@ -1,4 +1,4 @@
-"""Map Stack Exchange's JSON to our records: tables of our fields and theirs."""
+"""Map Stack Exchange's JSON to our records."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _unescaped(found: str | None) -> str | None:
 
 
 def _escaped(name: str) -> Reader:
-    """Return the map of a text that is escaped as in HTML although it contains no markup."""
+    """Return the map for a text that is escaped as HTML, although it contains no markup."""
     return of(_unescaped, read.text(name))
 
 
 def _sum(questions: int | None, answers: int | None) -> int | None:
-    """Return the sum of questions and answers; None if one is unknown, because a partial sum would mislead."""
+    """Return the sum of questions and answers, or None if one is unknown, because a partial sum would mislead."""
     return None if questions is None or answers is None else total_of((questions, answers))
 
 
@@ -50,7 +50,7 @@ question_of = record_map(
         "last_activity_date": read.instant("last_activity_date"),
     },
 )
-"""A question. If the author's account was deleted, only a name is left, or nothing."""
+"""A question. If its author's account was deleted, it has only the author's name, or no author."""
 comment_of = record_map(
     comment,
     id=read.ident("answer_id", "comment_id"),
@@ -72,4 +72,4 @@ author_of = _byline_of.with_fields(
     location=_escaped("location"),
     external_url=read.text("website_url"),
 )
-"""An account on one site. Its reputation is returned as likes, the closest field."""
+"""An account on one site. Its reputation is returned as likes, which is the closest field."""

@@ -1,4 +1,4 @@
-"""Map Stack Exchange's errors to ours. Most have status 400, some a success status; only `error_id` identifies them."""
+"""Map Stack Exchange's errors to ours by their `error_id`. Most have status 400, and some have a success status."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from upstreams.model.steps import Answer
 _THROTTLED = frozenset((502, 503))
 _WAIT = re.compile(r"in ([0-9]{1,6}) seconds")
 _PARAM_OF_NAME = {"q": "query", "tagged": "tagged", "sort": "sort", "page": "cursor", "pagesize": "limit"}
-"""Maps a message, which is only the name of the wrong field, to our name for the parameter."""
+"""Maps messages to our parameter names. Such a message is only the name of the invalid parameter."""
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Return the error for cases that a table cannot express: a message that names a wait or a wrong value."""
+    """Return the error for messages that a table cannot express: those that state a wait or an invalid value."""
     body: Json = answer.body if isinstance(answer.body, dict) else {}
     error, message = number(body, "error_id"), text(body, "error_message") or ""
     if error in _THROTTLED or answer.status == 503:

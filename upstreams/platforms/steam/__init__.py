@@ -36,27 +36,31 @@ REVIEW_LANGUAGE = Param(
     default="all", fold=True, pattern="[a-z]{3,20}",
 )  # fmt: skip
 FILTER = Param(
-    "filter", "Order: newest first, or last changed first.", "updated", default="recent", choices=("recent", "updated")
+    "filter",
+    "Sort order: newest first, or last changed first.",
+    "updated",
+    default="recent",
+    choices=("recent", "updated"),
 )
 REVIEW_TYPE = Param(
     "review_type", "Only reviews with this verdict.", "negative", default="all", choices=("all", "positive", "negative")
 )
 PURCHASE_TYPE = Param(
-    "purchase_type", "Only reviews by people who bought the app there, or who did not.", "steam", default="all",
+    "purchase_type", "Only reviews by people who bought the app on Steam, or elsewhere.", "steam", default="all",
     choices=("all", "steam", "non_steam_purchase"),
 )  # fmt: skip
 _DETAILS = Get("/api/appdetails", appids=APP_ID, cc=COUNTRY, l=LANGUAGE)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Treat an empty answer as throttling. It does not mean that the app does not exist."""
+    """Treat an empty answer as throttling, because it does not mean that the app does not exist."""
     return UpstreamThrottled(answer.source) if answer.status < 400 and answer.body is None else None
 
 
 def _app(args: Args) -> Steps:
-    """Return one app, which the answer lists under its number.
+    """Return one app, which the answer contains under its number.
 
-    Unknown apps and apps not sold in the country have no data.
+    The answer has no data for apps that do not exist or are not sold in the country.
     """
     answer = yield _DETAILS.at(args)
     found = obj(obj(answer.body).get(args.text("app_id")))

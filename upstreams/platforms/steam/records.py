@@ -1,4 +1,4 @@
-"""Map Steam's JSON to our records. Prices are in hundredths of any currency."""
+"""Map Steam's JSON to our records. Steam states prices in hundredths of the currency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DAY = re.compile(
     r"(?:(?P<day>\d{1,2}) (?P<month>[A-Z][a-z]{2,8})|(?P<first>[A-Z][a-z]{2,8}) (?P<last>\d{1,2})), (?P<year>\d{4})",
     re.ASCII,
 )
-"""A date as the store writes it in English. The order of day and month depends on the country."""
+"""A date in the format of the English store. The order of day and month depends on the country."""
 
 
 def _whole(hundredths: int | None) -> float | None:
@@ -25,17 +25,17 @@ def _whole(hundredths: int | None) -> float | None:
 
 
 def _is_free(price: int | None) -> bool | None:
-    """Whether a price is zero. None without a price, because the app may be free or not on sale yet."""
+    """Whether a price is zero. It is None without a price, because the app may be free or not on sale yet."""
     return None if price is None else price == 0
 
 
 def _page(kind: str | None, number: str | None) -> str | None:
-    """Return the URL of an app, or of a package of several apps."""
+    """Return the URL of an app, or of a package that contains several apps."""
     return number and f"{_STORE}/{'sub' if kind == 'sub' else 'app'}/{number}"
 
 
 def _day(written: str | None) -> str | None:
-    """Return the day in a text; None for a quarter, a year or a vague announcement."""
+    """Return the day that a text states, or None if the text is a quarter, a year or a vague announcement."""
     found = _DAY.fullmatch(written or "")
     if found is None:
         return None
@@ -54,8 +54,8 @@ def _together(*lists: list[str]) -> list[str]:
     return [name for one in lists for name in one]
 
 
-def _listed(**are_there: bool | None) -> list[str] | None:
-    """Return the names of the members that are true, or None if nothing is known about any."""
+def _true_names(**are_there: bool | None) -> list[str] | None:
+    """Return the names of the members that are true, or None if all of them are missing."""
     if all(one is None for one in are_there.values()):
         return None
     return [name for name, is_there in are_there.items() if is_there]
@@ -64,7 +64,7 @@ def _listed(**are_there: bool | None) -> list[str] | None:
 def _platforms() -> Reader:
     names = ("windows", "mac", "linux")
     return of(
-        lambda *flags: _listed(**dict(zip(names, flags, strict=True))),
+        lambda *flags: _true_names(**dict(zip(names, flags, strict=True))),
         *(read.flag(f"platforms.{one}") for one in names),
     )
 
@@ -74,7 +74,7 @@ def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is 
 
 
 def _votes(name: str) -> Reader:
-    """Return the map of a number of votes. Negative numbers are sent as unsigned 32-bit numbers."""
+    """Return the map for a number of votes. Steam sends negative numbers as unsigned 32-bit numbers."""
     return of(lambda count: None if count is None or count >= _BELOW_ZERO else count, read.count(name))
 
 
@@ -116,7 +116,7 @@ app_of = record_map(
         "discount_percent": read.count("price_overview.discount_percent"),
     },
 )
-"""An app from its store page. The price is the price in the requested country."""
+"""An app, from its store page. The price applies to the requested country."""
 
 _PRICE = read.count("price.final")
 found_app_of = record_map(
@@ -136,7 +136,7 @@ found_app_of = record_map(
         "initial_price_cents": read.count("price.initial"),
     },
 )
-"""An app or a package from a search."""
+"""An app or a package in the results of a search."""
 
 review_of = record_map(
     review,
@@ -163,4 +163,4 @@ review_of = record_map(
         "playtime_at_review_min": read.count("author.playtime_at_review"),
     },
 )
-"""A review. Its score is a text, except that zero is sent as a number."""
+"""A review. Steam sends its score as text, unless it is zero, which is a number."""

@@ -1,4 +1,4 @@
-"""Telegram: public channels and their posts, from the preview pages of t.me; accounts and groups, from their cards."""
+"""Telegram: public channels and their posts, from t.me's preview pages; accounts and groups, from their cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telegram's reads of pages. Pages have status 200 even if the account or post does not exist."""
+"""Reads of Telegram's pages. A page has status 200 even if its account or post does not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATHS = """
     share socks
 """
 _NAME = rf"(?!(?:{'|'.join(_PATHS.split())})(?:/|$))[a-z]\w{{3,31}}"
-"""A handle that is not one of the paths with another meaning."""
+"""A handle, which must not be one of the paths with another meaning."""
 HANDLE = Param(
     "handle",
     "The channel's name or URL.",
@@ -48,7 +48,7 @@ _SHORT = re.compile(r"\d[KMB]\s*$")
 
 
 def profile(args: Args) -> Steps:
-    """Return one account from its card. The card of an unused name has no title."""
+    """Return one account from its card. If the name is unused, the card has no title."""
     answer = yield _CARD.at(args)
     if answer.body["title"] is None:
         raise _without_messages(answer.body)
@@ -56,7 +56,7 @@ def profile(args: Args) -> Steps:
 
 
 def profile_posts(args: Args) -> Steps:
-    """Return a page of posts, which the page lists oldest first. A channel without a preview redirects to its card."""
+    """Return a page of posts, which Telegram lists oldest first. A channel without a preview redirects to its card."""
     answer = yield _HISTORY.at(args, before=args.token())
     found, older = answer.body["items"], answer.body["older"]
     if not found and answer.body["history"] is None:
@@ -67,7 +67,7 @@ def profile_posts(args: Args) -> Steps:
 
 
 def post(args: Args) -> Steps:
-    """Return one post from its embedded form. If the post does not exist, the page contains an error text."""
+    """Return one post from its embedded form. If the post does not exist, the page contains an error message."""
     answer = yield _WIDGET.at(args)
     if not answer.body["items"]:
         raise NotFound(answer.body["error"]) if answer.body["error"] else _without_messages(answer.body)
@@ -76,13 +76,13 @@ def post(args: Args) -> Steps:
 
 
 def _warnings(found: list[Json]) -> tuple[str, ...]:
-    """Return a warning that counts are rounded, if one of these messages has a rounded count."""
+    """Return a warning about rounding if one of these messages has a rounded count."""
     counts = (count for row in found for count in (row["views"], row["stars"], *row["reactions"]) if count)
     return (_ROUNDED,) if any(map(_SHORT.search, counts)) else ()
 
 
 def _without_messages(card: Json) -> NotFound:
-    """Return the refusal that a card means: the account either shows no posts or does not exist.
+    """Return the refusal for a card without posts: the account shows no posts, or it does not exist.
 
     Raises:
         UnexpectedBody: The page is not a card.

@@ -1,4 +1,4 @@
-"""Map Telegram's pages to our records: the card of an account, and the messages of a channel's preview."""
+"""Map Telegram's pages to our records: account cards, and messages in a channel's preview."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXTRA = re.compile(
     r"(?P<count>no|\d[\d\s\u00a0]*) (?P<what>subscriber|member|monthly user)s?\b(?:, (?P<online>.*) online)?"
 )
 _KINDS = {"subscriber": "channel", "member": "group", "monthly user": "bot"}
-"""Maps the word for the people of an account to the kind of account."""
+"""Maps Telegram's word for an account's followers to the kind of account."""
 _MEMBER = re.compile(r"https?://(?:t|telegram)\.me/(\w{4,32})/?")
 _EDITED = re.compile(r"(?:^|>)[^<>]*\bedited\b[^<>]*<a ")
 
@@ -71,19 +71,19 @@ HISTORY = page(
     older=attribute("data-before", ".tme_messages_more"),
     items=_MESSAGES,
 )
-"""A page of a channel's preview, or its card if it has no preview."""
+"""A preview page of a channel, or the channel's card if it has no preview."""
 WIDGET = page(**_ACCOUNT, error=words(".tgme_widget_message_error"), items=_MESSAGES)
 """A message in its embedded form."""
 
 
 def _extra(extras: Any) -> dict[str, str]:
-    """Return the parts of the line that contains an account's counts."""
+    """Return the parts of the line that states an account's counts."""
     found = (_EXTRA.fullmatch(one.strip()) for one in extras or ())
     return next((one.groupdict() for one in found if one), {})
 
 
 def _has(*whats: str) -> read.Reader:
-    """Return the map of one of an account's counts, which are not abbreviated."""
+    """Return the map for one of an account's counts, which the card does not abbreviate."""
 
     def count(extras: Any) -> int | None:
         found = _extra(extras)
@@ -115,7 +115,7 @@ def _channel(place: str | None) -> str | None:
 
 
 def _username(member: str | None, url: str | None, place: str | None) -> str | None:
-    """Return the name of the channel, or of the author in a group if that account is public."""
+    """Return the name of the channel, or of the author in a group if the author's account is public."""
     if member is None:
         return _channel(place)
     found = _MEMBER.fullmatch(url or "")
@@ -123,7 +123,7 @@ def _username(member: str | None, url: str | None, place: str | None) -> str | N
 
 
 def _folded(member: str | None, url: str | None, place: str | None) -> str | None:
-    """Return the author in the form of a profile. Only the name is known."""
+    """Return the author as an account of which only the name is known."""
     name = _username(member, url, place)
     return name and name.lower()
 
@@ -141,7 +141,7 @@ def _pictures(styles: Any) -> Iterator[str]:
 
 
 def _media(styles: Any, videos: Any) -> list[str]:
-    """Return the URLs of pictures, followed by the URLs of videos and audio files."""
+    """Return the URLs of the pictures, followed by those of videos and audio files."""
     return list(dict.fromkeys((*_pictures(styles), *(videos or ()))))
 
 
@@ -150,7 +150,7 @@ def _first_picture(styles: Any) -> str | None:
 
 
 def _reaction_count(inner: str) -> int | None:
-    """Return the count that follows the symbol of a reaction, which is markup."""
+    """Return the count in a reaction. It follows the reaction's symbol, which is markup."""
     return short_count(inner.rpartition(">")[2])
 
 
@@ -159,7 +159,7 @@ def _stars(inner: str | None) -> int | None:
 
 
 def _sum(reactions: Any) -> int | None:
-    """Return the sum of all reactions; None if there are none, because the channel may have disabled them."""
+    """Return the sum of all reactions, or None if there are none, because the channel may have disabled them."""
     counts = [count for inner in reactions or () if (count := _reaction_count(inner)) is not None]
     return sum(counts) if counts else None
 

@@ -1,4 +1,4 @@
-"""Wikipedia in every larger language: pages, searches, places, links, categories and page views."""
+"""Wikipedia in all larger languages: pages, searches, places, links, categories and page views."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def _point(latitude: str, longitude: str) -> str:
 
 
 def _listing(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Member) -> Endpoint:
-    """Return an endpoint for a list in the wiki's own API."""
+    """Return an endpoint for a list from the wiki's own API."""
     call = Get("/w/api.php", action="query", format="json", **members)
     return listing(resource, summary, archetype, call, pages, needs=_CONTACT)
 
 
 def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **members: Member) -> Endpoint:
-    """Return an endpoint for a list of a page."""
+    """Return an endpoint for a list that belongs to a page."""
     mark = {"links": "pl", "images": "im"}.get(prop, f"{prop[0]}l")
     call = Get("/w/api.php", action="query", prop=prop, redirects=1, titles=TITLE, format="json", **members)
     pages = Pages(record, ByToken(f"{mark}continue", f"continue.{mark}continue", size=f"{mark}limit"), reads.OF_PAGE)
@@ -53,13 +53,13 @@ def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **member
 
 
 def _viewed(resource: str, summary: str, read: Read, *params: Param, description: str = "") -> Endpoint:
-    """Return an endpoint for page views by day or month."""
+    """Return an endpoint for the page views of each day or month."""
     spans = (*params, FROM, TO, GRANULARITY, ACCESS, AGENT)
     return Endpoint(resource, summary, SERIES, read, spans, kind="analytics", description=description, needs=_CONTACT)
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
-    """Map a 400 to an error about the title, or about a day whose views were not counted."""
+    """Convert a 400 to an error about the title, or about a day for which there are no view counts."""
     body = answer.body if answer.status == 400 and isinstance(answer.body, dict) else {}
     detail = text(body, "detail") or " ".join(texts(body, "detail") or ())
     param = "from" if answer.source == "metrics" else "title"
@@ -96,7 +96,7 @@ PLATFORM = Platform(
     ),
     pace=Pace(200, per_s=60),
     endpoints=(
-        Endpoint("page", "The summary of a page.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
+        Endpoint("page", "A page's summary.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
         _listing(
             "search",
             "Search for pages.",
@@ -146,7 +146,7 @@ PLATFORM = Platform(
         ),
         _listing(
             "category",
-            "Pages and subcategories of a category.",
+            "Pages and subcategories in a category.",
             ARTICLE_LIST,
             Pages(listed_of, ByToken("cmcontinue", "continue.cmcontinue", size="cmlimit"), "query.categorymembers"),
             list="categorymembers",
@@ -155,8 +155,8 @@ PLATFORM = Platform(
             cmtype="page|subcat",
         ),
         _of_page("page/links", "Pages that a page links to.", "links", linked_of),
-        _of_page("page/categories", "Categories of a page.", "categories", linked_of, clshow="!hidden"),
-        _of_page("page/images", "Files of a page: images, audio and video.", "images", linked_of),
+        _of_page("page/categories", "A page's categories.", "categories", linked_of, clshow="!hidden"),
+        _of_page("page/images", "Files on a page: images, audio and video.", "images", linked_of),
         _of_page(
             "page/languages", "The same page in other languages.", "langlinks", translated_of, llprop="url|langname"
         ),

@@ -1,4 +1,4 @@
-"""Wikipedia's parameters, and reads whose answers are more than a list of rows: links, page views and their days."""
+"""Wikipedia's parameters, and reads that are more than a list of rows: links, and page views of days and months."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LANG = Param(
 _TITLE_PATTERN = r"(?!\.\.?$|https?:)[^\s\0-\x1f#<>\[\]{}|][^\0-\x1f#<>\[\]{}|]*"
 TITLE = Param(
     "title",
-    "The page's title (its first letter may be lower case). Not its URL, because lang is a separate parameter.",
+    "The page's title, not its URL, because lang selects the wiki. The first letter may be lower case.",
     "Structured concurrency",
     required=True,
     length_max=255,
@@ -34,11 +34,11 @@ TITLE = Param(
     problem="must be a title, such as Structured concurrency, not a URL",
 )
 ACCESS = Param(
-    "access", "The devices to count.", "desktop", default="all-access",
+    "access", "The devices whose views count.", "desktop", default="all-access",
     choices=("all-access", "desktop", "mobile-web", "mobile-app"),
 )  # fmt: skip
 AGENT = Param(
-    "agent", "The readers to count.", "spider", default="user",
+    "agent", "The readers whose views count.", "spider", default="user",
     choices=("user", "spider", "automated", "all-agents"),
 )  # fmt: skip
 GRANULARITY = Param(
@@ -59,7 +59,7 @@ DATE = Param("date", "The day or month (default: the day before yesterday).", "2
 _LATE = timedelta(days=2)
 _SPAN = timedelta(days=29)
 OF_PAGE = "rows"
-"""The member that contains a page's list."""
+"""The body member that contains a page's list."""
 _DISAMBIGUATION = "The title is ambiguous. This page lists its meanings."
 
 _SUMMARY = Get("/api/rest_v1/page/summary/{title}", title=TITLE).via(accepts=page_of)
@@ -75,14 +75,14 @@ _TOP = Get("/top/{lang}.wikipedia/{access}/{year}/{month}/{day}", lang=LANG, acc
 
 
 def page(args: Args) -> Steps:
-    """Return a page's summary, with a warning if the page only lists the meanings of an ambiguous title."""
+    """Return the summary of a page. If the page only lists the meanings of an ambiguous title, add a warning."""
     answer = yield _SUMMARY.at(args)
     found = page_of.read(answer.body, args.values)
     return Single(found, (_DISAMBIGUATION,) if found["ext"]["type"] == "disambiguation" else ())
 
 
 def of_page(call: Get, name: str, pages: Pages, args: Args) -> Steps:
-    """Return a list of a page, which the answer nests under the page's number."""
+    """Return a list that belongs to a page. The answer nests it under the page's number."""
     answer = yield replace(call.at(args, pages), accepts="json")
     body = obj(answer.body)
     query = part(body, "query")
@@ -128,7 +128,7 @@ def top(args: Args) -> Steps:
 
 
 def _latest(args: Args) -> date:
-    """Return the last day whose views are certain to be available."""
+    """Return the last day whose views are certainly available."""
     return (datetime.fromtimestamp(args.now_at, UTC) - _LATE).date()
 
 
@@ -140,12 +140,12 @@ def _day(name: str, date_text: str) -> date:
 
 
 def _first_day(args: Args, end: date) -> date:
-    """Return the first day of a span if the request has no start. Monthly counts exist only for whole months."""
+    """Return the first day of a span whose start was not sent. Monthly counts exist only for whole months."""
     return end.replace(year=end.year - 1, day=1) if args.text("granularity") == "monthly" else end - _SPAN
 
 
 def _days(args: Args) -> tuple[str, str]:
-    """Return the first hour of the first and of the last day."""
+    """Return the first hour of the first day and of the last day."""
     last, first = args.text_or_none("to"), args.text_or_none("from")
     end = _day("to", last) if last else _latest(args)
     start = _day("from", first) if first else _first_day(args, end)

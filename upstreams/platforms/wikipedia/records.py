@@ -1,4 +1,4 @@
-"""Map Wikipedia's JSON to our records. Lists contain only titles, and the URLs are built from them."""
+"""Map Wikipedia's JSON to our records. Lists contain only titles, from which we build the URLs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def address(lang: str | None, title: str | None) -> str | None:
 
 
 def _instant(written: str | None) -> str | None:
-    """Return the time as ten digits, down to the hour."""
+    """Return a time as ten digits, from the year to the hour."""
     try:
         return f"{datetime.strptime(f'{written}+0000', '%Y%m%d%H%z'):%Y-%m-%dT%H:%M:%SZ}"
     except ValueError:
@@ -39,7 +39,7 @@ page_of = record_map(
     updated_at=read.instant("timestamp"),
     ext={"type": read.text("type"), "wikibase_item": read.text("wikibase_item"), "revision": read.ident("revision")},
 )
-"""A page's summary."""
+"""The summary of a page."""
 listed_of = record_map(
     article,
     id=read.ident("pageid", "id"),
@@ -78,7 +78,7 @@ place_of = record_map(
 )
 """A page about a place."""
 point_of = record_map(point, t=of(_instant, read.text("timestamp")), value=read.count("views"))
-"""The views of a day or a month."""
+"""The views on a day or in a month."""
 ranked_of = record_map(
     ranked,
     rank=read.count("rank"),
@@ -86,4 +86,4 @@ ranked_of = record_map(
     url=of(address, _LANG, read.text("article")),
     value=read.count("views"),
 )
-"""A page among the most viewed."""
+"""One of the most viewed pages."""

@@ -1,6 +1,6 @@
 """YouTube: channels, videos, comments, playlists and searches, from its API with the operator's key.
 
-Without a key, feeds provide channels and the latest videos of channels and playlists, and oEmbed provides videos.
+Without a key, feeds provide channels and the latest videos in channels and playlists, and oEmbed provides videos.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ PARENT = Param(
 _COMMENT_FORMS = (rf"{HOSTS}/watch/?\?(?:[^#]*&)?lc=([\w.-]+)(?:[&#].*)?",)
 COMMENT_ID = replace(PARENT, name="id", description="The comment's id, or its URL.", forms=_COMMENT_FORMS)
 _KEY = ("key",)
-_FEW = "Without the operator's key, or if its quota is spent, it returns only the last 15, with fewer fields."
+_FEW = "Without the operator's key or quota, only the last 15 videos are returned, with fewer fields."
 _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=100)
 
 
-def _below(read: Read) -> tuple[Fallback, ...]:
-    """Return the fallback for a node whose key may run out of quota. A node without a key uses this read directly."""
+def _quota_fallback(read: Read) -> tuple[Fallback, ...]:
+    """Return the fallback for a node whose key may run out of quota. A node without a key uses `read` directly."""
     return (Fallback("web", read, needs=_KEY),)
 
 
@@ -85,7 +85,7 @@ def _videos(
     needs: tuple[str, ...] = (),
     fed: Read | None = None,
 ) -> Endpoint:
-    """Return an endpoint for a list of videos, each with its full data; `fed` reads the list from a feed."""
+    """Return an endpoint for a list of videos with all their data. `fed` reads the list from a feed instead."""
     return Endpoint(
         resource,
         summary,
@@ -95,7 +95,7 @@ def _videos(
         one_of=one_of,
         needs=needs,
         description=_FEW if fed else "",
-        fallbacks=_below(fed) if fed else (),
+        fallbacks=_quota_fallback(fed) if fed else (),
         record=video_of,
         never=() if fed else ("total",),
         role="profile_posts" if resource == "channel/videos" else None,
@@ -132,14 +132,14 @@ PLATFORM = Platform(
             (CHANNEL_ID, HANDLE, CHANNEL_URL),
             one_of=ONE_CHANNEL,
             description="Without the operator's key or quota, only id, name, URL and age are known.",
-            fallbacks=_below(reads.fed_channel),
+            fallbacks=_quota_fallback(reads.fed_channel),
             record=channel_of,
             role="profile",
             many=reads.CHANNELS,
         ),
         _of_channel(
             "channel/videos",
-            "Videos of a channel, newest first.",
+            "A channel's videos, newest first.",
             Param(
                 "sort",
                 "Sort order: newest first, or most viewed full-length videos first.",
@@ -151,7 +151,7 @@ PLATFORM = Platform(
         ),
         _of_channel(
             "channel/shorts",
-            "Shorts of a channel, newest first.",
+            "A channel's shorts, newest first.",
             Param("sort", "Sort order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
             ("UUSH", "UUPS"),
         ),
@@ -162,7 +162,7 @@ PLATFORM = Platform(
             reads.video,
             (VIDEO_URL, LANGUAGE),
             description="Without the operator's key or quota, only title, channel and picture are known.",
-            fallbacks=_below(reads.embedded),
+            fallbacks=_quota_fallback(reads.embedded),
             record=video_of,
             many=reads.VIDEOS,
         ),
@@ -222,7 +222,7 @@ PLATFORM = Platform(
         _videos("search/hashtag", "Videos with a hashtag.", reads.hashtag, HASHTAG, KIND, *FOUND.params(), needs=_KEY),
         listing(
             "trending",
-            "Videos watched most right now in a country.",
+            "The most watched videos in a country now.",
             POST_LIST,
             Get("/videos", part=VIDEO_PARTS, chart="mostPopular", regionCode=REGION),
             Pages(video_of, ITEMS, "items"),

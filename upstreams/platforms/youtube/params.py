@@ -1,4 +1,4 @@
-"""YouTube's parameters: channels, videos and playlists in every form of URL, and the options of lists."""
+"""YouTube's parameters: channels, videos and playlists, with all forms of their URLs, and the options of lists."""
 
 from __future__ import annotations
 

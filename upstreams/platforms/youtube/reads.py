@@ -1,8 +1,7 @@
-"""YouTube's reads of more than one call: one call returns the data of 50 videos of a list.
+"""YouTube's reads with more than one call. One additional call returns the full data of 50 videos in a list.
 
-Without a key, feeds are read.
-
-A channel's lists are playlists. Their ids are the channel's id with other first letters.
+Without a key, feeds are read instead. A channel's lists are playlists, whose ids are the channel's id with other first
+letters.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ from upstreams.platforms.youtube.records import (
 _WITHOUT_API = "YouTube's API is unavailable. Its public pages supplied this data; they list only the last 15 videos."
 ONE_CHANNEL = (("channelId", "handle", "url"),)
 _DAYS_BEFORE = {"this_week": 6, "this_month": 29, "this_year": 364}
-"""Numbers of days before today. Whole days are used, so that every page belongs to the same search."""
+"""The length of each period in days before today. Periods start at midnight, so that every page belongs to the same
+search."""
 
 ITEMS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, total="pageInfo.totalResults")
 FOUND = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, empty_ends=True)
@@ -80,7 +80,10 @@ def _has_key(args: Args) -> bool:
 
 
 def _known_id(args: Args) -> str:
-    """Return the channel's id from the request. Raises InvalidArgument for a name, which requires a key to look up."""
+    """Return the channel's id from the request.
+
+    Raises InvalidArgument for a handle, because looking it up requires a key.
+    """
     address = args.text_or_none("url")
     found = _id_of(args.text_or_none("channelId"), address)
     if found is None:
@@ -91,7 +94,7 @@ def _known_id(args: Args) -> str:
 
 
 def channel(args: Args) -> Steps:
-    """Return one channel. Without a key, it is read from its feed."""
+    """Return one channel. Without a key, its feed is read."""
     if not _has_key(args):
         return (yield from fed_channel(args))
     answer = yield _CHANNEL.at(args)
@@ -105,12 +108,12 @@ def fed_channel(args: Args) -> Steps:
 
 
 def _warnings(args: Args) -> tuple[str, ...]:
-    """Return the warning for an answer that replaces the API's answer, if the node has a key."""
+    """Return the warning that an answer replaces the API's answer. A node without a key needs no warning."""
     return (_WITHOUT_API,) if _has_key(args) else ()
 
 
 def video(args: Args) -> Steps:
-    """Return one video. Without a key, it is read from oEmbed."""
+    """Return one video. Without a key, oEmbed is read."""
     if not _has_key(args):
         return (yield from embedded(args))
     answer = yield _VIDEO.at(args)
@@ -128,7 +131,7 @@ def embedded(args: Args) -> Steps:
 
 
 def _first(rows: Rows, args: Args, answer: Answer) -> Record:
-    """Return the requested record. If it does not exist, the list is empty or missing."""
+    """Return the requested record. If it does not exist, the list in the answer is empty or missing."""
     is_none = rows.members(answer.body)[_COUNTED] == 0
     found = [] if is_none else rows.records(answer.body, 0, 1, args.values)
     if not found:
@@ -137,7 +140,7 @@ def _first(rows: Rows, args: Args, answer: Answer) -> Record:
 
 
 def of_channel(latest: str, popular: str, args: Args) -> Steps:
-    """Return a channel's list: the playlist whose id starts with one of these prefixes."""
+    """Return one of a channel's lists, which is the playlist whose id starts with one of these prefixes."""
     if not _has_key(args):
         return (yield from fed_of_channel(latest, popular, args))
     named = args.text_or_none("channelId")
@@ -154,7 +157,7 @@ def of_channel(latest: str, popular: str, args: Args) -> Steps:
 
 
 def _looked_up(args: Args) -> Generator[Call, Any, str]:
-    """Return the id of the channel. Raises NotFound if YouTube has no channel with this name."""
+    """Return the channel's id. Raises NotFound if YouTube has no channel with this handle."""
     answer = yield _CHANNEL.at(args)
     channel_id = _first(_CHANNELS, args, answer)["id"]
     if not isinstance(channel_id, str):
@@ -163,12 +166,12 @@ def _looked_up(args: Args) -> Generator[Call, Any, str]:
 
 
 def _is_absent(failure: UpstreamError | LimitError) -> bool:
-    """Return whether the playlist does not exist. A channel without shorts, or without videos, has no such playlist."""
+    """Return whether the playlist is missing. A channel without shorts, or without videos, has no such playlist."""
     return isinstance(failure, NotFound) and failure.reason is None
 
 
 def fed_of_channel(latest: str, popular: str, args: Args) -> Steps:
-    """Return a channel's list from its feed."""
+    """Return one of a channel's lists from the channel's feed."""
     return _from_feed(_list_of(_known_id(args), latest, popular, args), args)
 
 
@@ -197,7 +200,7 @@ def _from_feed(playlist_id: str, args: Args) -> Steps:
 
 
 def search(args: Args) -> Steps:
-    """Return the videos that match a query."""
+    """Return the videos that match a search query."""
     order = "viewCount" if args.text("sortBy") == "popular" else "relevance"
     since = _since(args)
     answer = yield _SEARCH.at(
@@ -214,7 +217,7 @@ def hashtag(args: Args) -> Steps:
 
 
 def _since(args: Args) -> str | None:
-    """Return the start of the search period as ISO 8601; None without a period."""
+    """Return the start of the search period as ISO 8601, or None if no period was requested."""
     chosen = args.text_or_none("uploadDate")
     if chosen is None:
         return None
@@ -223,7 +226,7 @@ def _since(args: Args) -> str | None:
 
 
 def _with_video_data(page: Page, args: Args) -> Steps:
-    """Return the page with all data of its videos. Deleted and private videos are omitted."""
+    """Return the page with the full data of its videos. Deleted and private videos are omitted."""
     ids = [str(one["id"]) for one in page.records if one["id"] is not None]
     if not ids or args.values.get("includeExtras") is False:
         return page

@@ -1,4 +1,4 @@
-"""Map resources of YouTube's API, feeds and oEmbed to our records: tables of our fields and theirs."""
+"""Map resources of YouTube's API, feeds and oEmbed to our records."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def _unless_hidden(subscribers: int | None, hidden: Any) -> int | None:
 
 
 def _length(value: Any) -> int | None:
-    """Return the length of a video in seconds; None for a live or upcoming video."""
+    """Return the length of a video in seconds, or None for a live or upcoming video."""
     return duration(value) or None
 
 
 def _restricted(rating: Any) -> bool | None:
-    """Whether only adults may watch the video. Without a mark, the video is unrestricted."""
+    """Whether only adults may watch the video. If the rating is missing, anyone may."""
     return rating.get("ytRating") == "ytAgeRestricted" if isinstance(rating, dict) else None
 
 
 def _channel_in(address: str | None) -> str | None:
-    """Return the id in a channel's URL, because some feeds contain the id itself without its first letters."""
+    """Return the channel's id from its URL, because some feeds send the id without its first letters."""
     before, found, channel_id = (address or "").partition("/channel/")
     return channel_id if before and found and channel_id else None
 
@@ -76,7 +76,7 @@ channel_feed_of = record_map(
     url=read.text("url"),
     joined_at=read.instant("published_at"),
 )
-"""A channel, from the head of its feed."""
+"""A channel, from the header of its feed."""
 video_of = record_map(
     post,
     id=_ID,
@@ -111,7 +111,7 @@ item_of = record_map(
     thumbnail_url=_PICTURE,
     published_at=read.instant("contentDetails.videoPublishedAt"),
 )
-"""A video in a playlist. `snippet.publishedAt` is the time at which it was added."""
+"""A video in a playlist. `snippet.publishedAt` is the time when the video was added."""
 _FOUND_ID = read.text("id.videoId")
 found_of = record_map(
     post,
@@ -123,7 +123,7 @@ found_of = record_map(
     published_at=_PUBLISHED,
     ext={"live": read.text("snippet.liveBroadcastContent")},
 )
-"""A video from a search. Its texts are HTML-escaped, and its description is shortened."""
+"""A video in the results of a search. Its texts are HTML-escaped, and its description is shortened."""
 entry_of = record_map(
     post,
     id=read.text("extra.yt.videoId"),

@@ -1,4 +1,4 @@
-"""Map the refusals of YouTube's API by their reason, and the refusals of its pages by their status."""
+"""Map the errors of YouTube's API to ours by their reason, and the errors of its pages by their status."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PARAM_OF_NAME = {
     "parentId": "continuationToken",
     "videoId": "url",
 }
-"""Maps the parameter in a refusal to our parameter."""
+"""Maps the parameter names in YouTube's refusals to our parameter names."""
 
 
 def judge(answer: Answer) -> UpstreamError | None:
-    """Return the error for the reason in an answer."""
+    """Return the error for an answer by its reason."""
     if answer.status < 400:
         return None
     if answer.source == "web":
@@ -40,7 +40,7 @@ def judge(answer: Answer) -> UpstreamError | None:
 
 
 def _judge_page(status: int) -> UpstreamError | None:
-    """Return the error for a status of oEmbed or of a feed, whose answers contain no reason."""
+    """Return the error for an answer of oEmbed or a feed by its status, because such an answer contains no reason."""
     if status in (401, 403):
         return NotFound("The owner restricts who may see or embed it.", reason="account_private")
     return NotFound("YouTube does not have this video.") if status == 400 else None
@@ -49,7 +49,7 @@ def _judge_page(status: int) -> UpstreamError | None:
 def _until_reset_s(answer: Answer) -> float | None:
     """Return the seconds until the daily quota resets.
 
-    It resets at midnight Pacific time, which is at 8:00 UTC at the latest in all seasons.
+    It resets at midnight Pacific time, which is 8:00 UTC at the latest all year round.
     """
     try:
         now = parsedate_to_datetime(answer.headers.get("date", "")).astimezone(UTC)
@@ -76,4 +76,4 @@ _REASONS: Mapping[str, Callable[[str, Answer], UpstreamError]] = {
     "videoChartNotFound": lambda message, _: InvalidArgument("region", f"is refused by YouTube: {message}"),
     "invalidPageToken": lambda message, _: StaleCursor(message),
 }
-"""Errors by reason."""
+"""The error for each reason."""

@@ -1,4 +1,4 @@
-"""The stand-in of GitHub: accounts, repositories, releases, issues and search over REST and GraphQL, and raw files."""
+"""The stand-in for GitHub: accounts, repositories, releases, issues and search over REST and GraphQL, and raw files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _DOCS = "https://docs.github.com/rest"
 
 
 def _link(request: SandboxRequest, page: int, last: int) -> dict[str, str]:
-    """Return GitHub's paging header: the same URL with other page numbers, with `next` on all pages except the last."""
+    """Return GitHub's paging header: the same URL with other page numbers.
+
+    All pages except the last have a `next` link.
+    """
 
     def address(number: int, relation: str) -> str:
         query = urlencode({**request.query, "page": number})
@@ -27,7 +30,7 @@ def _link(request: SandboxRequest, page: int, last: int) -> dict[str, str]:
 
 
 def _places(request: SandboxRequest, total: int) -> tuple[range, dict[str, str]]:
-    """Return the positions of a list that are on the requested page, and the matching headers."""
+    """Return the positions in a list that are on the requested page, and the matching headers."""
     size = min(max(request.number("per_page", 30), 1), 100)
     page = max(request.number("page", 1), 1)
     last = -(-total // size)
@@ -64,7 +67,7 @@ def _releases(request: SandboxRequest) -> SandboxReply:
 def _issues(request: SandboxRequest) -> SandboxReply:
     """Return issues, newest first.
 
-    Open issues have odd numbers, so a list of one state contains every second number.
+    Open issues have odd numbers, so a list of issues in one state contains every second number.
     """
     name, state = _name(request), request.query.get("state", "open")
     step = 1 if state == "all" else 2
@@ -102,7 +105,7 @@ def _failure(status: int, message: str, **more: Any) -> SandboxReply:
 
 
 def _guarded(pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """Return a route that follows the failure conventions of the stand-ins."""
+    """Wrap a route so that it follows the failure conventions of the stand-ins."""
 
     def guarded(request: SandboxRequest) -> SandboxReply:
         subject = f"{request.path} {request.query.get('q', '')}"

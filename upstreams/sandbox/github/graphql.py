@@ -1,4 +1,4 @@
-"""The stand-in of GitHub's GraphQL API.
+"""The stand-in for GitHub's GraphQL API.
 
 It returns the same data as the REST API, with the fields that a query selects.
 """
@@ -20,7 +20,10 @@ _TOKEN = re.compile(r"\.\.\. *on *\w+|[\w]+|[{}:]")
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One selected field, named `key` in the answer. If `on` is a type, the fields that apply only to that type."""
+    """One selected field, named `key` in the answer.
+
+    If `on` is a type, the entry has the fields that apply only to that type.
+    """
 
     key: str
     name: str
@@ -58,7 +61,7 @@ def _found(root: _Field, variables: Mapping[str, Any]) -> Invented | None:
 
 
 def _variables_of(root: _Field, variables: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the variables of one of several fields: `owner_3` is the owner of `one_3`."""
+    """Return the variables for one of several fields: `owner_3` is the owner of `one_3`."""
     _, mark, place = root.key.rpartition("one_")
     return {
         name.removesuffix(f"_{place}"): one for name, one in variables.items() if not mark or name.endswith(f"_{place}")
@@ -71,7 +74,10 @@ def _fields_of(query: str) -> tuple[_Field, ...]:
 
 
 def _fields(tokens: list[str]) -> tuple[_Field, ...]:
-    """Return the fields up to the closing brace. Tokens that were read are removed from the front of `tokens`."""
+    """Return the fields up to the closing brace.
+
+    The function removes the tokens that it has read from the front of `tokens`.
+    """
     fields: list[_Field] = []
     while (key := tokens.pop(0)) != "}":
         name, inner = key, tuple[_Field, ...]()
@@ -163,7 +169,7 @@ def _repository(variables: Mapping[str, Any]) -> Invented:
 
 
 def _releases(full_name: str, variables: Mapping[str, Any]) -> Invented:
-    """Return a page of the list. A cursor is the position after which the page starts."""
+    """Return a page of the list. A cursor is the position before the page."""
     start = int(variables["after"] or 0)
     end, last = start + variables["first"], invented.total("releases", full_name)
     places = range(start, min(end, last))

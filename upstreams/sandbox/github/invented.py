@@ -1,4 +1,4 @@
-"""The bodies of GitHub's stand-in. Each depends only on its subject, so that all calls are consistent."""
+"""The bodies of GitHub's stand-in. Each body depends only on its subject, so all calls are consistent."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def release(full_name: str, place: int) -> Invented:
 
 
 def issue(full_name: str, number: int) -> Invented:
-    """Return an issue, or a pull request if the last digit is above 6. Odd numbers are open."""
+    """Return an issue, or a pull request if the last digit is above 6. Issues with odd numbers are open."""
     rng = seeded("github", "issue", full_name, number)
     state = "open" if number % 2 else "closed"
     kind = "pull" if number % 10 > 6 else "issues"
@@ -203,7 +203,10 @@ def comment(full_name: str, number: int, place: int) -> Invented:
 
 
 def known_comment(full_name: str, comment_id: int) -> Invented:
-    """Return the comment with this id. Its issue is derived from the id and may differ from the issue that lists it."""
+    """Return the comment with this id.
+
+    Its issue is derived from the id and may not be the issue that lists the comment.
+    """
     return _comment(full_name, comment_id % 1_000 + 1, comment_id)
 
 

@@ -1,7 +1,7 @@
-"""The stand-in for Hacker News: search, items and users of Algolia, and lists, items and users of Firebase.
+"""The stand-in for Hacker News: Algolia's search, items and users, and Firebase's lists, items and users.
 
-Names and queries fail as in all stand-ins (`missing`, `throttled`, `broken`). Items only have numbers: 404 does not
-exist, 429 is throttled and 500 is broken.
+Names and queries fail as in all stand-ins (`missing`, `throttled`, `broken`). Items have only numbers: item 404 does
+not exist, 429 is throttled and 500 is broken.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, r
 _ALGOLIA = "hn.algolia.com"
 _FIREBASE = "hacker-news.firebaseio.com"
 _FOUND = 245
-"""The number of results of every search: three pages of a collecting walk."""
+"""The number of results of every search: three pages of a walk that collects items."""
 _GONE, _ABSENT = 40, 404
-"""The position of the deleted item in Firebase's lists, and its number."""
+"""The position of the deleted item in Firebase's lists, and its item number."""
 _BY_DATE = {"story": "newstories", "job": "jobstories"}
-"""Maps tags of Algolia to the list of Firebase with the same newest items."""
+"""Maps Algolia's tags to Firebase's list with the same newest items."""
 _BOUND = re.compile(r"created_at_i([<>])=?(\d+)")
 """A limit on the time of results, in Unix seconds."""
 
@@ -91,7 +91,7 @@ def _comment_hit(story_id: int) -> Json:
 
 
 def _search(request: SandboxRequest) -> SandboxReply:
-    """Return a page of hits, newest first. Pages are counted from 0. Sorting by relevance returns the same order."""
+    """Return a page of hits, newest first. Pages are counted from 0. Sorting by relevance has the same order."""
     query = request.query.get("query", "")
     subject = f"{query} {request.query.get('tags', '')}"
     if "missing" not in subject and (refused := _refused(subject)) is not None:
@@ -203,7 +203,10 @@ def _firebase_item(request: SandboxRequest) -> SandboxReply:
 
 
 def _firebase_comment(story_id: int, place: int) -> Json:
-    """Return a comment from the threads of `comment_of`. Positions above a hundred are replies to lower positions."""
+    """Return a comment from the threads of `comment_of`.
+
+    Comments at positions above a hundred are replies to comments at lower positions.
+    """
     comment = comment_of(story_id, place, ())
     parent = story_id if place < REPLIES_FROM else comment_id(story_id, place % REPLIES_FROM)
     body = {"id": comment["id"], "parent": parent, "time": comment["created_at_i"], "type": "comment"}
@@ -221,7 +224,7 @@ def _firebase_user(request: SandboxRequest) -> SandboxReply:
 
 
 def _numbered(host: str, pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """Return a route whose item must be a number."""
+    """Return a route that answers 404 unless the item is a number."""
 
     def numbered(request: SandboxRequest) -> SandboxReply:
         return answer(request) if request.found["id"].isdecimal() else SandboxReply({"error": "Not Found"}, 404)

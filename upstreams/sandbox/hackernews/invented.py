@@ -8,12 +8,12 @@ from typing import Any
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, seeded, sentence
 
 ROWS = 45
-"""The number of rows of every list, which fill three pages of the default size."""
+"""The number of rows in every list, which fill three pages of the default size."""
 A_COMMENT, ITS_STORY = 2_921_983, 2_921_557
 """The numbers of a comment and of its story, as in Firebase's documentation."""
 REPLIES_FROM = 100
 COMMENTS_FROM = 90_000_000_000
-"""Numbers from here on are comments: this base, plus a thousand times the story's number, plus the position in the
+"""Numbers from this one on are comments: this base, plus a thousand times the story's number, plus the position in the
 thread."""
 
 Json = dict[str, Any]
@@ -51,7 +51,10 @@ def iso(seconds: int) -> str:
 
 
 def story_of(item_id: int, about: str = "") -> Json:
-    """Return a story, in a format that neither API uses. Every tenth is a question, with a text instead of a link."""
+    """Return a story, in a format that neither API uses.
+
+    Every tenth story is a question, with a text instead of a link.
+    """
     rng = seeded("hackernews", item_id)
     asks = item_id % 10 == 0
     title = f"{about and f'{about}: '}{sentence(rng).rstrip('.')}"

@@ -43,7 +43,7 @@ _FOCUS: Final = (
 
 
 class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One action of a session."""
+    """One action that a session performs on its page."""
 
     type: Annotated[str, Meta(description=f"One of {', '.join(get_args(Kind))}.", examples=["click"])]
     url: Annotated[str | None, Meta(description="The URL that goto opens.", examples=["https://example.com/"])] = None
@@ -71,7 +71,7 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
 _ONE_OF: Final = frozenset({"wait", "scroll"})
 _URL: Final = PageParam("url", "", "https://example.com/")
 Scrape = Callable[[str, str, Action], Awaitable[dict[str, Any]]]
-"""A function that reads the HTML of an address in the formats of an action."""
+"""A function that reads a page, given its HTML and address, in the formats that the action requests."""
 
 
 def check_actions(actions: Sequence[Action]) -> None:
@@ -139,7 +139,7 @@ async def perform(page: BrowserPage, action: Action, scrape: Scrape) -> dict[str
 
 
 async def _goto(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str, Any]:
-    assert action.url is not None, "it was checked"
+    assert action.url is not None, "`check_actions` requires it"
     await page.go(_URL.canonical(action.url))
     return {}
 
@@ -160,7 +160,7 @@ async def _type(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str,
 
 
 async def _press(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[str, Any]:
-    assert action.key is not None, "it was checked"
+    assert action.key is not None, "`check_actions` requires it"
     code, text = _KEYS.get(action.key, (0, action.key))
     name = " " if action.key == "Space" else action.key
     pressed = {"key": name, "code": action.key, "windowsVirtualKeyCode": code}
@@ -200,12 +200,12 @@ async def _picture(page: BrowserPage, action: Action, _scrape: Scrape) -> dict[s
 
 
 async def _found(page: BrowserPage, action: Action, script: str) -> Any:
-    """Wait for the action's element, and return the value of a script about it.
+    """Wait for the action's element, then run a script on it and return the script's value.
 
     Raises:
         NotFound: No element matched in time.
     """
-    assert action.selector is not None, "it was checked"
+    assert action.selector is not None, "`check_actions` requires it"
     with trio.move_on_after(APPEAR_S):
         await page.wait_for(action.selector)
         return await page.evaluate(script % orjson.dumps(action.selector).decode())

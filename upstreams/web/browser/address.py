@@ -1,4 +1,4 @@
-"""The address of a browser, and the error when a connection to it ends."""
+"""The address of a browser, and the error for a connection that ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONNECT_S: Final = 5.0
 ANSWER_S: Final = 20.0
 """The timeout for the browser's first answer on a new connection.
 
-A single page can block the browser for seconds: a page that sends 40 MB keeps an idle core busy for 2.6 s.
+A single page can block the browser for seconds. For example, a page of 40 MB occupies an otherwise idle core for 2.6 s.
 """
 
 

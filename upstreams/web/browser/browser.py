@@ -1,4 +1,4 @@
-"""The operator's browser as this node uses it: a bounded number of pages at a time (decisions 21)."""
+"""This node's interface to the operator's browser, with a bounded number of open pages (decisions 21)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FLAG: Final = "--webrtc-ip-handling-policy=disable_non_proxied_udp"
 
 
 class Browser:
-    """Opens pages in the browser at an address. All requests of the pages go through `exchange`, a guard."""
+    """Opens pages in the operator's browser. Every request of a page is checked and sent by `exchange`, a guard."""
 
     def __init__(
         self,
@@ -37,22 +37,22 @@ class Browser:
         warn: Callable[[str], None] = lambda _: None,
         bounds: PageBounds = PageBounds(),  # noqa: B008 - the default is immutable
     ) -> None:
-        """Create the browser. If it is unusable, `warn` is called with the problem, once per browser start."""
+        """Create the browser. If the browser is unusable, `warn` is called with the reason, once per browser start."""
         self._url = url
         self._contact = contact
         self._warn = warn
         self.renderers = Renderers(bounds)
         self.exchange: Exchange
-        """Set once, when the node's sites are created."""
+        """The guard; set once, when the node's sites are created."""
         self._checked = ""
-        """The address of the browser whose flags were checked last."""
+        """The address of the browser whose flags were checked most recently."""
         self._problem = ""
         """The reason why this browser cannot be used."""
         self.pages_open = 0
         self.pages_total = 0
 
     async def reach(self) -> BrowserAddress:
-        """Return the browser's current address. A restarted browser has another address.
+        """Return the browser's current address, which changes when the browser restarts.
 
         Raises:
             SourceUnusable: The browser was started without the required flag.
@@ -77,10 +77,10 @@ class Browser:
         The block is cancelled when the page exceeds its limits.
 
         Raises:
-            PageTooCostly: The page used up the time or the memory of a page.
+            PageTooCostly: The page exceeded the time or memory limit.
             UpstreamFailed: The page crashed.
             SourceUnusable: The browser was started without the required flag.
-            httpx.RequestError: The browser cannot be reached, or ended.
+            httpx.RequestError: The browser cannot be reached, or the connection ended.
         """
         failure: Exception | None = None
         address = await self.reach()
@@ -97,7 +97,7 @@ class Browser:
                 except Exception as exc:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it in a group
                     failure = exc
                     if watch is not None and watch.verdict is None:
-                        watch.verdict = watch.judge()  # a crash fails the block before the watch measures again
+                        watch.verdict = watch.judge()  # the block ends before the next measurement
                 finally:
                     devtools.observers.clear()  # a later event would start work in a nursery that is closing
                 nursery.cancel_scope.cancel()
@@ -110,11 +110,11 @@ class Browser:
 
     @asynccontextmanager
     async def attached(self, target_id: str) -> AsyncIterator[BrowserPage]:
-        """Yield a page that another connection holds, for the duration of the block.
+        """Yield a page that another connection has opened, for the duration of the block.
 
         Raises:
             CommandRefused: The page no longer exists.
-            httpx.RequestError: The browser cannot be reached, or ended.
+            httpx.RequestError: The browser cannot be reached, or the connection ended.
         """
         async with open_devtools(await self.reach()) as devtools:
             session = (await devtools.call("Target.attachToTarget", targetId=target_id, flatten=True))["sessionId"]
@@ -148,7 +148,7 @@ class Browser:
 
 async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
     """Cancel the work in a page that must be closed."""
-    assert page.watch is not None, "the connection makes the page"
+    assert page.watch is not None, "this connection opened the page"
     await page.watch.keep()
     if page.watch.verdict is not None:
         scope.cancel()
@@ -167,9 +167,9 @@ async def try_browser(url: str) -> None:
 
 
 async def _problem_of(devtools: DevTools) -> str:
-    """Return why a browser cannot be used; "" if it can.
+    """Return why a browser cannot be used, or "" if it can be used.
 
-    It cannot be used if its pages could send packets past their proxy.
+    A browser whose pages could send packets past their proxy cannot be used.
     """
     try:
         line = (await devtools.call("SystemInfo.getInfo")).get("commandLine", "")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ANSWER_BYTES_MAX: Final = 65_536
 
 Observe = Callable[[str, Mapping[str, Any]], None]
-"""A function that receives the name of an event and its members. It must not block."""
+"""A function that receives the name and the members of an event. The function must not block."""
 
 
 class CommandRefused(Exception):
@@ -37,7 +37,7 @@ class CommandRefused(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A command whose result has not arrived."""
+    """A command whose result has not arrived yet."""
 
     session: str
     answered: trio.Event = field(default_factory=trio.Event)
@@ -106,7 +106,7 @@ class DevTools:
                 self._refuse_all(session)
 
     def _refuse_all(self, session: str) -> None:
-        """Fail the commands of a crashed page, because the browser never answers them."""
+        """Let the commands of a crashed page fail, because the browser never answers them."""
         for waiting in self._waiting.values():
             if waiting.session == session and waiting.result is None:
                 waiting.result = {"error": {"message": "the page has crashed"}}
@@ -127,7 +127,7 @@ async def find_browser(url: str) -> BrowserAddress:
     try:
         _, path = origin_of(orjson.loads(answer.body)["webSocketDebuggerUrl"].replace("ws", "http", 1))
     except (KeyError, TypeError, ValueError, AttributeError, httpx.InvalidURL, httpx.TransportError) as exc:
-        raise httpx.RemoteProtocolError("the server there is not a browser with DevTools") from exc
+        raise httpx.RemoteProtocolError("the server at this address is not a browser with DevTools") from exc
     # Use the host and port from the setting: inside a container, the browser reports only its internal address.
     return BrowserAddress(origin.host, origin.port, path, origin.scheme == "https")
 

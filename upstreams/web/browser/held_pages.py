@@ -1,6 +1,6 @@
-"""Pages that sessions hold open: one connection holds a page and makes its requests, others use it temporarily.
+"""Pages that stay open for sessions: one connection opens a page and makes its requests, others use it temporarily.
 
-The browser identifies pages by id, so any node can use a page that another node holds.
+The browser identifies pages by id, so any node can use a page that another node has opened.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ OPEN_S: Final = 30.0
 RUN_S: Final = 50.0
 _READ_S: Final = 20.0
 RESULT_LETTERS_MAX: Final = 12_000_000
-"""The maximum total characters of the HTML and pictures of one call. Actions beyond it are not run."""
+"""The maximum total characters of the HTML and pictures of one call. Once a call exceeds it, the remaining actions are
+skipped."""
 
 
 class HeldPages:
@@ -38,14 +39,14 @@ class HeldPages:
         self._rendering = rendering
         self._site = site
         self._held: dict[str, BrowserPage] = {}
-        """The pages that this node holds, by their id in the browser."""
+        """The pages that this node has opened, by their id in the browser."""
 
     @asynccontextmanager
     async def open(self, url: str, *, mobile: bool) -> AsyncIterator[PageIds]:
         """Yield the ids of a page that stays open during the block, which is cancelled if the page exceeds its limits.
 
         Raises:
-            PageTooCostly: The page used up the time or the memory of a page.
+            PageTooCostly: The page exceeded the time or memory limit.
             UpstreamError, LimitError: The page cannot be opened, or was lost.
         """
         is_open, page = False, None
@@ -56,7 +57,7 @@ class HeldPages:
                 async with browser.open_page(appearance_of(mobile=mobile), self._rendering.may_visit) as page:
                     await page.go(url)
                     is_open, opening.deadline = True, float("inf")
-                    assert page.watch is not None, "this connection makes the page"
+                    assert page.watch is not None, "this connection opened the page"
                     page.watch.rest()
                     self._held[page.frame] = page
                     yield PageIds(page.context, page.frame)
@@ -78,7 +79,7 @@ class HeldPages:
 
         Raises:
             InvalidArgument: The browser cannot parse the selector of an action. No action ran.
-            PageTooCostly: The page used up the time or the memory of a page.
+            PageTooCostly: The page exceeded the time or memory limit.
             UpstreamError: The page or the browser is gone, or does not answer.
         """
         held = self._held.get(target_id)
@@ -99,7 +100,7 @@ class HeldPages:
             except httpx.RequestError as exc:
                 raise UpstreamFailed(SOURCE, f"{type(exc).__name__}: {exc}", passing=True) from exc
             except CommandRefused as exc:
-                raise UpstreamFailed(SOURCE, f"the session's page is gone: {exc}") from exc
+                raise UpstreamFailed(SOURCE, f"the session's page no longer exists: {exc}") from exc
         raise UpstreamFailed(SOURCE, f"the actions took longer than {RUN_S:g} s")
 
     async def _results(self, page: BrowserPage, actions: Sequence[Action], account_id: str) -> list[dict[str, Any]]:

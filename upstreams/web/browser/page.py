@@ -47,7 +47,7 @@ class PageIds(NamedTuple):
 
 
 class BrowserPage:
-    """One page in a separate context."""
+    """One page in its own browser context."""
 
     def __init__(
         self, devtools: DevTools, session: str, frame: str, resources: Resources | None = None, *, context: str = ""
@@ -59,7 +59,7 @@ class BrowserPage:
         self.context = context
         self.resources = resources
         self.watch: PageWatch | None = None
-        """Set by the connection that makes the page's requests."""
+        """The resources, set by the connection that makes the page's requests."""
         self._is_loading = False
         self.is_crashed = False
         self.events: Counter[str] = Counter()
@@ -107,12 +107,12 @@ class BrowserPage:
         await self.call("Page.handleJavaScriptDialog", accept=False)
 
     async def visit(self, document: FetchedPage) -> None:
-        """Show a document that was already fetched, and wait until the page is idle.
+        """Show a document that the node has already fetched, and wait until the page is idle.
 
         Raises:
             UpstreamError, LimitError: The document cannot be shown.
         """
-        assert self.resources is not None, "another connection would fetch it again"
+        assert self.resources is not None, "only the connection that makes the page's requests can show a document"
         self.resources.given = document
         try:
             await self.go(document.url)
@@ -133,10 +133,10 @@ class BrowserPage:
         await self.settle()
 
     async def settle(self, within_s: float = SETTLE_S) -> None:
-        """Wait until the page loads nothing more, at most this long.
+        """Wait until the page has stopped loading, at most this long.
 
         Raises:
-            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to a page that cannot be shown, or it crashed.
         """
         with trio.move_on_after(within_s) as settling:
             quiet_since = trio.current_time()
@@ -151,10 +151,10 @@ class BrowserPage:
             self.watch.rest()
 
     def check(self) -> None:
-        """Raise the failure of the page, if there is one.
+        """Raise the page's failure, if the page has failed.
 
         Raises:
-            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to a page that cannot be shown, or it crashed.
         """
         if self.is_crashed:
             raise UpstreamFailed(SOURCE, "the page has crashed") if self.watch is None else self.watch.crash()
@@ -162,7 +162,7 @@ class BrowserPage:
             raise self.resources.refusal
 
     async def evaluate(self, expression: str) -> Any:
-        """Return the value of our script. It runs in a world that the page's scripts cannot see.
+        """Run one of our scripts and return its value. The page's scripts cannot see the world in which it runs.
 
         Raises:
             CommandRefused: The script failed or took too long, or the page is gone.
@@ -206,7 +206,7 @@ class BrowserPage:
         """Wait until an element matches a CSS selector. The caller must set a deadline.
 
         Raises:
-            UpstreamError, LimitError: The page navigated to one that cannot be shown, or crashed.
+            UpstreamError, LimitError: The page navigated to a page that cannot be shown, or it crashed.
         """
         expression = f"document.querySelector({orjson.dumps(selector).decode()}) !== null"
         while not await self._is_true(expression):

@@ -1,6 +1,6 @@
 """Finds, measures, slows down and ends processes of a local browser, as listed by Linux in `/proc`.
 
-A signal is sent only to a process of this node's user that descends from the process that listens at the browser's
+A signal is sent only to a process of this node's user that descends from the process that listens on the browser's
 DevTools port. If that cannot be verified (another machine, container or user, or not Linux), there is no local browser
 and no process is touched.
 """
@@ -19,7 +19,8 @@ _PROC: Final = Path("/proc")
 _LISTENS: Final = "0A"
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PARENTS_MAX: Final = 4
-"""A renderer is a child of the browser's zygote, or a child of such a child."""
+"""The number of a process's ancestors that are examined. A renderer is a child of the browser's zygote, or a
+grandchild."""
 
 
 class ProcessUsage(NamedTuple):
@@ -78,7 +79,7 @@ class LocalBrowser:
 
 
 def local_browser(pid: int, port: int) -> LocalBrowser | None:
-    """Return the browser with this process id; None unless that process listens at the port on this machine."""
+    """Return the browser with this process id, or None if that process does not listen on the port of this machine."""
     try:
         if pid <= 0 or (_PROC / str(pid)).stat().st_uid != os.geteuid() or not _listens(pid, port):
             return None
@@ -89,7 +90,7 @@ def local_browser(pid: int, port: int) -> LocalBrowser | None:
 
 
 def listening_process(port: int) -> int | None:
-    """Return the id of a process of this user that listens at a port of this machine; None if there is none."""
+    """Return the id of a process of this user that listens on a port of this machine, or None if there is none."""
     for name in _names(_PROC):
         if name.isdigit():
             with suppress(OSError, ValueError):
@@ -129,7 +130,7 @@ _NO_LIMIT_BYTES: Final = 2**60
 
 
 def _listens(pid: int, port: int) -> bool:
-    """Whether a process holds a socket that listens at a port."""
+    """Whether a process has a socket that listens on a port."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     folder = _PROC / str(pid) / "fd"
     for name in _names(folder) if sockets else ():
@@ -169,8 +170,9 @@ def _zygotes(pid: int) -> list[int]:
 
 
 def _kind(pid: int) -> str:
-    """Return the value of `--type=` of a Chromium process; the browser process has none."""
-    words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").split()  # renderers rewrite it
+    """Return the value of `--type=` in the command line of a Chromium process. Only the browser process has none."""
+    # A renderer rewrites its command line with spaces instead of NULs.
+    words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").split()
     return next((word[7:].decode() for word in words if word.startswith(b"--type=")), "")
 
 
@@ -183,7 +185,7 @@ def _ancestors(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of a process's `stat` from its state on. The name before them may contain spaces."""
+    """Return the fields of a process's `stat` after the process name, which may contain spaces."""
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -193,7 +195,7 @@ def _cpu_s(pid: int) -> float:
 
 
 def _memory_bytes(pid: int) -> int:
-    """Return the memory that ending the process would free, which excludes the program's shared pages."""
+    """Return the memory that is freed when the process ends. The program's shared pages are not included."""
     lines = (_PROC / str(pid) / "status").read_text().splitlines()
     names = ("RssAnon:", "RssShmem:", "VmSwap:")
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(names))

@@ -1,8 +1,8 @@
-"""The resource use of a browser's pages, and the limits that keep one page from taking everything.
+"""The resource use of a browser's pages, and the limits that keep one page from exhausting the machine.
 
 If the browser runs on this machine (see `processes`), each measurement limits the memory of every renderer, and lowers
-its priority according to the CPU time that it has used. Endless scripts thus get only time that is otherwise idle. A
-remote browser reports only CPU time, over DevTools.
+its priority according to the CPU time that it has used. As a result, endless scripts get only CPU time that is
+otherwise idle. A remote browser reports only CPU time, over DevTools.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from upstreams.web.browser.devtools import CommandRefused, DevTools
 from upstreams.web.browser.processes import LocalBrowser, ProcessUsage, local_browser
 
 MEASURE_EVERY_S: Final = 0.25
-"""The seconds between two measurements. In one second, a script can fill about one gigabyte."""
+"""The seconds between two measurements. In one second, a script can fill about one gigabyte of memory."""
 USUAL_S: Final = 0.5
 """The priority of a renderer is lowered after this many CPU seconds. Many pages are idle by then."""
 NICENESS_A_S: Final = 8
 """The increase of a renderer's niceness per further CPU second. It reaches 19, the maximum, after three seconds."""
 NICENESS_MAX: Final = 19
 _CLAIM_S: Final = 5.0
-"""The seconds after the end of its renderer within which a page reports its crash."""
+"""A page reports a crash within this many seconds after its renderer has ended."""
 
 
 class PageBounds(NamedTuple):
     """The maximum resources of a page."""
 
     cpu_s: float = 10.0
-    """CPU seconds of all its threads. Typical pages take 0.5 to 2, heavy pages about 5."""
+    """CPU seconds of all threads of the page's renderer. Typical pages take 0.5 to 2, heavy pages about 5."""
     cpu_share: float = 0.2
-    """Additional CPU seconds per second after the page became idle, because a session may be open for an hour."""
+    """Additional CPU seconds that an idle page may use per second, because a session may stay open for an hour."""
     memory_bytes: int = 1024**3
-    """The memory of its renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
+    """The memory of the page's renderer. Heavy pages of shops and newspapers take 200 to 500 MB."""
 
 
 class Renderers:

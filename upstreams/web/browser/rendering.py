@@ -1,4 +1,7 @@
-"""Pages rendered by the browser, as a source that answers calls, so circuits, metrics and failures work as usual."""
+"""Renders pages in the browser.
+
+The browser is a source that answers calls, so breakers, metrics and failures work as usual.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ from upstreams.web.robots import RobotsMemory
 
 _ROBOTS_S: Final = 10.0
 _ANSWER_S: Final = 1.0
-"""The seconds of a call that are reserved for reporting a page that used up the rest."""
+"""Seconds of a call that are reserved for the error report if the page uses up the rest."""
 _PAGE_S: Final = 5.0
-"""The minimum seconds that a call must have left after it waited for a slot. With less, rendering would be pointless.
-"""
+"""The minimum seconds that a call must have left after waiting for a slot. With less time, rendering would be
+pointless."""
 _READ_S: Final = 2.0
-"""The seconds of a call that are reserved for reading a page after waiting for it."""
+"""Seconds of a call that are reserved for reading the page after it was rendered."""
 
 
 class Rendering:
@@ -51,7 +54,10 @@ class Rendering:
         self._site: Site
 
     def join(self, site: Site, guarded: Exchange) -> None:
-        """Use this site for visits and this guard for all other requests. Called once, when a node's sites are made."""
+        """Use this site for visits and this guard for all other requests.
+
+        Called once, when a node's sites are created.
+        """
         self.browser.exchange = guarded
         self._site = site
 
@@ -60,11 +66,10 @@ class Rendering:
         return self._turns.statistics()
 
     async def may_visit(self, url: str) -> None:
-        """Return a function that checks whether robots may visit a page.
+        """Check that robots may visit a page; used as a `MayVisit`.
 
         Raises:
-            UpstreamError, LimitError: The function raises these if robots must not visit the page, or if this is
-                unknown.
+            UpstreamError, LimitError: Robots must not visit the page, or the rules are unknown.
         """
         deadline_at = trio.current_time() + _ROBOTS_S
         args = Args({}, None, self._site.credentials, trio.current_time())
@@ -82,7 +87,7 @@ class Rendering:
         """Return the robots.txt file. If it is long, a worker process checks it."""
         if isinstance(wanted, Task):
             return await self._site.run_task(wanted, deadline_at, account_id=args.account_id)
-        assert isinstance(wanted, Call), "a robots file is one call"
+        assert isinstance(wanted, Call), "reading a robots.txt file takes one call"
         return await self._site.call_named(wanted, deadline_at, args=args, waits=True)
 
     async def exchange(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
@@ -130,7 +135,7 @@ class Rendering:
                 return RenderedPage(problem=f"the page closed while it was read ({exc})")
         if page is not None and page.watch is not None and page.watch.has_used_its_time():
             return RenderedPage(problem=str(PageTooCostly()), is_absent=True, is_costly=True)
-        with trio.move_on_after(CONNECT_S):  # the call's time is over, so wait at most this long for a busy browser
+        with trio.move_on_after(CONNECT_S):  # the call has no time left, so wait at most this long for a busy browser
             await self.browser.reach()  # the browser answers, so the page caused the delay
             return RenderedPage(problem="the page did not finish in time")
         raise httpx.ReadTimeout("the browser did not respond in time")

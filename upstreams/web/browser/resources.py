@@ -1,9 +1,9 @@
 """All network requests of a page in the browser, fetched by this node. The browser itself connects to no host.
 
 Each request is paused before it is sent, checked by the guard, and fetched over a connection to the address that the
-guard has checked. Then the browser receives the answer. A name that resolves to another address later therefore has no
-effect, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such as a
-WebSocket or a service worker's script, go to the proxy of its context, where nothing listens.
+guard has checked. Then the browser receives the answer. If a name resolves to another address later, this therefore has
+no effect, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such
+as a WebSocket or a service worker's script, go to the proxy of its context, where nothing listens.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NEXT_COOKIE = re.compile(r", (?=[^\s;,=]+=)")
 """Splits several cookies in one header line. The comma inside a date is not followed by a name and an equals sign."""
 
 MayVisit = Callable[[str], Awaitable[None]]
-"""Returns if the host's robots.txt allows a visit of the page; otherwise it raises an `UpstreamError`."""
+"""Returns if the host's robots.txt allows a visit to the page, and raises an `UpstreamError` if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class FetchedPage:
 
 
 class Resources:
-    """Answers the requests of one page in `nursery`, which lasts as long as the page."""
+    """Answers the requests of one page. Its tasks run in `nursery`, which lasts as long as the page."""
 
     def __init__(
         self, devtools: DevTools, exchange: Exchange, may_visit: MayVisit, nursery: trio.Nursery, *, frame: str
@@ -169,7 +169,7 @@ class Resources:
     async def _send_request(self, request: Mapping[str, Any], url: str, *, is_visit: bool) -> HttpAnswer:
         call = _call_of(request, url)
         if self._requests > REQUESTS_MAX or self._bytes > BYTES_MAX:
-            raise TargetRefused("too_long", "the page requests more than the limit")
+            raise TargetRefused("too_long", "the page made too many requests, or received too many bytes")
         if is_visit:
             await self._may_visit(url)
         async with self._turn:
@@ -185,14 +185,14 @@ def _call_of(request: Mapping[str, Any], url: str) -> HttpCall:
     target = check_url(url, rules=OPEN_WEB)
     method = request["method"]
     if method not in _METHODS:
-        raise TargetRefused("malformed", "its method is not allowed for pages")
+        raise TargetRefused("malformed", "the request's method is not allowed for pages")
     sent = request.get("headers") or {}
     headers = tuple(
         (name.lower(), str(value)) for name, value in sent.items() if name.lower() not in _TRANSPORT_HEADERS
     )
     body = b"".join(b64decode(part.get("bytes", "")) for part in request.get("postDataEntries") or ())
     if len(body) > SENT_BYTES_MAX or (request.get("hasPostData") and not body):
-        raise TargetRefused("too_long", "it sends more than the limit")
+        raise TargetRefused("too_long", "the request's body is too long")
     return HttpCall(method, target.origin_at(""), target.path, headers, body)
 
 

@@ -81,7 +81,7 @@ async def connect(address: BrowserAddress) -> Stream:
 
 
 async def open_socket(nursery: trio.Nursery, stream: Stream, address: BrowserAddress) -> BrowserSocket:
-    """Return the WebSocket over a stream. It reads in the nursery.
+    """Open a WebSocket over a stream. A task in the nursery reads from it.
 
     Raises:
         httpx.ConnectError, httpx.ConnectTimeout: The browser rejects it, or does not answer.

@@ -40,6 +40,6 @@ class RenderedPage(msgspec.Struct, frozen=True):
     is_costly: bool = False
     """Whether the page itself used up its time or memory."""
     is_over_bounds: bool = False
-    """Whether the page used the maximum of any page, and not only the time that its caller allowed."""
+    """Whether the page reached the limit for all pages, and not only the shorter time that its caller allowed."""
     refused_selector: str = ""
     """The selector that the browser cannot parse."""

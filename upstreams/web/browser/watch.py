@@ -24,12 +24,12 @@ from upstreams.web.browser.wanted import SOURCE
 BUSY_S: Final = 2.0
 """A page that used this many CPU seconds (or half of its time, if less) is itself blamed for not finishing in time."""
 _EVENTS_MAX: Final = {"Page.frameStartedNavigating": 40, "Page.frameAttached": 100, "Page.javascriptDialogOpening": 20}
-"""How many events of a kind a page may cause. One more is allowed per second that it is open.
+"""How many events of a kind a page may cause. One more is allowed per second that the page is open.
 
-Each event takes time of the browser process, whose priority is not lowered. Large pages have a few dozen frames.
+Each event costs the browser process time, and its priority is not lowered. Large pages have a few dozen frames.
 """
 _ALL_EVENTS_MAX: Final = 20_000
-"""How many events a page may cause in total, because each takes time of this node. Large pages cause a few thousand."""
+"""How many events a page may cause in total, because each costs this node time. Large pages cause a few thousand."""
 _ALL_EVENTS_A_S: Final = 100
 _CRASH_S: Final = 2.0
 
@@ -47,7 +47,7 @@ class WatchedPage(Protocol):
 
 
 class PageWatch:
-    """Watches a page in `nursery`, which lasts as long as the page."""
+    """Watches one page. Its tasks run in `nursery`, which lasts as long as the page."""
 
     def __init__(self, page: WatchedPage, renderers: Renderers, nursery: trio.Nursery) -> None:
         self._page = page
@@ -79,7 +79,7 @@ class PageWatch:
                     await self._page.call("Page.crash")
 
     def rest(self) -> None:
-        """Start the CPU allowance for an idle page, because the page has become idle."""
+        """Start the CPU allowance for idle pages. Called when the page becomes idle."""
         if self._rested_at is None:
             self._rested_at = trio.current_time()
 
@@ -127,7 +127,10 @@ class PageWatch:
         self._begin("buffers", self._read_buffers)
 
     def _begin(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
-        """Run work in the background, one run at a time per name, because a busy page answers late or never."""
+        """Run work in the background, unless work with this name is still running.
+
+        A busy page answers late or never, so each name has at most one pending run.
+        """
         if name in self._pending:
             return
         self._pending.add(name)
@@ -155,13 +158,19 @@ class PageWatch:
             self._cpu_s.setdefault(int(process), 0.0)
 
     async def _read_metrics(self) -> None:
-        """Read metrics. The main thread answers between two steps of a script, even if the script is endless."""
+        """Read the browser's metrics.
+
+        The main thread reports them between two steps of a script, even if the script is endless.
+        """
         metrics = _named(await self._page.call("Performance.getMetrics"))
         self._thread_s = max(self._thread_s, metrics.get("ThreadTime", 0.0))
         self._heap_bytes = int(metrics.get("JSHeapTotalSize", 0))
 
     async def _read_buffers(self) -> None:
-        """Read the size of typed arrays, which are not in the heap. This is answered only after the script returns."""
+        """Read the size of typed arrays, which are not in the heap.
+
+        The browser answers only after a running script has returned.
+        """
         usage = await self._page.call("Runtime.getHeapUsage")
         self._buffer_bytes = int(usage.get("backingStorageSize", 0))
 

@@ -64,9 +64,9 @@ _LINE = re.compile(
 """Whole lines that news sites put between and after their paragraphs."""
 _CALL = re.compile(r"sign\sup|subscribe|click\shere|(?:last\s)?updated", re.IGNORECASE)
 _OF_SITE = re.compile(r"\b(?:newsletters?|e-?mails?|inbox|updates|alerts|podcast|channel|blog|feed)\b", re.IGNORECASE)
-"""Words which show that a call to action is about the site itself."""
+"""Words that show that a call to action is about the site itself."""
 _ITEM_WORDS_MAX: Final = 2
-"""A list item without links and with at most this many words may belong to any list."""
+"""A list item without links and with at most this many words may belong to an ordinary list, so it is kept."""
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
 """An element after a heading counts as text if it has at least this many characters."""
@@ -90,7 +90,7 @@ def drop_boxes(tree: Element) -> None:
 
 
 def hide_names(tree: Element) -> None:
-    """Remove names that look like boxes from sections that are not boxes, because other readers use the names too."""
+    """Remove box-like names from sections that are not boxes, because other parsers also use these names."""
     sentences = _Sentences()
     for one in _NAMED(tree):
         if _is_headed_by_name(one):

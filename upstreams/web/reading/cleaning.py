@@ -20,7 +20,7 @@ ATTRIBUTES_MAX: Final = 2_000
 """The maximum number of attributes of one element. A parser compares each attribute with all others."""
 _ATTRIBUTES_LETTERS_MIN: Final = 2 * ATTRIBUTES_MAX
 _QUOTED = re.compile(r""" "[^"]*" | '[^']*' """, re.VERBOSE)
-# Not a union of paths, because libxml2 would compare each element of one path with all others.
+# A union of paths is avoided, because libxml2 would compare each element of one path with all others.
 _UNREAD: Final = etree.XPath(
     "//*[self::script or self::style or self::noscript or self::template or self::base or self::object or self::embed"
     " or self::iframe or self::svg or self::canvas]"
@@ -285,7 +285,7 @@ def images_of(written: str) -> list[tuple[str, str]]:
 
 
 def letters_in(element: Element) -> int:
-    """Return the number of characters of an element's text, without surrounding blanks of its parts."""
+    """Return the number of characters of an element's text, not counting blanks around its parts."""
     return sum(len(piece.strip()) for piece in element.itertext())
 
 

@@ -53,7 +53,7 @@ class Wanted(msgspec.Struct, frozen=True):
     remove_base64_images: bool = True
     pdf_parse: bool = False
     is_file: bool = False
-    """Whether the body comes from a caller and not from a host. It then cannot be a wall."""
+    """Whether a caller, and not a host, sent the body. Such a body cannot be a wall."""
 
 
 @dataclass(slots=True)

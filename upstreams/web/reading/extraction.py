@@ -101,7 +101,7 @@ def read_extraction(raw: bytes, content_type: str, url: str, sent_to: str, wante
 
 
 class _Reading:
-    """The reading of one page, with the base address of its links and a limit on the work of its selectors."""
+    """Reads one page, with the base address of its links and a limit on the work of its selectors."""
 
     def __init__(self, base: str) -> None:
         self._base = base

@@ -48,7 +48,7 @@ def body_found(tree: Element) -> Element | None:
     )
     if found is None:
         return None
-    assert not isinstance(found, dict), "only `as_dict` asks for one"
+    assert not isinstance(found, dict), "only `as_dict` would return a dict"
     body: Element = found.body
     code = [(one, one.get("lang")) for one in body.iter("code")]
     lists = [(one, one.get("rend"), [(item, item.get("rend")) for item in one]) for one in body.iter("list")]

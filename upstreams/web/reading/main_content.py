@@ -41,7 +41,7 @@ _IS_PRODUCT: Final = etree.XPath(
     "|//*[contains(@itemtype, 'schema.org/Product')])"
     " and not(//meta[@property='og:type'][@content='article'])"
 )
-"""Not true for an article, because an article about a product may contain a box for it."""
+"""Articles do not match, because an article about a product may contain a box for the product."""
 _PRODUCT: Final = etree.XPath(
     "//*[(@itemprop='description' and not(self::meta))"
     " or (contains(concat(@class, ' ', @id), 'product') and contains(concat(@class, ' ', @id), 'description'))]"
@@ -55,8 +55,8 @@ _FOUND_LETTERS_MIN: Final = 250
 """Below this number of characters, Trafilatura drops structure."""
 _SHORT_SHARE_MIN: Final = 0.5
 _SHORT_SHARE_MAX: Final = 1.5
-"""The length of the part of a short page that may be used, relative to the length of the text that Trafilatura found.
-"""
+"""The minimum and maximum length of the part of a short page that may be used, relative to the text that Trafilatura
+found."""
 _BOOK_LETTERS_MIN: Final = 500_000
 """A page with at least this many characters counts as a book."""
 _BOOK_ELEMENTS_MIN: Final = 20_000

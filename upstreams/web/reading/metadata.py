@@ -72,7 +72,7 @@ def _language(root: Element, declared: dict[str, str]) -> str | None:
 
 
 def _graph(root: Element) -> Iterator[fields.Json]:
-    """Return the objects of the page's linked data."""
+    """Yield the objects of the page's linked data."""
     left: list[Any] = [json_text("".join(one.itertext()).strip()) for one in _GRAPH(root)]
     for _ in range(_NODES_MAX):
         if not left:

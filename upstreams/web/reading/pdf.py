@@ -12,7 +12,7 @@ from upstreams.model.errors import NotFound, UnexpectedBody
 PAGES_MAX: Final = 2_000
 LETTERS_MAX: Final = 5_000_000
 CPU_S_MAX: Final = 5.0
-"""No further page is read after this many CPU seconds."""
+"""After this many CPU seconds, no further page of a PDF is read."""
 _HYPHEN = re.compile(r"(?<=\w)[\x02\ufffe\u00ad]\n?")
 """The character that PDFium inserts for a hyphen that splits a word at the end of a line."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff]")

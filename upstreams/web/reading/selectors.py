@@ -77,7 +77,7 @@ class Place:
     last: bool
     of_type: bool
     only: bool = False
-    """Whether this is the place of an only child, regardless of `a` and `b`."""
+    """Whether only an element without siblings has this place, regardless of `a` and `b`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def compiled(css: str) -> tuple[Tree, ...]:
     """Return the trees of a selector list.
 
     Raises:
-        ValueError: The text is not a selector, or exceeds a limit. The message is the reason.
+        ValueError: The text is not a selector, or exceeds a limit. The message gives the reason.
     """
     selectors = parsed(css)
     try:
@@ -201,7 +201,7 @@ class _Compiler:
             return Among((self.tree(parsed.subselector, depth + 1),), negated=True)
         if isinstance(parsed, parser.Matching | parser.SpecificityAdjustment):
             return Among(tuple(self.tree(one, depth + 1) for one in parsed.selector_list), negated=False)
-        assert isinstance(parsed, parser.Relation), "the parser knows no other"
+        assert isinstance(parsed, parser.Relation), "the parser returns no other kind"
         return Having(tuple(self._part(*one, depth) for one in parsed.arguments))
 
     def _part(self, combinator: Any, selector: Any, depth: int) -> tuple[str, Compound]:

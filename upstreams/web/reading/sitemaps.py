@@ -32,7 +32,8 @@ _PACKED: Final = b"\x1f\x8b"
 _MEMBERS_MAX: Final = 16
 """The maximum number of members of a compressed file. Each costs a copy of the remaining bytes."""
 _BEFORE_MAX: Final = 4_096
-"""The number of bytes before a file that are ignored. Programs print warnings there."""
+"""The maximum number of bytes before the start of a file that are ignored, because some programs print warnings there.
+"""
 _WORD = re.compile(r"\w+")
 _LOCATIONS: Final = frozenset(("loc", "link"))
 _ENTRIES: Final = frozenset(("url", "sitemap", "item", "entry"))
@@ -46,7 +47,8 @@ _NO_PAGES: Final = (
 )
 """Prefixes of the media types of alternate forms of a page."""
 _REPAIRED_TAGS_MAX: Final = 600_000
-"""The number of tags that are read from a malformed file. The maximum number of entries has fewer tags."""
+"""The maximum number of tags that are read from a malformed file. Even a file with the maximum number of entries has
+fewer."""
 _UTF16_WITHIN: Final = 64
 """UTF-16 is recognized by its zero bytes in this range."""
 
@@ -127,7 +129,7 @@ def best_pages(pages: list[list[str]], scope: dict[str, Any]) -> dict[str, Any]:
 def _unpacked(raw: bytes) -> bytes:
     """Return the decompressed content of a file, up to the size limit.
 
-    For a damaged file, it is the readable beginning.
+    If the file is damaged, return the beginning that can be decompressed.
     """
     if raw[:2] != _PACKED:
         return raw

@@ -58,7 +58,7 @@ _BESIDE: Final = etree.XPath(
     "//*[self::nav or self::header or self::footer or ((self::label or self::button) and ancestor::form)]"
 )
 _WALL_TEXT_MAX: Final = 1_500
-"""A page with more text than this has content of its author, so it is not treated as a wall."""
+"""A page with more text than this has content of its own, so it is not treated as a wall."""
 _SCRIPT_WALL_TEXT_MAX: Final = 400
 """The same limit for pages where only a script indicates a wall, because guarded sites have such scripts on every page.
 
@@ -123,7 +123,7 @@ def _heading(root: Element) -> str:
 
 
 def _is_challenge_page(html: str, shown: str, heads: tuple[str, ...]) -> bool:
-    """Return whether a page is a challenge, judging by its headings, its first line, its scripts or its form."""
+    """Return whether a page is a challenge, according to its headings, its first line, its scripts or its form."""
     has_marks = _CHALLENGE_MARKS.search(html) is not None
     if len(shown) < _SCRIPT_WALL_TEXT_MAX and has_marks:
         return True
@@ -141,7 +141,7 @@ def _is_of_challenge(line: str) -> bool:
 
 
 def _letters_beside_login(root: Element) -> int:
-    """Return the number of characters of a page outside its short forms, without lines about signing in."""
+    """Return the number of characters of a page, not counting its short forms and lines about signing in."""
     tree = deepcopy(root)
     drop(_BESIDE(tree))
     drop([one for one in tree.iter("form") if letters_in(one) < _SCRIPT_WALL_TEXT_MAX])

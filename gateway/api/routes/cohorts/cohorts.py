@@ -51,7 +51,7 @@ class CohortRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """Create a cohort; return 201 with it."""
+        """Create a cohort, and return it with status 201."""
         read_free(request.query, ())
         sent = await read_json(request, CohortBody)
         account_id = caller.key.account_id
@@ -75,7 +75,7 @@ class CohortRoutes:
         return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def put_members(self, request: Request, caller: Caller) -> Reply:
-        """Add members; return how many were added, changed and unchanged."""
+        """Add members, and return how many were added, changed and left unchanged."""
         read_free(request.query, ())
         sent = await read_json(request, MembersBody)
         account_id, cohort_id = caller.key.account_id, cohort_id_of(request)

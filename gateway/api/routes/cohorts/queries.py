@@ -55,7 +55,7 @@ class CohortQueryRoutes:
         stopping: Callable[[], bool],
         reads: LongReads,
     ) -> None:
-        """Serve `queries`. All streams end when `stopping` is set."""
+        """`stopping` ends all streams when it is set."""
         self._reads = reads
         self._queries = queries
         self._replies = replies
@@ -75,7 +75,7 @@ class CohortQueryRoutes:
         )
 
     async def begin(self, request: Request, caller: Caller) -> Reply:
-        """Start a query and reserve its maximum cost; return 202 with it."""
+        """Start a query and reserve its maximum cost. Return the query with status 202."""
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, QueryBody)
         claim, dry_run = claim_of_change(request, caller, sent), bool(values.get("dry_run"))
@@ -136,7 +136,7 @@ class CohortQueryRoutes:
         return unstored(await self._replies.bare(caller, Reply(204, b"")))
 
     async def results(self, request: Request, caller: Caller) -> Reply:
-        """Return a page of the query's results, with its coverage."""
+        """Return a page of the query's results, with the coverage of the members on it."""
         values = read_free(request.query, _RESULTS)
         place = self._lists.position(request, caller, values)
         begin = BEGIN if place.state is None else ResultPosition(int(place.state["shard"]), int(place.state["row"]))

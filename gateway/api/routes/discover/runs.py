@@ -107,7 +107,7 @@ class DiscoverRunRoutes:
         )
 
     async def begin(self, request: Request, caller: Caller) -> Reply:
-        """Start a run. Return it once settled, or a 202 with its current state."""
+        """Start a run. Return the finished run, or its current state with status 202."""
         is_dry = read_free(request.query, _BEGIN).get("dry_run")
         sent = await read_json(request, RunBody)
         spec = read_body(sent, self._runs.searches())
@@ -137,7 +137,7 @@ class DiscoverRunRoutes:
         view = await self._runs.get(owner.account_id, run_id)
         status = 200 if is_settled(view.job) and not sent.background else 202
         stored = await self._fragment(request, view)
-        # Nonzero only if this request's reservation is already closed.
+        # Nonzero only if the reservation that this request made is already closed.
         used = view.job.closed_credits if view.job.request_id == request.id else 0
         reply = await self._changes.answer(request, caller, stored, made, status=status, credits_used=used)
         return replace(reply, streamed=is_streamed)
@@ -187,7 +187,7 @@ class DiscoverRunRoutes:
         return await self._replies.free(request, caller, await self._fragment(request, view))
 
     async def lines(self, request: Request, caller: Caller) -> Reply:
-        """Return all rows found so far. They are sent while they are read."""
+        """Return all rows found so far. The rows are sent while they are read."""
         values, run_id = read_free(request.query, _LINES), _run_id(request)
         after = str(values["after"]) if "after" in values else None
         place = await self._runs.place(caller.key.account_id, run_id, after)
@@ -203,7 +203,10 @@ class DiscoverRunRoutes:
             yield text
 
     async def _wait(self, request: Request, caller: Caller, run_id: str, within_s: float) -> bool:
-        """Wait for a run to settle. Return True if the client was sent the pages that completed meanwhile."""
+        """Wait for a run to settle.
+
+        Return True if the pages that completed in the meantime were streamed to the client.
+        """
         began, account_id = trio.current_time(), caller.key.account_id
         try:
             if request.stream is None:

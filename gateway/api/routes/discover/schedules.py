@@ -55,7 +55,7 @@ class ScheduleRoutes:
         )
 
     async def create(self, request: Request, caller: Caller) -> Reply:
-        """Create a schedule; return 201 with it."""
+        """Create a schedule, and return it with status 201."""
         read_free(request.query, ())
         sent = await read_json(request, ScheduleBody)
         account_id = caller.key.account_id
@@ -89,7 +89,7 @@ class ScheduleRoutes:
         return await self._replies.free(request, caller, self._fragment(request, schedule))
 
     async def delete(self, request: Request, caller: Caller) -> Reply:
-        """Delete a schedule: it starts no more runs."""
+        """Delete a schedule, so that it starts no more runs."""
         read_free(request.query, ())
         await self._schedules.delete(caller.key.account_id, _schedule_id(request))
         return await self._replies.bare(caller, Reply(204, b""))

@@ -61,7 +61,7 @@ def _failed(leg: FailedLeg, view: DiscoverView) -> dict[str, str]:
 
 
 def lines_of(rows: Sequence[DiscoverRow]) -> tuple[bytes, int]:
-    """Return as many of the first rows as fit in one piece, as JSON lines, and the number of the last one."""
+    """Return as many of the first rows as fit in one piece, as JSON lines, and the number of the last of these rows."""
     unpacker, lines, last = Unpacker(PIECE_BYTES), list[bytes](), 0
     for row in rows:
         if (data := shown_row(row, unpacker)) is None:

@@ -1,1 +1,1 @@
-"""The routes of the web's sessions."""
+"""The routes of web sessions."""

@@ -92,12 +92,12 @@ class SessionRoutes:
         )
 
     async def open(self, request: Request, caller: Caller) -> Reply:
-        """Open a session. Return 201 with the session when its page has loaded."""
+        """Open a session. Return 201 with the session after its page has loaded."""
         values = read_free(request.query, _OPEN)
         sent = await read_json(request, SessionBody)
         draft = _draft_of(sent)
         self._sessions.check_means("url")
-        claim_of_change(request, caller, sent)  # rejects an invalid idempotency key, also with `dry_run`
+        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, also with `dry_run`.
         price = price_of(draft.ttl_s)
         check_max_credits(values, price)
         if values.get("dry_run"):

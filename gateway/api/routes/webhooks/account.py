@@ -30,7 +30,7 @@ _LIST: Final = (limit(100), CURSOR)
 
 
 class RotateSecretBody(msgspec.Struct, frozen=True):
-    """The body of a rotation. Without a secret, one is generated."""
+    """The body of a rotation. If it contains no secret, a new secret is generated."""
 
     secret: Annotated[Any, SECRET] = None
 
@@ -47,7 +47,7 @@ class WebhookRoutes:
         replies: Replies,
         changes: Changes,
     ) -> None:
-        """Serve `service`. `webhooks` holds the deliveries and secrets of the account's webhooks."""
+        """`webhooks` holds the deliveries and secrets of the account's webhooks."""
         self._service = service
         self._webhooks = webhooks
         self._replies = replies
@@ -82,7 +82,7 @@ class WebhookRoutes:
             lambda write: self._service.create(draft, account_id, write=write),
             keep=lambda saved: saved.view.webhook.id,
         )
-        if isinstance(made, StoredReply):  # repeated: return the webhook's current state
+        if isinstance(made, StoredReply):  # A repeated request gets the webhook's current state.
             view, secret = await self._service.get(account_id, text_of(made)), None
         else:
             view, secret = made

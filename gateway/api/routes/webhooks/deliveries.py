@@ -30,12 +30,12 @@ from upstreams.model.params import limit
 
 WEBHOOK: Final = f"{MONITOR}/webhook"
 # A small limit, because a delivery may have dozens of attempts with 20,000 characters of response each. A page may also
-# end early for its size.
+# be shorter because of its size.
 _PAGE: Final = (limit(25, default=10), CURSOR)
 
 
 class RotateBody(msgspec.Struct, frozen=True):
-    """The body of a rotation. Without a secret, one is generated."""
+    """The body of a rotation. If it contains no secret, a new secret is generated."""
 
     webhook_secret: Annotated[Any, SECRET] = None
 
@@ -86,7 +86,7 @@ class DeliveryLogRoutes:
         )
 
     async def redeliver(self, request: Request, caller: Caller) -> Reply:
-        """Queue a delivery again; return 202 with it."""
+        """Queue a delivery again, and return it with status 202."""
         read_free(request.query, ())
         place = self._place(request, caller)
         made = await self._changes.make(
@@ -111,9 +111,10 @@ class DeliveryLogRoutes:
     async def rotated(
         self, request: Request, caller: Caller, sent: msgspec.Struct, secret: str | None, *, field: str
     ) -> Reply:
-        """Rotate the secret. Return it under `field`, only this time, and until when the old secret also signs.
+        """Rotate the secret.
 
-        A repeated request gets only the time, not the secret.
+        Return the new secret under `field`, only this time, and the time until which the old secret also signs. A
+        repeated request gets only that time, not the secret.
         """
         account_id, owner_id = caller.key.account_id, self._owner(request)
         made = await self._changes.make(
@@ -192,7 +193,7 @@ def _shown(logged: Logged) -> dict[str, Any]:
 
 
 def delivery_view(logged: Logged, cause: dict[str, Any]) -> dict[str, Any]:
-    """Return a delivery as its owner sees it. `cause` (its subject) follows the id."""
+    """Return a delivery as its owner sees it. `cause`, the delivery's subject, follows the id."""
     delivery, attempts = logged
     return {
         "id": delivery.id,

@@ -20,7 +20,7 @@ _TEXT_MAX: Final = 300
 
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:
-    """Return a row, with its record decompressed, for the page of the run. The URL is empty if it cannot be a link."""
+    """Return a row, with its record decompressed, for the run's page. A URL that cannot be a link is empty."""
     data = row_data(row, orjson.loads(row.record or b"{}"))
     core = _core(data["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)

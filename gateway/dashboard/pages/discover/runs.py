@@ -34,7 +34,7 @@ _REFRESH_S: Final = 5
 
 
 class RunPages:
-    """The list of an account's runs, and the page of each."""
+    """The list of an account's runs, and the page of each run."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._runs = services.discover
@@ -84,7 +84,7 @@ class RunPages:
         return long_download(f"{run_id}.csv", pieces, content_type=CSV)
 
     async def pause(self, run_id: str) -> Response:
-        """Pause a run, which returns its held credits."""
+        """Pause a run, which refunds its unused credits."""
         return await self._change(run_id, RunPatch("paused"), done="run_paused")
 
     async def go_on(self, run_id: str) -> Response:
@@ -136,9 +136,9 @@ class RunPages:
     async def _pieces(
         self, owner: str, run_id: str, write: Callable[[list[DiscoverRow]], tuple[bytes, int]], head: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield the rows of a run.
+        """Yield the rows of a run of the account `owner`.
 
-        Takes the account `owner`, because the request's context is gone when the rows are read.
+        The account is an argument, because the rows are read after the request's context has ended.
         """
         yield head.encode()
         after = 0
@@ -188,7 +188,7 @@ def _views_of(rows: list[DiscoverRow]) -> list[dict[str, Any]]:
 
 
 def _table_of(rows: list[DiscoverRow]) -> tuple[bytes, int]:
-    """Return as many of the first rows as fit in one piece, as CSV lines, and the number of the last one."""
+    """Return as many of the first rows as fit in one piece, as CSV lines, and the number of the last of these rows."""
     some = list(rows_with_records(rows, Unpacker(PIECE_BYTES)))
     return csv_of(map(cells_of, some)).encode(), some[-1].number
 

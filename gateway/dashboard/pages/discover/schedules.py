@@ -29,7 +29,7 @@ _NAMES: Final = {
 
 
 class SchedulePages:
-    """The list of an account's schedules, and the page of each."""
+    """The list of an account's schedules, and the page of each schedule."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._schedules = services.schedules

@@ -72,7 +72,7 @@ class EventBatchData(TypedDict):
 class EventBatch(TypedDict):
     """The body of a delivery: 1 to 100 events, as in the feed."""
 
-    id: Annotated[str, meaning("The batch; the same id at every attempt.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
+    id: Annotated[str, meaning("The batch's id, the same at every attempt.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
     api_version: Annotated[str, meaning("The version of the events.", "2026-11-21")]
     events: list[streams.EventItem]
 
@@ -107,7 +107,7 @@ TEST: Final = RouteDoc(
 )
 ROTATE: Final = RouteDoc(
     "rotate_account_webhook_secret",
-    "Replace a webhook's signing secret. The old one also signs for 24 hours.",
+    "Replace a webhook's signing secret. Both secrets sign for 24 hours.",
     RotatedData,
     once=True,
     reasons=(_UNKNOWN,),

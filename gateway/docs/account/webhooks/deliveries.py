@@ -18,7 +18,7 @@ class AttemptView(TypedDict):
 
     number: Annotated[int, meaning("The number of the attempt.", 1)]
     at: Instant
-    status: Annotated[int | None, meaning("The receiver's status code; null if none came back.", 200)]
+    status: Annotated[int | None, meaning("The receiver's status code; null without a response.", 200)]
     error: Annotated[str | None, meaning("Why there was no response.")]
     latency_ms: Annotated[int | None, meaning("The duration in milliseconds.", 35)]
     answer: Annotated[str | None, meaning("The first 20,000 characters of the response.", "ok")]
@@ -49,7 +49,7 @@ class DeliveryView(LoggedView):
 class EventBatchView(LoggedView):
     """One delivery of a batch of events, with its attempts."""
 
-    batch_id: Annotated[str, meaning("The id in its body.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
+    batch_id: Annotated[str, meaning("The id in the body.", "whb_01a1fd7128fd7bba92988ba98f5dc154")]
 
 
 class DeliveryDocs(NamedTuple):
@@ -97,7 +97,7 @@ class _Delivered(TypedDict):
 
 
 class FullDelivery(_Delivered):
-    """The body of a delivery with the whole result, and the numbers if the monitor only keeps numbers."""
+    """The body of a delivery with the whole result, or with the numbers if the monitor stores only numbers."""
 
     result: Annotated[dict[str, Any], meaning("The response of the endpoint.", {"author": {"followers": 17297}})]
     deltas: Annotated[dict[str, Any] | None, meaning("The changes since the previous run.", {"author.followers": 12})]
@@ -105,7 +105,7 @@ class FullDelivery(_Delivered):
 
 
 class NumberRow(TypedDict):
-    """One value of a delivery in rows."""
+    """One value of a delivery in the row format."""
 
     t: Instant
     row_id: Annotated[str, meaning("The row; `_` for the page itself.", "_")]
@@ -117,7 +117,7 @@ class NumberRow(TypedDict):
 
 
 class RowsDelivery(_Delivered):
-    """The body of a delivery in rows, for spreadsheets."""
+    """The body of a delivery in the row format, for spreadsheets."""
 
     rows: list[NumberRow]
 
@@ -148,7 +148,7 @@ REDELIVER: Final = RouteDoc(
 LOG: Final = DeliveryDocs(LIST, SHOW, REDELIVER)
 ROTATE: Final = RouteDoc(
     "rotate_webhook_secret",
-    "Replace a webhook's signing secret. The old one also signs for 24 hours.",
+    "Replace a webhook's signing secret. Both secrets sign for 24 hours.",
     SecretData,
     once=True,
     reasons=(_UNKNOWN, _UNKNOWN_WEBHOOK),

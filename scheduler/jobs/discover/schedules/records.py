@@ -58,7 +58,7 @@ class DiscoverSchedule:
     id: str
     account_id: str
     key_id: str | None
-    """The key that can see its events."""
+    """The key that can see the events of the schedule and its runs."""
     name: str
     body: str
     cadence: str

@@ -150,7 +150,10 @@ def halt(tx: Tx, schedule_id: str) -> None:
 
 
 def drop_some(tx: Tx, schedule_id: str) -> bool:
-    """Delete some rows of a schedule, and the schedule itself with the last of them. Return True once it is deleted."""
+    """Delete a batch of a schedule's rows, and the schedule together with the last batch.
+
+    Return True once it is deleted.
+    """
     for sql in (DROP_SEEN, DROP_OCCURRENCES):
         if tx.run(sql, (schedule_id, schedule_id, DROPPED_AT_ONCE)) == DROPPED_AT_ONCE:
             return False
@@ -159,7 +162,7 @@ def drop_some(tx: Tx, schedule_id: str) -> bool:
 
 
 def forget_schedules_of(tx: Tx, account_id: str) -> int:
-    """Delete some rows of a deleted account's schedules. Return 0 once none are left."""
+    """Delete a batch of rows of a deleted account's schedules. Return 0 once none are left."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     if row is None:
         return 0
@@ -169,7 +172,7 @@ def forget_schedules_of(tx: Tx, account_id: str) -> int:
 
 
 def drop_old_occurrences(tx: Tx, before: float) -> int:
-    """Delete some occurrences that are older than this time, and return their number."""
+    """Delete a batch of occurrences that were recorded before the time `before`, and return their number."""
     old = tx.all(OLD, (before, DROPPED_AT_ONCE))
     for row in old:
         tx.run(DROP_OLD, (row[0], row[1]))

@@ -33,7 +33,7 @@ PAUSE_S: Final = 0.02
 
 
 class ScheduleService:
-    """Discover schedules. Every method takes the account; schedules of other accounts do not exist for it."""
+    """Discover schedules. Every method takes an account id, and treats schedules of other accounts as unknown."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class ScheduleService:
         make_id: Callable[[str], str],
         wake: Callable[[], None],
     ) -> None:
-        """`wake` makes the clock check for earlier slots."""
+        """`wake` makes the clock look for slots that are earlier than the one it waits for."""
         self._store = store
         self._searches = searches
         self._now = now
@@ -89,7 +89,7 @@ class ScheduleService:
             # Locks the account, so that the count is exact even with several nodes.
             read_account(tx, schedule.account_id)
             if schedule_rows.count_schedules(tx, schedule.account_id) >= ALL_MAX:
-                raise MonitorLimitReached("of every account", ALL_MAX, "discover schedules, paused ones too")
+                raise MonitorLimitReached("of every account", ALL_MAX, "discover schedules, including paused ones")
             schedule_rows.add_schedule(tx, schedule)
             return schedule
 

@@ -68,7 +68,10 @@ class ScheduleSlots:
         return schedule_rows.next_due_at(tx)
 
     def open_due(self, tx: Tx) -> None:
-        """Start runs for the newest open slots of some schedules, record missed slots, and set the next slots."""
+        """Process a batch of overdue schedules.
+
+        Each schedule's newest open slot starts a run, its older ones are recorded as missed, and its next slot is set.
+        """
         now = self._now()
         due = schedule_rows.due_schedules(tx, now, AT_ONCE)
         tx.all_in(READ_ACCOUNTS, sorted({account_id for _, account_id in due}))

@@ -90,7 +90,7 @@ async def test_batch_webhook_uses_own_secret_and_reports_cancelled_jobs(
     assert [received(one, SECRET)["status"] for one in receiver.requests] == ["completed", "cancelled"]
 
 
-async def test_failed_delivery_can_be_resent_by_its_account_only(tmp_path: Path) -> None:
+async def test_only_its_account_can_resend_a_failed_delivery(tmp_path: Path) -> None:
     answers = [reply(b"no", status="410 Gone")]
 
     async def serve(peer: Any) -> None:

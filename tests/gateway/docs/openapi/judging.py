@@ -41,7 +41,7 @@ def _closed(value: Any, *, is_part: bool = False) -> Any:
 
 
 def flaws(document: dict[str, Any], schema: dict[str, Any], value: Any) -> list[str]:
-    """The differences between a value and a schema of the document, which allows no unknown fields."""
+    """Return the differences between a value and a schema of the document. Unknown fields count as differences."""
     components = {"schemas": closed(document["components"]["schemas"])}
     errors = Draft202012Validator({**schema, "components": components}).iter_errors(value)
     return [f"{list(error.path)}: {error.message[:300]}" for error in errors]

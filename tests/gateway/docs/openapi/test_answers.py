@@ -38,7 +38,7 @@ async def take_some(peer: Peer) -> None:
 
 
 async def live(life: Life) -> None:
-    """Everything that can happen to a monitor, with runs delivered in full, as rows, and then to no receiver."""
+    """Everything that can happen to a monitor, with runs delivered in full, then as rows, then to no receiver."""
     for number, (slot, week) in enumerate(zip(SLOTS, WEEKS, strict=True)):
         life.node.upstream.script = week.answer
         if slot == SLOTS[-1]:
@@ -61,14 +61,14 @@ async def buy_and_refund(node: OpenNode) -> None:
 
 
 async def test_events_and_deliveries_match_document(tmp_path: Path) -> None:
-    """Goal: written data does not drift from its description. Method: a life in which everything happens."""
+    """Goal: stored and sent data match their description. Method: an account to which everything happens."""
     async with open_upstream_server(take_some) as receiver:
         own = {"webhook_url": f"{receiver.url}/hook", "suppress_webhook_unless_alert": False}
         async with open_life(tmp_path, {**STORIES, **own}, credits=CREDITS) as life:
             node = life.node
             document = await document_of(node)
             await live(life)
-            for query in ("plum", "fig"):  # the last credits
+            for query in ("plum", "fig"):  # spends the last credits
                 assert (await node.get(f"/v1/hackernews/search?query={query}&limit=1")).status == 200
             await append(node, *(discovered(node.account, node.key_id, type_) for type_ in DISCOVER))
             await append(node, *checked(node.account, node.key_id), hook_paused(node.account))
@@ -89,7 +89,7 @@ async def test_events_and_deliveries_match_document(tmp_path: Path) -> None:
 
 
 def data_of(stream: Any, name: str) -> list[Any]:
-    """The data of the events with this name so far."""
+    """Return the data of all events with this name so far."""
     blocks = [block for block in stream.blocks if "data" in block and block.get("event", "message") == name]
     return [orjson.loads(block["data"]) for block in blocks]
 

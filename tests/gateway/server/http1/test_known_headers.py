@@ -65,7 +65,7 @@ def outcome(data: bytes, known: KnownHeaders) -> object:
 
 @settings(deadline=None, max_examples=300)
 @given(BLOCKS_OF_ALL_KINDS, LINES, MUTATIONS, BEHIND)
-def test_known_block_changes_no_verdict(headers: bytes, line: bytes, mutations: list[Mutation], behind: bytes):
+def test_known_block_does_not_change_the_result(headers: bytes, line: bytes, mutations: list[Mutation], behind: bytes):
     """Goal: the cache has no visible effect. Method: fill it with a plain request line; compare with an empty one."""
     known = KnownHeaders()
     changed = mutated(headers, mutations)
@@ -112,7 +112,7 @@ def test_only_a_complete_plain_block_is_stored(rest: bytes):
     assert (known.find(headers) is None) == bool(rest)
 
 
-def test_app_that_changes_its_headers_affects_no_other():
+def test_app_that_changes_its_headers_does_not_affect_others():
     reader = RequestHeadReader(PEER, BOUNDS, KnownHeaders())
     for _ in range(3):
         head = reader.take(LINE + b"Host: a\r\n\r\n")
@@ -121,7 +121,7 @@ def test_app_that_changes_its_headers_affects_no_other():
         head.scope["headers"].append((b"x", b"y"))
 
 
-def test_blocks_in_use_stay_within_two_generations():
+def test_used_block_is_kept_and_memory_is_bounded():
     known = KnownHeaders()
     for number in range(5 * BLOCKS):
         known.keep(b"%d" % number, ())

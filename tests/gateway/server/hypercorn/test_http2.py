@@ -13,7 +13,7 @@ from tests.gateway.server.hypercorn.h2_client import h2_client, open_tls_served
 from tests.gateway.server.raw_client import edge_answer
 
 
-async def test_body_after_its_response_ends_no_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_body_data_after_its_response_does_not_end_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     """Goal: pgjones/hypercorn#329 stays fixed. Method: a body in pieces continues after its response."""
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         parked = await client.ask("/park")
@@ -58,7 +58,7 @@ async def test_app_that_does_not_read_delays_no_other_stream() -> None:
         assert (await client.answer("/echo", method="POST", body=b"y" * 40_000)).body == b"y" * 40_000
 
 
-async def test_body_beyond_the_window_follows_the_apps_reads() -> None:
+async def test_body_beyond_the_window_arrives_as_the_app_reads() -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as client:
         stream = await client.ask("/echo", method="POST", body=None)
         number = client.number_of(stream)

@@ -51,7 +51,7 @@ async def test_data_waiting_for_a_window_counts_for_its_key() -> None:
 
 
 @pytest.mark.parametrize("path", ["/cut", "/pieces"])
-async def test_reader_below_the_minimum_rate_is_ended(path: str) -> None:
+async def test_reader_below_the_minimum_rate_is_disconnected(path: str) -> None:
     """Method: the client sometimes gives back a little window, always within the allowed pause."""
     bounds = Bounds(write_s=0.4, answer_bytes_per_s=1_000_000, unsent_kernel_bytes=8_192)
     async with opened(bounds) as (served, unsent), h2_client(served, reads=False) as client:

@@ -64,7 +64,7 @@ async def test_either_side_closes_cleanly(engine: str):
 
 
 @BOTH
-async def test_rejected_client_sees_the_apps_response(engine: str):
+async def test_rejected_client_receives_the_apps_response(engine: str):
     async with open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served:
         with pytest.RaisesGroup(ConnectionRejected) as refused:
             async with talking(served.port, "/refuse"):
@@ -76,7 +76,7 @@ async def test_rejected_client_sees_the_apps_response(engine: str):
 
 
 @BOTH
-async def test_many_clients_talk_concurrently(engine: str):
+async def test_many_clients_exchange_messages_concurrently(engine: str):
     async def talk(number: int) -> None:
         async with talking(served.port, "/talk") as socket:
             for turn in range(5):
@@ -107,7 +107,7 @@ async def tls_served(protocol: str) -> AsyncIterator[tuple[int, ssl.SSLContext]]
             shutdown.set()
 
 
-async def test_client_talks_over_tls_and_sees_the_stop():
+async def test_client_over_tls_exchanges_messages_and_is_closed_at_the_stop():
     async with tls_served("http/1.1") as (port, tls), talking(port, "/talk", tls=tls) as socket:
         await socket.send_message("secret")
         assert await socket.get_message() == "secret"

@@ -227,7 +227,7 @@ async def test_app_that_returns_ends_the_websocket(
 
 
 @BOTH
-async def test_vanished_client_is_a_1006_for_the_app(engine: str, caplog: pytest.LogCaptureFixture):
+async def test_app_receives_1006_for_a_vanished_client(engine: str, caplog: pytest.LogCaptureFixture):
     app = SocketApp()
     async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
         async with await opened(served) as client:
@@ -275,7 +275,7 @@ async def test_app_that_interrupts_receiving_loses_no_message(engine: str):
 
 
 @BOTH
-async def test_concurrent_messages_and_pongs_never_mix(engine: str):
+async def test_concurrent_messages_and_pongs_are_never_interleaved(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS) as served,

@@ -118,7 +118,7 @@ async def test_app_chooses_a_subprotocol_of_the_client(engine: str):
 
 
 @pytest.mark.parametrize("path", [b"/chosen-badly", b"/split", b"/own", b"/boom-early", b"/silent"])
-async def test_app_failure_before_the_accept_is_a_500(path: bytes, caplog: pytest.LogCaptureFixture):
+async def test_app_failure_before_the_accept_returns_500(path: bytes, caplog: pytest.LogCaptureFixture):
     async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
         answer = await client.ask(handshake(path))
         assert (answer.status, answer.header(b"connection")) == (500, b"close")

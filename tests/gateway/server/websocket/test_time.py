@@ -34,7 +34,7 @@ async def test_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
 
 
 @BOTH
-async def test_client_without_pongs_is_gone_despite_messages(engine: str):
+async def test_client_without_pongs_is_disconnected_despite_messages(engine: str):
     """Method: an app that only receives. An app that is sending would notice the lost client by its sends."""
     app = SocketApp()
     app.release.set()
@@ -147,7 +147,7 @@ async def test_message_outlives_every_time_limit_of_plain_requests(engine: str):
 
 
 @BOTH
-async def test_app_that_sees_the_stop_chooses_its_close(engine: str):
+async def test_app_that_notices_the_stop_sends_its_own_close(engine: str):
     app = SocketApp()
     async with (
         open_served(app, engine=engine, websocket_paths=PATHS, drain_s=5) as served,

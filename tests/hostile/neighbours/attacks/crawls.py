@@ -11,12 +11,15 @@ LANES = 8
 PAGES = 13
 PATTERNS = 50
 STARS = (90, 90, 90, 10, 4, 1)
-"""Numbers of wildcards in a pattern, in turn: if many are refused, the largest accepted number is tried too."""
+"""How many wildcards the patterns have, in turn.
+
+If the node refuses many, the largest accepted number is among them.
+"""
 POLL_S = 1.0
 
 
 def patterns_of(stars: int) -> list[str]:
-    """Patterns that match no URL, which becomes clear only at the end of a path of one letter."""
+    """Return patterns that match no URL. On a path of many `a`s, a matcher notices this only at the end."""
     return [f"/{'*a' * stars}*z{at}" for at in range(PATTERNS)]
 
 

@@ -12,16 +12,19 @@ from tests.hostile.neighbours.neighbour import scrape
 
 LANES = 5
 LENGTHS = (20, 20, 20, 12, 6, 4)
-"""Numbers of combinators in a selector, in turn: if twenty are refused, the largest accepted number is tried too."""
+"""How many combinators the selectors have, in turn.
+
+If the node refuses twenty, the largest accepted number is among them.
+"""
 
 
 def siblings_of(length: int) -> str:
-    """Sibling combinators: each paragraph is compared with all later ones."""
+    """Return a chain of sibling combinators, which compare each paragraph with all later ones."""
     return "~".join(["p"] * (length + 1))
 
 
 def last_of_type(length: int) -> str:
-    """A chain of positions counted from the end. Matching each one examines all siblings."""
+    """Return a chain of positions counted from the end. Matching each one examines all siblings."""
     return "p" + "".join(f":nth-last-of-type({at + 2}n+1)" for at in range(length))
 
 

@@ -1,4 +1,4 @@
-"""Cohorts and their queries on one store, as on a node, over accounts whose posts a test defines."""
+"""Cohorts and their queries on one store, wired as on a node, for accounts whose posts the test defines."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ DAY_S = 86_400.0
 class Accounts:
     """Like `PageRecipes`: returns the posts of each account, newest first, in pages; accounts in `broken` fail.
 
-    A page of an account in `throttled` is first refused this many times.
+    Each page of an account in `throttled` is refused that many times before it is returned.
     """
 
     posts: Mapping[str, Sequence[tuple[str, float | None]]]

@@ -79,13 +79,14 @@ async def test_query_survives_worker_deaths_without_lost_rows_or_double_charges(
     owner = await panel.owner()
     cohort, deaths = await panel.cohort(owner, *posts), 0
     query = await panel.begin(owner, cohort)
-    most = 150 if desk.is_alone else 2  # with other nodes, a crash between a lease and its work costs the lease time
+    # With several nodes, each crash between a lease and its work costs the time of a lease.
+    most = 150 if desk.is_alone else 2
     while not (await panel.queries.get(owner.account_id, query)).is_over and deaths < most:
         async with panel.open():
             await trio.sleep(rng.random() * 0.03)
             deaths += 1
-            # Like after kill -9: running, with a lease that is not renewed. Other nodes wait until it expires, which
-            # the storm tests; a single node takes the job over immediately.
+            # As after kill -9, the job is running and its lease is not renewed. Other nodes wait until the lease
+            # expires, which the storm tests cover; a single node takes the job over immediately.
             if desk.is_alone and rng.random() < 0.5:
                 panel.runs._store = _Forgetful(desk.store)  # type: ignore[assignment]
         panel.runs._store = desk.store
@@ -162,7 +163,8 @@ async def test_reading_finds_only_posts_of_the_window_and_stops_after_it(desk: D
         (await panel.results(owner, query))[0],
         told((await panel.results(owner, query))[1], "status", "window_complete", "pages", "oldest_seen"),
     )
-    # From 15 days ago to 3 days ago: without the third, which has no date, and the second, which only date_to excludes.
+    # The window is from 15 days ago to 3 days ago. It lacks the third post, which has no date, and the second, which
+    # `date_to` excludes.
     assert told(items, "content_id") == [(f"a-{day - 1}",) for day in range(4, 16) if day != 4]
     assert (status, complete, pages, oldest) == ("complete", True, 2, "2026-12-26T08:00:00.000Z")
 
@@ -205,7 +207,7 @@ async def test_query_can_be_cancelled_only_while_it_runs(desk: Desk) -> None:
         await panel.results(owner, query)
 
 
-async def test_each_use_restarts_retention_which_ends_with_key_and_queries(desk: Desk) -> None:
+async def test_each_use_restarts_retention_and_its_end_removes_key_and_queries(desk: Desk) -> None:
     panel = CohortDesk(desk, Accounts({"a": newest(5), "b": newest(3)}))
     owner = await panel.owner()
     cohort = await panel.cohort(owner, "a", days=7)
@@ -273,7 +275,7 @@ def test_shard_size_bounds_the_pages_read_again_after_a_crash() -> None:
 
 
 def test_result_pages_respect_the_byte_limit_and_lose_no_row() -> None:
-    """Goal: every row once, for all lengths. Method: random rows, and pages with random limits."""
+    """Goal: every row is returned once, whatever its length. Method: random rows, and pages with random limits."""
     rng = Random(5)
     for _ in range(60):
         sizes = [rng.choice((10, 3_000, 400_000, PAGE_BYTES - AROUND_BYTES - 1)) for _ in range(rng.randrange(1, 30))]

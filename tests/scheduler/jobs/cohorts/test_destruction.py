@@ -61,7 +61,7 @@ def seals_in(folders: list[Path]) -> set[bytes]:
 
 
 def keys_left(seals: set[bytes], cohort_id: str) -> list[CohortKey]:
-    """Return the keys among them that the node's secret opens for a cohort."""
+    """Return those keys among the candidates that the node's secret opens for a cohort."""
     found = []
     for sealed in seals:
         try:
@@ -147,7 +147,7 @@ async def test_every_stored_row_of_a_cohort_is_sealed(desk: Desk) -> None:
 
 
 async def dump_of(desk: Desk) -> bytes:
-    """Return all rows of all tables, with values and bytes alike."""
+    """Return all rows of all tables, including values and raw bytes."""
 
     listed = "SELECT name FROM sqlite_master WHERE type = 'table'"
     if not isinstance(desk.store, SqliteStore):

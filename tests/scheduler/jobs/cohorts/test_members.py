@@ -1,4 +1,4 @@
-"""Members stored before addresses counted as handles are found, named and read in their stored form."""
+"""Members that were stored before URLs were accepted as handles are still found, updated and read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.scheduler.jobs.cohorts.test_cohort_queries import newest, told
 
 
 class Addressed(Accounts):
-    """Accounts that also have addresses."""
+    """Accounts that can also be named by their URL."""
 
     def read(self, recipe: str, params: object, *, rows: int | None = None) -> Recipe:
         assert isinstance(params, dict)
@@ -22,7 +22,7 @@ class Addressed(Accounts):
         return super().read(recipe, params, rows=rows)
 
 
-async def test_member_stored_by_its_address_is_found_named_and_read(desk: Desk) -> None:
+async def test_member_stored_under_its_url_is_found_updated_and_read(desk: Desk) -> None:
     before, panel = CohortDesk(desk, Accounts({})), CohortDesk(desk, Addressed({"ada": newest(2), "bob": newest(3)}))
     owner = await before.owner()
     cohort = await before.cohort(owner)
@@ -47,7 +47,7 @@ async def test_member_stored_by_its_address_is_found_named_and_read(desk: Desk) 
     await desk.assert_sound(owner.account_id)
 
 
-async def test_account_stored_as_two_old_members_keeps_both_external_ids(desk: Desk) -> None:
+async def test_account_already_stored_as_two_members_keeps_both_external_ids(desk: Desk) -> None:
     before, panel = CohortDesk(desk, Accounts({})), CohortDesk(desk, Addressed({}))
     owner = await before.owner()
     cohort = await before.cohort(owner, "ada", "posts.test/ada")

@@ -61,9 +61,9 @@ Pages = Sequence[Sequence[Record]]
 
 @dataclass(slots=True)
 class Net:
-    """Like `Recipes`: `pages` holds the pages of each search and keyword; everything in `broken` fails.
+    """Like `Recipes`: `pages` contains the pages of each search and keyword; everything in `broken` fails.
 
-    A search in `throttled` first asks for a pause this many times, for `held_s`.
+    A search in `throttled` asks that many times for a pause of `held_s` before it responds.
     """
 
     pages: dict[tuple[str, str], Pages] = field(default_factory=dict)
@@ -152,7 +152,7 @@ class DiscoverDesk(WorkingDesk):
         return await self.schedules.create(self.schedules.draft(sent, owner.account_id, owner.key_id))
 
     async def occurrences(self, schedule: DiscoverSchedule) -> list[Occurrence]:
-        """Return its slots, oldest first."""
+        """Return the occurrences of a schedule, oldest first."""
         found = await self.schedules.occurrences(schedule.account_id, schedule.id, before=None, limit=1_000)
         return found[::-1]
 
@@ -184,7 +184,7 @@ class DiscoverDesk(WorkingDesk):
         return rows
 
     async def names(self, run_id: str) -> list[str]:
-        """Return the tests' names for the rows: ids of posts, names of accounts."""
+        """Return short names for the rows: the ids of posts, and the names of accounts."""
         return [name_of(run_rows.record_of(one)) for one in await self.rows(run_id)]
 
     async def events(self, account_id: str) -> list[tuple[str, dict[str, Any]]]:

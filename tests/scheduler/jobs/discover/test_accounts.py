@@ -75,7 +75,7 @@ async def test_account_with_the_same_url_is_merged_into_its_row(desk: Desk) -> N
     assert {one["endpoint"] for one in orjson.loads(row.found_in)} == {"social/search", "social/search/users"}
 
 
-async def test_accounts_are_read_within_the_budget_and_continue_when_raised(desk: Desk) -> None:
+async def test_accounts_are_read_within_the_budget_and_the_rest_after_it_is_raised(desk: Desk) -> None:
     names = [f"n{n}" for n in range(6)]
     net = Net(
         {("social/search", "trio"): [[a_post(one, by=one) for one in names]]},
@@ -134,7 +134,7 @@ def account(**fields: Any) -> dict[str, Any]:
         ("straße", account(username="STRASSE"), "possible", 0.5, ("handle_equals",)),
     ],
 )
-def test_judge_weights_and_labels(
+def test_judge_applies_weights_and_labels(
     keyword: str, author: dict[str, Any], label: str, score: float, reasons: tuple[str, ...]
 ) -> None:
     match = judge_one(keyword, author, is_read=True)

@@ -33,7 +33,7 @@ TWO = (search("one"), search("two"))
 
 
 def pages_of(*names: str, size: int = 2) -> list[list[dict[str, Any]]]:
-    """Return posts in pages of a size."""
+    """Return posts in pages of `size`."""
     return [[a_post(one) for one in names[begin : begin + size]] for begin in range(0, len(names), size)]
 
 
@@ -61,7 +61,7 @@ async def test_run_keeps_each_row_once_with_its_sightings(desk: Desk) -> None:
 
 
 def test_known_rows_of_a_page_are_found_by_index() -> None:
-    """Method: SQLite's query plan; both halves use more of the index than the run."""
+    """Method: check SQLite's query plan. Both halves of the query must use more of the index than the run's id."""
     sql = run_rows.FIND.replace("{keys}", "?, ?").replace("{ids}", "?, ?")
     with closing(sqlite3.connect(":memory:")) as empty:
         for one in TABLES:
@@ -180,7 +180,7 @@ KEYWORDS = [f"word{number}" for number in range(20)]
 
 
 async def test_run_stops_at_max_rows_and_skips_the_rest(desk: Desk) -> None:
-    """Every keyword has rows at both platforms; the first legs fill the run."""
+    """The first legs fill the run, and every keyword has rows on both platforms."""
     legs = [(path, keyword) for path in ("one/search", "two/search") for keyword in KEYWORDS]
     pages = {(path, keyword): pages_of(*(f"{path}-{keyword}-{row}" for row in range(6))) for path, keyword in legs}
     desk_ = DiscoverDesk(desk, net := Net(pages), TWO)
@@ -193,7 +193,7 @@ async def test_run_stops_at_max_rows_and_skips_the_rest(desk: Desk) -> None:
 
 
 class LastIsFirst(Net):
-    """The first of all pages arrives after all other searches."""
+    """A net whose first page arrives after the pages of all other searches."""
 
     async def gather(self, recipe: Recipe, credits_held: int, **how: Any) -> Gathered:
         if recipe.values["query"] == "trio" and recipe.path == "/v1/one/search":
@@ -201,8 +201,11 @@ class LastIsFirst(Net):
         return await super().gather(recipe, credits_held, **how)
 
 
-async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk) -> None:
-    """Goal: a full run ends. Method: the page that fills it is the last of its wave, and all other legs are counted."""
+async def test_leg_of_a_full_run_is_counted_once_despite_its_planned_page(desk: Desk) -> None:
+    """Goal: a full run ends.
+
+    Method: the page that fills the run is the last of its wave; all other legs are counted.
+    """
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
@@ -213,7 +216,7 @@ async def test_leg_of_a_full_run_is_counted_once_with_a_planned_page(desk: Desk)
 
 
 async def test_run_continues_if_max_credits_changes_while_it_starts(desk: Desk) -> None:
-    """Method: the owner's change, with a new reservation, happens between an attempt's lease and its first read."""
+    """Method: the owner changes the limit between an attempt's lease and its first read, with a new reservation."""
     desk_ = DiscoverDesk(desk, Net({("one/search", "trio"): pages_of(*"abcdef")}), TWO[:1])
     owner = await desk_.owner()
     job = await desk_.begin(owner, max_credits=10)
@@ -317,9 +320,9 @@ async def test_run_survives_worker_deaths_without_lost_rows_or_double_charges(de
     job = await desk_.begin(owner, keywords=keywords)
     while not (await desk_.service.get(owner.account_id, job.id)).job.is_over and deaths < 400:
         async with desk_.open():
-            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # each process lasts longer on a slow machine
+            await trio.sleep(rng.random() * 0.02 * (1 + deaths / 20))  # on a slow machine, each process needs more time
             deaths += 1
-            if rng.random() < 0.5:  # like after kill -9: running, with a lease that is not renewed
+            if rng.random() < 0.5:  # as after kill -9: the run is running, and its lease is not renewed
                 await desk.store.write(
                     lambda tx: tx.run("UPDATE jobs SET attempt = attempt + 1 WHERE status = 'running'")
                 )

@@ -1,4 +1,4 @@
-"""Schedules: each slot once, rows compared with all earlier occurrences, skips, and their events (spec 3, 6.2)."""
+"""Schedules run each slot once, compare rows with all earlier occurrences, and report skips (spec 3, 6.2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def started(desk: Desk, net: Net, begins_at: float = EPOCH) -> DiscoverDesk:
 
 
 def found(net: Net, *names: str) -> None:
-    """Make the search return these from now on."""
+    """Make the search return these posts from now on."""
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 
@@ -194,7 +194,7 @@ async def test_schedule_is_changed_listed_and_deleted_only_by_its_owner(desk: De
         (SchedulePatchBody(cadence={"cron": "* * * * *"}), "cadence.cron"),
     ],
 )
-async def test_invalid_field_of_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
+async def test_invalid_field_in_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
     desk_ = DiscoverDesk(desk, Net(), ONE)
     owner = await desk_.owner()
     schedule = await desk_.schedule(owner)

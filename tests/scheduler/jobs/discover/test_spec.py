@@ -74,7 +74,7 @@ def test_plan_has_each_keyword_on_each_available_search() -> None:
     assert (price_of(items, read_step("1.1")), most_credits(items)) == (2, 40)
 
 
-def test_dates_are_passed_to_searches_and_end_sorted_ones_early() -> None:
+def test_dates_are_passed_to_searches_and_end_sorted_searches_early() -> None:
     spec = read_body(body(date_from="2026-11-01", date_to="2026-11-03"), KNOWN)
     hackernews, lemmy = spec.searches
     assert spec.values("x", hackernews) == {
@@ -87,7 +87,7 @@ def test_dates_are_passed_to_searches_and_end_sorted_ones_early() -> None:
     assert not spec.holds((spec.date_to or 0) + 1, None)
 
 
-async def test_wave_has_accounts_before_pages_each_once() -> None:
+async def test_wave_lists_accounts_before_pages_without_duplicates() -> None:
     wave = SearchWave()
     for name in ("1.1", "2.1", "@social row_b"):
         wave.note(name)

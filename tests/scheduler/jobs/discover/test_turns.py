@@ -1,4 +1,4 @@
-"""Legs take turns over keywords and platforms, and so do rows and credits (decisions 19)."""
+"""Legs take turns over keywords and platforms, so rows and credits are shared among all of them (decisions 19)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_step_share_is_an_equal_part_of_the_remaining_rows(left: int, steps: int
 
 @pytest.mark.critical
 async def test_every_keyword_has_rows_when_a_run_is_full(desk: Desk) -> None:
-    """Regression: of 20 keywords only the first 4 had rows when the run was `completed`."""
+    """Regression: a completed run over 20 keywords had rows for only the first 4."""
     net = Net({("one/search", one): [[a_post(f"{one}_{n}") for n in range(50)]] for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search("one")])
     owner = await desk_.owner()
@@ -77,7 +77,7 @@ async def test_every_keyword_has_rows_when_a_run_is_full(desk: Desk) -> None:
 
 @pytest.mark.critical
 async def test_waiting_rows_fill_a_run_without_another_page(desk: Desk) -> None:
-    """Method: half of the keywords find nothing, so the other half has room for more than its first shares."""
+    """Method: half of the keywords find nothing, so the other half can add more than its first shares."""
     net = Net(
         {
             ("one/search", one): [[a_post(f"{one}_{page}_{n}") for n in range(50)] for page in range(2)]

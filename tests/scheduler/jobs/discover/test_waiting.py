@@ -1,4 +1,4 @@
-"""Requests that wait until discover runs settle: woken immediately, and cheap in any number, in virtual time."""
+"""Requests that wait for discover runs are woken immediately, and many cost little more than one. In virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 1_000
 
 
 class Jobs:
-    """The store's unsettled jobs, and the number of reads."""
+    """A replacement for the store: the unsettled jobs, and how often they were read."""
 
     def __init__(self, *open_: str) -> None:
         self.open = set(open_)
@@ -54,14 +54,14 @@ async def test_waiter_returns_when_its_run_settles(autojump_clock: MockClock) ->
     assert jobs.waits._looker is None
 
 
-async def test_settled_run_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_waiting_for_a_settled_run_returns_immediately(autojump_clock: MockClock) -> None:
     jobs = Jobs()
     await jobs.wait("gone")
     assert (jobs.ended, jobs.reads) == ([("gone", 0.0)], 1)
 
 
-async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
-    """Settle the job as on another node, or delete its account."""
+async def test_polling_compensates_for_a_lost_wake(autojump_clock: MockClock) -> None:
+    """Method: the job is settled as if on another node, or its account is deleted."""
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(jobs.wait, "a")
@@ -74,7 +74,7 @@ async def test_lost_wake_is_found_by_polling(autojump_clock: MockClock) -> None:
 
 @pytest.mark.critical
 async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: MockClock) -> None:
-    """Regression: each waiter used to read the store every second, 55,000 reads for these."""
+    """Regression: each waiter used to read the store every second, which made 55,000 reads for this many waiters."""
     jobs = Jobs(*(f"run {number}" for number in range(MANY)))
     async with trio.open_nursery() as nursery:
         for number in range(MANY):

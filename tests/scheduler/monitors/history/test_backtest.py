@@ -1,4 +1,4 @@
-"""A backtest fires when its rules fired, or would have fired: the same evaluation of the stored numbers."""
+"""A backtest fires when its rules fired, or would have fired, because both evaluate the same stored numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TRACK = {"metrics": [STARS, FORKS, "total"], "row_key": "repository.id", "max_ro
 
 @dataclass(frozen=True, slots=True)
 class ScriptedRun:
-    """The upstream of one run: a whole or partial response, or none."""
+    """The upstream's response to one run: whole, partial, or missing."""
 
     data: dict[str, Any] | None
     coverage: float = 1.0
@@ -51,7 +51,10 @@ ROW = st.builds(
 )
 PAGES = st.builds(lambda rows, total: {"items": rows, "total": total}, st.just([]) | st.lists(ROW, max_size=4), NUMBER)
 RECORDS = st.just({}) | st.builds(lambda stars, forks: {"stars": stars, "deep": {"forks": forks}}, NUMBER, NUMBER)
-"""Often empty: a page without rows is a failure, but an ordinary monitor's result without a number is not."""
+"""Records that are often empty.
+
+A page without rows is a failure, but a result without a number is not one for an ordinary monitor.
+"""
 
 
 def histories(data: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[list[ScriptedRun]]:
@@ -71,7 +74,7 @@ def rules(*metrics: str) -> st.SearchStrategy[list[AlertRule]]:
 async def lived(
     desk: Desk, monitor: Monitor, history: Sequence[ScriptedRun], sent: Sequence[Any], *, set_at: int
 ) -> list[Any]:
-    """Return the alerts of each run for rules set just before one of them, in the form of a backtest."""
+    """Return the alerts of each run, in the form of a backtest, for rules that are set just before run `set_at`."""
     found = []
     for place, came in enumerate(history):
         if place == set_at:
@@ -85,7 +88,7 @@ async def lived(
 
 
 async def tried(desk: Desk, monitor: Monitor, sent: Sequence[Any], *, since: int) -> Any:
-    """Return the backtest of all runs from the slot at hour `since` on."""
+    """Return a backtest of all runs from hour `since` on."""
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))
     window = SlotSpan(since=EPOCH + since * HOUR_S)
     return shown_backtest(await Projections(desk.store, LongReads()).backtest(monitor, window, read_rules(sent, track)))
@@ -130,7 +133,7 @@ LOW_TOTAL = {"metric": "total", "op": "lt", "value": 1}
 async def test_run_without_results_has_no_numbers_in_run_and_backtest(
     desk: Desk, rule: dict[str, Any], places: list[int]
 ) -> None:
-    """Its `total` of 0 is not stored, so an alert about it could never be looked up."""
+    """A `total` of 0 is not stored for such a run, so the owner could never look up the cause of an alert."""
     monitor = await desk.monitor(await desk.account(), track=TRACK)
     fired = await lived(desk, monitor, [FULL, EMPTY, FULL], [rule], set_at=0)
     assert [(await desk.all_runs(monitor.id))[place].id for place in places] == [one["run_id"] for one in fired]
@@ -147,7 +150,7 @@ async def test_first_run_of_a_window_is_compared_with_the_previous_run(desk: Des
 
 
 async def test_result_without_numbers_is_the_next_baseline(desk: Desk) -> None:
-    """An ordinary monitor's run without numbers is ok: it is the next run's baseline."""
+    """An ordinary monitor's run without numbers is ok and becomes the next run's baseline."""
     monitor = await desk.monitor(await desk.account())
     rule = {"metric": "stars", "op": "abs_change_gt", "value": 1}
     history = [ScriptedRun({"stars": 5}), ScriptedRun({"stars": "hidden"}), ScriptedRun({"stars": 9})]

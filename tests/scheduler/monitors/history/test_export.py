@@ -88,7 +88,10 @@ def test_ndjson_round_trips_exactly(runs: list[RunNumbers]) -> None:
 
 
 def test_lines_are_generated_one_run_at_a_time() -> None:
-    """Goal: an export of any length needs little memory. Method: the second run is not read for the first line."""
+    """Goal: an export of any length needs little memory.
+
+    Method: the first line must be available before the second run is read.
+    """
     read: list[str] = []
 
     def runs() -> object:

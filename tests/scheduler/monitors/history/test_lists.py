@@ -34,7 +34,7 @@ ALWAYS = SlotSpan()
 
 
 async def monitors(quick: Desk, account: str, number: int) -> list[Monitor]:
-    """Create monitors at two points in time, so that several share one."""
+    """Create monitors at only two points in time, so that several have the same creation time."""
     made = []
     for nth in range(number):
         quick.time = EPOCH + nth // 2

@@ -81,7 +81,7 @@ def test_runs_beyond_points_max_are_not_read() -> None:
 
 
 @given(HISTORIES, st.integers(1, 40))
-def test_points_are_at_most_points_max_and_the_newest(runs: list[RunNumbers], points_max: int) -> None:
+def test_at_most_points_max_points_are_returned_newest_kept(runs: list[RunNumbers], points_max: int) -> None:
     told = projected(runs, points_max=points_max)
     sizes = [sum(map(len, run.numbers.values())) for run in runs]
     series: list[dict[str, list[object]]] = told["series"]  # type: ignore[assignment]

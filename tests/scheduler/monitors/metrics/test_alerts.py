@@ -38,7 +38,7 @@ def fires(rule: AlertRule, cur: float, prev: float | None = None) -> bool:
         ("lt", 0, -0.0, False),
     ],
 )
-def test_absolute_ops_compare_only_the_number(op, value, cur, expected):
+def test_absolute_ops_use_only_the_number_of_the_run(op, value, cur, expected):
     assert fires(AlertRule("x", op, value), cur) is expected
     assert fires(AlertRule("x", op, value), cur, prev=-100) is expected
 
@@ -131,12 +131,15 @@ def test_no_data_fires_if_no_row_has_the_metric():
 
 
 def walk(rule: AlertRule, series, step_s=HOUR_S) -> list[int]:
-    """Return the positions of a series of runs at which the rule fires; None is a run without the number."""
+    """Return the positions at which the rule fires in a series of numbers.
+
+    None in the series is a run without a number.
+    """
     state, fired, previous = {}, [], None
     for place, number in enumerate(series):
         numbers = {"a": {} if number is None else {"x": number}}
         told = judged([rule], numbers, previous, state=state, at=place * step_s)
-        state = json.loads(orjson.dumps(told.state))  # as stored
+        state = json.loads(orjson.dumps(told.state))  # the state passes through JSON, as in the store
         previous = numbers
         fired += [place] * len(told.fired)
     return fired
@@ -163,7 +166,7 @@ def test_rule_fires_at_the_expected_runs_of_a_series(rule, series, expected):
     assert walk(rule, series) == expected
 
 
-def test_rows_and_rules_are_paced_separately():
+def test_streaks_and_cooldowns_are_separate_for_each_row_and_rule():
     rules = [AlertRule("x", "gt", 5, consecutive=2), AlertRule("x", "gt", 7, consecutive=2)]
     first = judged(rules, {"a": {"x": 6}, "b": {"x": 8}})
     assert first.fired == []
@@ -208,7 +211,7 @@ RUNS = st.lists(st.dictionaries(st.sampled_from("ab_"), st.dictionaries(st.sampl
 def test_backtest_matches_the_original_alerts(rules, runs, by_row):
     """Goal: a backtest agrees with the original alerts.
 
-    Method: evaluate run by run, with the state passed through JSON; failed runs are not a baseline.
+    Method: evaluate run by run, and pass the state through JSON in between. Failed runs are not a baseline.
     """
     fired, state, previous = [], {}, None
     for place, numbers in enumerate(runs):

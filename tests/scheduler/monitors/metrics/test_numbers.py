@@ -92,7 +92,7 @@ def test_rows_without_id_and_repeated_rows_are_left_out_with_warnings():
     ]
 
 
-def test_row_cannot_replace_the_page():
+def test_row_named_like_the_page_is_left_out():
     taken = numbers_of({"items": [post("_", views=1)], "total": 2}, Track(("total", VIEWS), "post.id"))
     assert taken.numbers == {"_": {"total": 2}}
     assert taken.warnings == ["1 row was left out because post.id is repeated"]
@@ -116,7 +116,7 @@ def test_numbers_of_accepts_any_data(data):
 @pytest.mark.parametrize(
     ("numbers", "has"), [({}, False), ({"_": {}}, False), ({"a": {}, "b": {}}, False), ({"a": {}, "b": {"x": 0}}, True)]
 )
-def test_run_has_a_value_if_any_row_has(numbers, has):
+def test_has_value_is_true_if_any_row_has_a_value(numbers, has):
     assert has_value(numbers) is has
 
 
@@ -156,7 +156,7 @@ def test_first_run_has_no_deltas():
 
 
 @given(ROWS, ROWS)
-def test_deltas_lead_from_one_run_to_the_next(prev, cur):
+def test_deltas_applied_to_one_run_give_the_next(prev, cur):
     deltas = deltas_of(prev, cur)
     kept = [row for row in prev if row not in set(deltas.rows_gone)]
     assert {*kept, *deltas.rows_new} == set(cur)

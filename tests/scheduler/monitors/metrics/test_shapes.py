@@ -1,4 +1,4 @@
-"""The shape of an archetype's responses equals the output of that archetype's constructors."""
+"""The shape of an archetype's responses matches what the archetype's constructors return."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OPEN = {"WebPage": {"extraction"}, "WebPageList": {"extraction"}, "GatheredComme
 
 
 def emptiest(constructor: Callable[..., dict[str, object]]) -> dict[str, object]:
-    """Return the record without any known field except its id, if it has one."""
+    """Return the record with nothing but an id, if the archetype has one."""
     params = inspect.signature(constructor).parameters
     required = [name for name, param in params.items() if param.default is param.empty]
     known = {"id": "1"} if "id" in params else {}
@@ -41,7 +41,7 @@ def emptiest(constructor: Callable[..., dict[str, object]]) -> dict[str, object]
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_of_an_archetype(name):
+def test_shape_contains_the_numbers_of_an_archetype(name):
     shape = shape_of(next(archetype for archetype in KNOWN if archetype.name == name))
     assert {path for path, kind in shape.kinds.items() if kind == "number"} == set(NUMBERS[name].split())
 
@@ -56,7 +56,10 @@ def test_list_has_the_numbers_of_its_rows_and_a_total(name):
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
 def test_shape_paths_match_shaped_responses(archetype):
-    """Goal: the two cannot diverge. Method: shape the emptiest record; fields inside empty ones are not checked."""
+    """Goal: shapes and responses cannot diverge.
+
+    Method: compare with the shaped emptiest record. Fields inside empty ones are not checked.
+    """
     record, beside = emptiest(archetype.make), emptiest(archetype.beside) if archetype.beside else {}
     legs = (Leg("hackernews/story", Missing("it is away")),) if archetype.has_legs else ()
     result = Page([record], total=1, legs=legs, beside=beside) if archetype.many else Single(record, legs=legs)

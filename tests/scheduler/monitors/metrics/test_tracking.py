@@ -79,7 +79,7 @@ def test_path_at_the_wrong_level_is_corrected(archetype, path, meant):
 )
 def test_misspelled_path_gets_a_did_you_mean(archetype, path, meant):
     refused = refusal({"metrics": [path]}, archetype)
-    assert refused.problem == f"{path!r} is not a number of this recipe's responses; did you mean {meant}?"
+    assert refused.problem == f"{path!r} is not a number in this recipe's responses; did you mean {meant}?"
     assert refused.did_you_mean == meant
 
 
@@ -101,30 +101,30 @@ def test_misspelled_path_gets_a_did_you_mean(archetype, path, meant):
         (archetypes.COMMENT_LIST, "items[].comment.replies", "'items[].comment.replies' is an array"),
     ],
 )
-def test_path_to_another_kind_names_the_kind(archetype, path, told):
+def test_error_names_the_kind_of_a_non_numeric_value(archetype, path, told):
     refused = refusal({"metrics": [path]}, archetype)
     assert refused.problem == f"must lead to a number; {told}"
     assert refused.did_you_mean is None
 
 
-def test_path_to_an_object_lists_its_numbers():
+def test_error_about_an_object_lists_its_numbers():
     refused = refusal({"metrics": ["items[].post.engagement"]})
     assert refused.did_you_mean == VIEWS
     assert "items[].post.engagement.saves" in refused.next_step
 
 
 @pytest.mark.parametrize("path", ["zzz", ".", "items[].", "[]", "..", "weather"])
-def test_unknown_path_lists_the_numbers(path):
+def test_error_about_an_unknown_path_lists_the_numbers(path):
     refused = refusal({"metrics": [path]}, archetypes.COMMENT_LIST)
-    assert refused.problem == f"{path!r} is not a number of this recipe's responses"
+    assert refused.problem == f"{path!r} is not a number in this recipe's responses"
     there_is = "items[].comment.engagement.likes, items[].comment.engagement.replies, total"
-    assert refused.next_step == f"Its numbers are {there_is}."
+    assert refused.next_step == f"This recipe's numbers are {there_is}."
 
 
 @pytest.mark.parametrize("archetype", FIXED, ids=lambda archetype: archetype.name)
 def test_every_number_of_a_shape_can_be_tracked_and_no_other_path(archetype):
     shape = shape_of(archetype)
-    known_by = "id" if f"items[].{archetype.key}.id" in shape.kinds else "url"  # like the archetypes of web pages
+    known_by = "id" if f"items[].{archetype.key}.id" in shape.kinds else "url"  # as in the archetypes of web pages
     row_key = {} if shape.row_key or not shape.is_list else {"row_key": f"{archetype.key}.{known_by}"}
     for path in numbers_in(shape):
         assert read_track({"metrics": [path], **row_key}, archetype).warnings == []

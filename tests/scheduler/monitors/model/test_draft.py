@@ -1,4 +1,4 @@
-"""Every body for a monitor becomes a storable monitor, or an error that names a field and a fix."""
+"""Every body for a monitor becomes a monitor that can be stored, or an error that names a field and a fix."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def assert_helpful(refused: MonitorInvalid, fields: tuple[str, ...]) -> None:
 
 
 def assert_sound(monitor: Monitor) -> None:
-    """Check the rules of the store's constraints and the clock's readers."""
+    """Check what the store's constraints and the clock require of a monitor."""
     assert monitor.webhook_format == "full" or monitor.track is not None
     assert (monitor.next_slot_at is None) == (monitor.status == "paused")
     assert monitor.next_slot_at is None or monitor.next_slot_at > NOW

@@ -1,4 +1,4 @@
-"""Single fields of a monitor: accepted values, and the suggestion of each error (spec 2.6, 8)."""
+"""Single fields of a monitor: which values are accepted, and what each error suggests (spec 2.6, 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of a monitor: omitted fields are kept, invalid ones are named, and the next slot is set (decisions 12)."""
+"""Changes to a monitor: omitted fields are kept, invalid ones are named, and the next slot is set (decisions 12)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BEGUN = replace(TRACKED, rule_state='{"x": 1}', baseline_run_id="run_1")
 
 
 def test_new_parameters_or_track_reset_baseline_and_rule_state() -> None:
-    """Numbers of other parameters or another track are not compared with earlier ones."""
+    """Numbers from other parameters or another track must not be compared with earlier ones."""
     for sent in ({"params": {"query": "another"}}, {"track": {"metrics": ["total"]}}):
         after = changed(BEGUN, **sent)
         assert (after.rule_state, after.baseline_run_id) == ("{}", None), sent
@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str | None]] = {
 
 
 @pytest.mark.parametrize(("sent", "param", "meant"), WRONG.values(), ids=WRONG.keys())
-def test_invalid_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
+def test_invalid_field_in_a_change_is_named(sent: dict[str, Any], param: str, meant: str | None) -> None:
     with pytest.raises(MonitorInvalid) as refused:
         changed(TRACKED, **sent)
     assert (refused.value.param, refused.value.did_you_mean) == (param, meant)

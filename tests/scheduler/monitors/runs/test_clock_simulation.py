@@ -1,6 +1,6 @@
 """Hours of monitors while nodes stop and crash, the store is unavailable, upstreams fail and clocks jump.
 
-At the end every slot has one record. Every run has ended once, with one event and at most one delivery. No run was
+At the end, every slot has one record. Every run has ended once, with one event and at most one delivery. No run was
 charged twice, and the ledger verifies.
 """
 
@@ -60,7 +60,7 @@ class World:
         return gathered({"stars": self.rng.randrange(200)}, coverage=self.rng.choice((1.0, 1.0, 1.0, 0.5, 0.0)))
 
     async def settle_in(self) -> None:
-        """Create accounts and monitors with a node that is not counted."""
+        """Create accounts and monitors on a node that does not count as one of the test's nodes."""
         desk = self.desk(99)
         for name, credits in ACCOUNTS.items():  # noqa: A001 - the specification's name
             self.accounts[name] = await desk.account(credits)
@@ -79,7 +79,7 @@ class World:
                 await self._weather(desk)
             self.store.failing = AWAY if self.rng.random() < 0.5 else None
         self.store.failing = None
-        self.ahead_s += self.rng.choice((0.0, 0.0, 700.0))  # downtime on this clock
+        self.ahead_s += self.rng.choice((0.0, 0.0, 700.0))  # the time that the clock advances while no node runs
 
     async def _weather(self, desk: Desk) -> None:
         while True:
@@ -95,7 +95,7 @@ class World:
                 self.ahead_s += 400.0
 
     async def rest(self) -> Desk:
-        """Run a last node without faults, until no run is open."""
+        """Run a last node without faults until every run has ended."""
         desk = self.desk(98)
         desk.recipes.takes_s = 0.0
         await recover(desk.store, now=desk.now)
@@ -148,7 +148,7 @@ def check_slots(monitor: Monitor, runs: list[Run], now: float) -> None:
 
 
 async def check_told(desk: Desk, world: World, runs: list[Run]) -> None:
-    """Check that each run's end has one event, and one delivery if it must be delivered."""
+    """Check that each run's end has one event, and that it has one delivery if it must be delivered."""
     told = Counter[str]()
     for account in world.accounts.values():
         told.update(event["data"]["run_id"] for event in await desk.events(account) if event["type"] in ENDED)

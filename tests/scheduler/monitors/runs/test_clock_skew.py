@@ -1,4 +1,4 @@
-"""Fast clocks in virtual time on each engine: the slots that they set are reset, and run once."""
+"""Fast clocks in virtual time on each engine: the slots that they set are reset, and each runs once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CADENCES: list[object] = ["hourly", "daily", "weekly", FIVE, {"cron": "30 2 * * 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def virtual(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """Monitors without threads, for tests that also use `autojump_clock`."""
+    """Monitors on a store without threads, for tests that also use `autojump_clock`."""
     if request.param == "sqlite":
         kept: InlineStore | InlinePostgres = InlineStore(MIGRATIONS)
     else:
@@ -42,7 +42,7 @@ def virtual(request: pytest.FixtureRequest) -> Iterator[Desk]:
 
 
 def move(desk: Desk, seconds: float) -> None:
-    """Set the machine's clock."""
+    """Move the machine's clock by `seconds`."""
     desk.starts_at = (desk.starts_at or 0.0) + seconds
 
 
@@ -191,7 +191,7 @@ async def test_resets_are_batched_and_leave_correct_slots(
 async def test_no_slot_runs_twice_with_any_clock(
     seed: int, virtual: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Method: a clock that jumps back and forth, by minutes or by years, and then some hours with a correct one."""
+    """Method: let the clock jump back and forth by minutes or years, then run some hours with a correct clock."""
     rng = Random(seed)
     virtual.starts_at = EPOCH - trio.current_time()
     account = await virtual.account()

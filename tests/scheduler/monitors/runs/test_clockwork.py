@@ -1,4 +1,4 @@
-"""The clock in virtual time, in which an hour passes instantly."""
+"""The clock in virtual time, so that an hour passes instantly."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def started(quick: Desk, begins_at: float = EPOCH) -> Desk:
 
 
 async def statuses(desk: Desk, monitor_id: str) -> list[tuple[float, str]]:
-    """Return the monitor's runs: hours since the epoch, and statuses."""
+    """Return the slot of each of the monitor's runs, in hours since the epoch, and its status."""
     return [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in await desk.all_runs(monitor_id)]
 
 
@@ -53,7 +53,8 @@ async def test_monitor_runs_at_each_slot(quick: Desk, autojump_clock: trio.testi
     ("begins", "hours", "slots"),
     [
         ("2027-10-30T23:30:00", 4, ["2027-10-31T00:30:00"]),  # 02:30 occurs twice
-        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),  # 02:30 does not occur: right after the gap
+        # 02:30 does not exist, so the run starts right after the gap.
+        ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),
     ],
 )
 async def test_repeated_or_skipped_local_time_runs_once(
@@ -175,7 +176,7 @@ async def test_crowd_is_spread_over_the_first_seconds_of_a_slot(
     delays = sorted(row[0] for row in rows)
     assert len(delays) == 1_000
     assert delays[0] < 1.0
-    assert 15.0 < delays[-1] < 25.0  # 50 per second
+    assert 15.0 < delays[-1] < 25.0  # the crowd starts at 50 runs per second
     lags = await desk.store.read(lambda tx: tx.one("SELECT MAX(started_at - start_at) FROM runs"))
     assert lags[0] < 2 * APART_S
     assert desk.recipes.most_under_way <= IN_FLIGHT_MAX
@@ -198,7 +199,7 @@ async def test_overloaded_node_delays_runs_without_skipping_them(
         assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_refused_runs_are_missed_like_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_refused_runs_count_as_missed_as_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     refusal: str | None = "the disk is full"

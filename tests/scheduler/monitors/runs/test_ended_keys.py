@@ -34,7 +34,7 @@ def fails(_recipe: object) -> Any:
     raise UpstreamFailed("api", "status 500")
 
 
-async def test_events_belong_to_the_key_until_revoked_then_to_the_account(desk: Desk) -> None:
+async def test_events_belong_to_the_key_until_it_is_revoked_then_to_the_account(desk: Desk) -> None:
     account = await desk.account()
     monitor = await keyed(desk, account, rules=[{"metric": "stars", "op": "gt", "value": 1}])
     other = await keyed(desk, account)
@@ -81,9 +81,10 @@ async def raced(runs: Desk, revokes: Desk, lease: RunLease, key_id: str, *, ahea
 
 
 async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
-    """Goal: every event has an owner that can read it. Method: run both concurrently, and compare owners and positions.
+    """Goal: every event has an owner that can read it.
 
-    Events before `key.revoked` were written while the key was valid; events after it must belong to the account.
+    Method: run the monitor and revoke the key concurrently, then compare the owners and positions of the events. Events
+    before `key.revoked` were written while the key was valid; events after it must belong to the account.
     """
     chance, account = Random(7), await runs.account()
     began_at = trio.current_time()
@@ -93,7 +94,7 @@ async def assert_each_has_a_reader(runs: Desk, revokes: Desk) -> None:
         monitor = await keyed(runs, account)
         assert monitor.key_id is not None
         lease = await runs.lease(monitor, EPOCH + attempt)
-        if attempt == 0:  # so that each of them is first in at least one attempt
+        if attempt == 0:  # in at least one attempt, each of the two is first
             await revokes.keys.revoke(monitor.key_id)
             await runs.runs.run(lease)
         elif attempt == 1:

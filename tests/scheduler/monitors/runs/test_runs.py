@@ -1,4 +1,4 @@
-"""One run from its charge to its end, as the monitor's owner sees it afterwards."""
+"""A single run from its charge to its end, checked by what the monitor's owner sees."""
 
 from contextlib import suppress
 
@@ -62,12 +62,12 @@ async def test_run_with_missing_legs_is_partial_and_charged_by_coverage(desk: De
     account = await desk.account(100)
     desk.recipes.answer = lambda _recipe: gathered({"stars": 7}, coverage=0.5)
     run = await desk.ran(await desk.monitor(account))
-    assert (run.status, run.credits_used) == ("partial", 4)  # half of 5, rounded up, plus 1
+    assert (run.status, run.credits_used) == ("partial", 4)  # half of the 5 credits, rounded up, plus 1 for scheduling
     assert await desk.money(account) == (96, 0)
 
 
 async def test_interrupted_walk_is_partial_and_charged_by_page(desk: Desk) -> None:
-    account = await desk.account(16)  # a run needs 6 and takes half of the rest
+    account = await desk.account(16)  # a run reserves the 6 credits that it needs, and half of the other 10
     desk.recipes.credits_most = 50
     desk.recipes.answer = lambda _recipe: gathered(page(1), whole=False, used_credits=10)
     run = await desk.ran(await desk.monitor(account))
@@ -251,11 +251,14 @@ async def test_paused_webhook_receives_nothing(desk: Desk) -> None:
 
 
 async def test_only_one_of_two_attempts_settles(desk: Desk) -> None:
-    """Goal: only the current attempt settles. Method: the first one is presumed dead, and continues after another."""
+    """Goal: only the current attempt settles.
+
+    Method: the first attempt is presumed dead, but continues after the second.
+    """
     account = await desk.account(100)
     monitor: Monitor = await desk.monitor(account)
     first = await desk.lease(monitor)
-    second = await desk.again(first)  # by the same node: only the attempt numbers differ
+    second = await desk.again(first)  # leased by the same node, so only the attempt numbers differ
     await desk.runs.run(second)
     await desk.runs.run(first)
     run = await desk.run_of(first.run.id)
@@ -301,7 +304,10 @@ async def test_run_of_a_deleted_monitor_is_free(desk: Desk) -> None:
 
 @pytest.mark.parametrize("came", [gathered({"stars": 101}), gathered({"stars": 7}, coverage=0.5), None])
 async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, came: Gathered | None) -> None:
-    """Goal: one charge, one end, one event per run. Method: cancel it at each checkpoint, then run the next attempt."""
+    """Goal: a run has one charge, one end and one event.
+
+    Method: cancel it at each checkpoint, then run the next attempt.
+    """
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
 
@@ -342,7 +348,7 @@ async def test_run_cancelled_at_any_step_is_refunded_or_complete(quick: Desk, ca
 async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, came: Gathered | None) -> None:
     """Goal: a run is charged once and ends once.
 
-    Method: from each checkpoint on, the store is unreachable. Then another node continues.
+    Method: the store becomes unreachable at each checkpoint in turn. Then another node continues.
     """
     account = await quick.account()
     monitor = await quick.monitor(account, rules=RISES, hook="https://example.com/hook")
@@ -359,7 +365,8 @@ async def test_run_of_a_process_killed_at_any_step_is_charged_once(quick: Desk, 
         desks.append(desk)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(die_when_cancelled, quick)
-            with suppress(StorageError):  # the end of a run is shielded, and then finds the store unavailable
+            # The end of a run is shielded from the cancellation, but the store is unavailable.
+            with suppress(StorageError):
                 await desk.runs.run(await desk.lease(monitor, EPOCH + 3600.0 * len(desks)))
             nursery.cancel_scope.cancel()
 

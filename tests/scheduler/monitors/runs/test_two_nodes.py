@@ -1,4 +1,4 @@
-"""Several nodes on one PostgreSQL: whatever they do concurrently, each slot runs on one of them."""
+"""Several nodes on one PostgreSQL: whatever they do concurrently, each slot runs on only one of them."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -20,10 +20,10 @@ async def all_ended(desk: Desk, expected: int) -> None:
 
 
 def take_turns(*desks: Desk) -> None:
-    """Let no run end before each node has started some; then a node ends a few with each of its commits.
+    """Make the nodes start some runs each before any run ends, and then end a few runs with each commit of a node.
 
-    Runs that all end at the same time wait for each other's accounts, and on a busy machine they wait longer than the
-    store's timeout: a run is then interrupted, and retried after its lease has expired.
+    Runs that all end at the same time wait for each other's accounts. On a busy machine they wait longer than the
+    store's timeout: such a run is interrupted, and is retried after its lease has expired.
     """
     all_run = trio.Event()
 
@@ -49,7 +49,7 @@ async def test_each_slot_runs_on_one_of_two_ticking_nodes(postgres: PostgresServ
         accounts = [await one.account() for _ in range(15)]
         monitors: list[Monitor] = [await one.monitor(accounts[n % 15]) for n in range(MONITORS)]
         for desk in (one, other):
-            desk.time += HOUR + 30.0  # later than the spread of the start times
+            desk.time += HOUR + 30.0  # later than the start times, which are spread over a minute
         take_turns(one, other)  # one node has too few slots for all runs
         async with one.clock(), other.clock():
             await all_ended(one, MONITORS)

@@ -1,4 +1,4 @@
-"""Web checks on the monitors' clock: reported changes, their cost, and that each is reported once."""
+"""Web checks on the monitors' clock: which changes are reported, once each, and what the checks cost."""
 
 from __future__ import annotations
 
@@ -134,7 +134,10 @@ async def test_search_results_are_compared_by_title_and_url(quick: Desk) -> None
 
 
 async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -> None:
-    """Goal: each change is reported once, charges are exact. Method: cancel every check at each step, then retry."""
+    """Goal: each change is reported once, and charges are exact.
+
+    Method: cancel every check at each step, then retry it.
+    """
     account, monitor = await watched(quick)
     prices = ["10"]
 
@@ -163,7 +166,7 @@ async def test_each_change_is_reported_once_despite_interruptions(quick: Desk) -
 
 
 async def test_changes_are_reported_exactly_when_words_differ(quick: Desk) -> None:
-    """Goal: no change is missed or invented. Method: random edits against a model of the last reported text."""
+    """Goal: no change is missed or invented. Method: compare random edits with a model of the last reported text."""
     random, (account, monitor) = Random(7), await watched(quick)
     lines = [f"line {place} of the page" for place in range(20)]
     last, expected, changed = sorted(" ".join(lines).split()), 0, []

@@ -1,4 +1,4 @@
-"""A host that accepts connections and never responds, next to others: over real sockets, on both engines."""
+"""A host that accepts connections but never responds, next to hosts that do: over real sockets, on both engines."""
 
 from collections.abc import Mapping
 
@@ -14,8 +14,8 @@ HELD, ACCOUNTS, EACH = 1_000, 10, 20
 COUNTS = "SELECT status, host, COUNT(*), SUM(attempts) FROM deliveries GROUP BY status, host"
 
 
-async def test_others_are_delivered_while_an_unresponsive_host_waits(office: Office) -> None:
-    """Method: both are at one address, one of them by name, so the queue sees two hosts."""
+async def test_unresponsive_host_does_not_delay_deliveries_to_others(office: Office) -> None:
+    """Method: both hosts have the same address, but one is called by its name, so the queue sees two hosts."""
     end = trio.Event()
 
     async def swallow(peer: Peer) -> None:
@@ -46,7 +46,7 @@ async def test_others_are_delivered_while_an_unresponsive_host_waits(office: Off
                 ("delivered", "127.0.0.1"): (ACCOUNTS * EACH, ACCOUNTS * EACH),
                 ("queued", "localhost"): (HELD, 0),
             }
-            await until(lambda: service.in_flight() == HOST_MAX)  # the rows of the last deliveries are removed
+            await until(lambda: service.in_flight() == HOST_MAX)  # the rows of the previous deliveries are gone
             assert len(hole.requests) == hole.open_connections == HOST_MAX
             assert len(good.requests) == ACCOUNTS * EACH
             assert good.connections <= HOST_MAX

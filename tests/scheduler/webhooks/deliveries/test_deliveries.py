@@ -22,7 +22,7 @@ DEFAULT = "whsec_c2VjcmV0"
 
 
 class _Draws:
-    """Replaces random numbers: always the middle, which means no jitter."""
+    """Replaces random numbers with the middle of their range, which means no jitter."""
 
     def __init__(self, value: float = 0.5) -> None:
         self.value = value
@@ -165,7 +165,7 @@ async def test_success_resets_the_failure_count(office: Office) -> None:
 
 
 async def test_attempts_ending_together_are_each_counted(office: Office) -> None:
-    """Goal: one writer batch with many ends of one webhook, then one with ends of many webhooks."""
+    """Goal: every end is counted when one writer batch contains many ends of one webhook, or ends of many webhooks."""
     account = await office.desk.account()
     monitors = [await office.monitor(account) for _ in range(5)]
     receivers = Receivers()
@@ -186,7 +186,7 @@ async def test_attempts_ending_together_are_each_counted(office: Office) -> None
 
 
 async def test_deliveries_use_the_current_url(virtual: Office, autojump_clock: MockClock) -> None:
-    """Method: the URL changes during an attempt at the old one, which then returns 410."""
+    """Method: the URL changes during an attempt at the old URL, which then returns 410."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     new = "https://other.example.com/in"
@@ -208,7 +208,7 @@ async def test_deliveries_use_the_current_url(virtual: Office, autojump_clock: M
     assert (await virtual.webhook(monitor)).status == "active"
 
 
-async def test_raising_attempt_fails_alone(office: Office) -> None:
+async def test_exception_in_one_attempt_does_not_affect_others(office: Office) -> None:
     account = await office.desk.account()
     bad, good = await office.monitor(account, "https://bad.example.com/"), await office.monitor(account)
     receivers = Receivers()

@@ -1,4 +1,4 @@
-"""Deliveries of interrupted nodes, and nodes that share a store."""
+"""Deliveries whose nodes are interrupted, and nodes that share a store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTS = 10
 async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(
     virtual: Office, autojump_clock: MockClock
 ) -> None:
-    """Goal: at least one attempt, one end, and a correct failure count, wherever the service is cancelled."""
+    """Goal: a delivery has an attempt, one end and a correct failure count, wherever the service is cancelled."""
     account = await virtual.desk.account()
     receivers = Receivers()
 
@@ -74,8 +74,10 @@ async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: O
     assert (await office.delivery(id_)).status == "delivered"
 
 
-async def test_expired_lease_is_taken_by_another_node(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: an attempt that ends after its lease writes nothing, and the other node's end counts."""
+async def test_delivery_with_an_expired_lease_is_taken_over_by_another_node(
+    virtual: Office, autojump_clock: MockClock
+) -> None:
+    """Goal: an attempt that ends after its lease has expired writes nothing; the other node's attempt counts."""
     monitor = await virtual.monitor(await virtual.desk.account())
     (id_,) = await virtual.queue(monitor)
     receivers = Receivers()
@@ -96,9 +98,9 @@ async def test_expired_lease_is_taken_by_another_node(virtual: Office, autojump_
 
 
 async def test_nodes_never_attempt_a_delivery_concurrently(postgres: PostgresServer) -> None:
-    """Method: three nodes and receivers that fail occasionally. One node is cancelled during its attempts.
+    """Method: three nodes deliver to receivers that sometimes fail. One node is cancelled during its attempts.
 
-    The cancelled node's attempts in progress, up to the limit per host, were sent and are not counted.
+    The attempts that were in progress on the cancelled node, at most the limit per host, were sent but are not counted.
     """
     url = postgres.fresh()
     receivers = Receivers()

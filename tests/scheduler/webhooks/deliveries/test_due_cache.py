@@ -1,4 +1,4 @@
-"""A node's cache of ready deliveries, against a store that each read covers only in part."""
+"""A node's cache of ready deliveries, on a store of which each read returns only a part."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def _line(one: DueDelivery) -> Line:
 def _look(
     queue: list[DueDelivery], after: Line = FROM_START, *, oldest: int = _OLDEST, walked: int = _WALKED
 ) -> QueueLook:
-    """Read like the queue, with smaller limits: the oldest, and if there are more, the first of each line."""
+    """Return what a read of the queue would return, with smaller limits.
+
+    These are the oldest deliveries and, if there are more, the first ones of each line.
+    """
     found = sorted(queue)[:oldest]
     if len(found) < oldest:
         return QueueLook(found, set(), None, None)
@@ -74,7 +77,7 @@ class _Node:
             self.put(told_meanwhile, told=True)
         chosen = self.due_cache.choose(self.under_way.values(), free=free - len(self.under_way))
         for one in chosen:
-            self.queue.remove(one)  # no delivery is chosen twice, or without being queued
+            self.queue.remove(one)  # fails if a delivery is chosen twice or was never queued
             self.under_way[one.id] = one
             self.begun.append(one.id)
         self.must_look |= self.due_cache.is_short(self.under_way.values())
@@ -99,7 +102,7 @@ _STEPS = st.lists(
 
 @given(steps=_STEPS)
 def test_no_ready_delivery_waits_while_there_is_room(steps: list[tuple[str, str, str, bool]]) -> None:
-    """Method: after any queueing and ending, a few turns later only deliveries without room remain."""
+    """Method: a few turns after any series of queueing and ending, only deliveries without room remain."""
     node, number = _Node(), 0
     for kind, what, account, flag in steps:
         number += 100
@@ -148,7 +151,7 @@ def test_deliveries_without_room_stay_in_the_store() -> None:
     assert due_cache.is_short(under_way[1:])
 
 
-def test_failed_read_removes_nothing() -> None:
+def test_failed_read_keeps_all_cached_deliveries() -> None:
     due_cache = DueCache()
     due_cache.add_queued(_due(1))
     due_cache.begin_look()

@@ -1,6 +1,6 @@
-"""Unresponsive receivers and accounts with thousands of deliveries, next to others.
+"""Unresponsive receivers and accounts with thousands of deliveries must not delay others.
 
-They run in virtual time, and the queries on both engines.
+The deliveries run in virtual time; the queries run on both engines.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ async def _receive(sent: Sent) -> Attempt:
 
 
 async def _latencies(office: Office, *, holes: int, good_hosts: int = 20, rounds: int = 30) -> list[float]:
-    """Return how long deliveries to responsive receivers took from queueing to first byte, and then to their end."""
+    """Return the time from queueing to first byte, and then to the end, of each delivery to a responsive receiver."""
     receivers = Receivers()
     receivers.script = _receive
     account = await office.desk.account()
@@ -72,7 +72,7 @@ async def test_unresponsive_host_with_10000_deliveries_does_not_slow_others(
 
 
 class _CountingStore(InlineStore):
-    """Counts its reads."""
+    """A store that counts its reads."""
 
     reads = 0
 
@@ -126,7 +126,7 @@ async def test_unresponsive_hosts_of_one_account_leave_room_for_others(
 
 
 async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_clock: MockClock) -> None:
-    """Goal: the second account waits for a few of the other's thousand deliveries, not for all of them."""
+    """Goal: the second account waits for a few of the first account's thousand deliveries, not for all of them."""
     receivers = Receivers()
     receivers.script = _receive
     first = await virtual.monitor(await virtual.desk.account())
@@ -143,7 +143,7 @@ async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_c
 
 
 async def test_lines_beyond_one_walk_are_read_in_turn(virtual: Office, autojump_clock: MockClock) -> None:
-    """Method: a full line that is older than all others, so that only a walk finds those."""
+    """Method: a full line is older than all other lines, so only a walk finds the others."""
     receivers = Receivers()
     receivers.script = _receive
     account = await virtual.desk.account()

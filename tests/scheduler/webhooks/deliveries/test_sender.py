@@ -1,4 +1,4 @@
-"""One attempt against real receivers on loopback that appear at a public address, each with its own failure."""
+"""Single attempts at real receivers on loopback that appear at a public address. Each receiver fails in its own way."""
 
 import os
 import socket
@@ -291,7 +291,7 @@ async def test_name_with_any_private_address_is_not_connected_to(addresses: list
 
 
 async def test_dns_rebinding_never_reaches_an_unchecked_address() -> None:
-    """Goal: DNS rebinding finds no gap. Method: the resolver returns a private address after its first response."""
+    """Goal: DNS rebinding has no effect. Method: the resolver returns a private address from the second lookup on."""
     resolver = Resolver([PUBLIC], ["127.0.0.1"])
     async with receiving(OK, resolve=resolver) as scene:
         assert (await scene.attempt()).status == 200

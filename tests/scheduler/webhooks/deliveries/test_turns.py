@@ -1,4 +1,4 @@
-"""The order of deliveries."""
+"""In which order deliveries are chosen."""
 
 from collections import Counter
 

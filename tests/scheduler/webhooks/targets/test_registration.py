@@ -25,7 +25,7 @@ SPECIAL = (
     *("224.0.0.0/4", "240.0.0.0/4", "::1/128", "::ffff:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64"),
     *("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "ff00::/8"),
 )
-"""IANA's special-purpose registries, each with its first and its last address."""
+"""IANA's special-purpose networks, each with its first and its last address."""
 
 
 async def refused(*addresses: str, url: str = URL) -> bool:
@@ -82,7 +82,7 @@ async def test_silent_name_servers_delay_registration_only_briefly(autojump_cloc
 
 
 async def test_silent_name_servers_use_a_limited_number_of_threads() -> None:
-    """Method: always new hosts with lookups that block until the test ends them, from callers that time out."""
+    """Method: callers that time out keep naming new hosts, whose lookups block until the test ends them."""
     ends, under_way, most = threading.Event(), Counter[bytes](), 0
 
     def lookup(host: bytes, _port: int, **_terms: object) -> Found:

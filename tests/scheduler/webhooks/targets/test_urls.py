@@ -65,7 +65,7 @@ async def test_clear_text_urls_are_read_and_sealed_in_steps(office: Office) -> N
     assert await seal_plain_urls(office.store, office.cipher) == 0
 
 
-async def test_deliveries_use_clear_text_and_sealed_urls_alike(office: Office) -> None:
+async def test_deliveries_work_with_clear_text_and_sealed_urls(office: Office) -> None:
     (id_,) = await leave_plain(office, 1)
     monitor = await office.store.read(lambda tx: read_monitor(tx, id_))
     assert monitor is not None

@@ -1,4 +1,4 @@
-"""Language detection: common words determine the language, and an unclear text has none."""
+"""Language detection: common words determine a text's language, and unclear texts have none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that use all the CPU and memory they can get, in a real Chromium next to another account's pages."""
+"""Pages that use as much CPU and memory as they can, in a real Chromium, next to another account's pages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ IN_WORKER = "new Worker(URL.createObjectURL(new Blob([`%s`], {type: 'text/javasc
 FILL = (
     "const all = []; for (let n = 0; n < 64; n++) { const one = new Uint8Array(2 ** 24); one.fill(7); all.push(one) }"
 )
-"""A gigabyte in typed arrays, which is not in the heap of a script."""
+"""Use a gigabyte in typed arrays, which are not part of the script's heap."""
 BOUNDS = PageBounds(cpu_s=1.0, cpu_share=0.0, memory_bytes=400_000_000)
 DIALOGS = "<script>for (;;) alert(1)</script>"
 FRAMES = "<script>setInterval(() => { const f = document.createElement('iframe'); document.body.append(f); f.remove() })</script>"
@@ -55,8 +55,11 @@ async def render(rendering: Rendering, body: str, account_id: str = "a", **wante
 
 
 @pytest.mark.critical
-async def test_endless_scripts_of_one_account_leave_a_page_to_another(chromium: Chromium) -> None:
-    """Goal: no account waits for another account's scripts. Method: the attacker requests more pages than exist."""
+async def test_endless_scripts_of_one_account_do_not_block_another(chromium: Chromium) -> None:
+    """Goal: an account does not wait for another account's scripts.
+
+    Method: the attacker requests more pages than exist.
+    """
     net, ended = Net({}), list[RenderedPage]()
     async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net, pages_max=2)
@@ -89,7 +92,7 @@ async def test_endless_page_is_stopped_and_costly(body: str, chromium: Chromium)
 
 
 async def _wait_until_gone(rendering: Rendering) -> None:
-    """Wait until all renderers of the browser are idle."""
+    """Wait until all of the browser's renderers are idle."""
     local = rendering.browser.renderers.local
     assert local is not None, "the tests must run as the browser's user"
     with trio.fail_after(LONG_S):
@@ -103,7 +106,7 @@ async def _wait_until_gone(rendering: Rendering) -> None:
 @pytest.mark.critical
 @pytest.mark.parametrize("script", [FILL, IN_WORKER % FILL], ids=["page", "worker"])
 async def test_page_with_too_much_memory_is_stopped_and_costly(script: str, chromium: Chromium) -> None:
-    """Goal: a script cannot exceed a page's memory limit, even in a worker, whose memory DevTools does not count."""
+    """Goal: a script cannot exceed a page's memory limit, even in a worker, whose memory DevTools does not report."""
     most = 0
     async with open_web(net := Net({}), Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net)
@@ -154,7 +157,10 @@ async def test_session_of_a_page_that_uses_up_its_time_is_ended(chromium: Chromi
 
 
 async def test_selector_invalid_in_the_browser_names_its_parameter(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: the error is the caller's, and free. Method: selectors that our parser accepts and Chromium does not."""
+    """Goal: the caller's mistake is reported, for free.
+
+    Method: selectors that our parser accepts but Chromium does not.
+    """
     async with open_node(tmp_path, chromium) as node:
         serve(node, {"/a": page(f"<p>{TEXT}</p>")})
         for css in ('p:contains("a")', "p[a!=b]"):
@@ -178,7 +184,10 @@ async def test_selector_invalid_in_the_browser_names_its_parameter(tmp_path: Pat
 
 
 async def test_waiting_for_a_slot_does_not_block_the_browser(chromium: Chromium) -> None:
-    """Goal: waiting in an account's own queue is not blamed on the browser. Method: it holds the only page."""
+    """Goal: the browser is not blamed for a wait in an account's own queue.
+
+    Method: the account occupies the only page.
+    """
     net = Net({})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site, trio.open_nursery() as nursery:
         rendering = rendering_of(chromium, site, net, pages_max=1)
@@ -192,7 +201,7 @@ async def test_waiting_for_a_slot_does_not_block_the_browser(chromium: Chromium)
         nursery.cancel_scope.cancel()
 
 
-def test_only_renderers_of_the_browser_are_touched(chromium: Chromium) -> None:
+def test_only_renderers_of_our_browser_are_ended(chromium: Chromium) -> None:
     local = local_browser(chromium.pid, chromium.port)
     assert local is not None
     assert local.zygotes

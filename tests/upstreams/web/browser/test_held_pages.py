@@ -1,4 +1,4 @@
-"""Pages that one connection holds and others use, as by nodes that share a browser (decisions 21)."""
+"""Pages that one connection holds open and others use, as nodes do that share a browser (decisions 21)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pages_of(browser: Chromium, site: Site, net: Net) -> HeldPages:
     return HeldPages(rendering, site)
 
 
-async def test_any_node_works_in_a_page_held_by_another(chromium: Chromium) -> None:
+async def test_node_can_use_a_page_held_by_another_node(chromium: Chromium) -> None:
     here, there = (Net({"/": document("<p id=p>First</p>"), "/b": document("<p id=p>Second</p>")}) for _ in range(2))
     async with open_web(here, Resolver([PUBLIC]), chromium) as site:
         holds, works = pages_of(chromium, site, here), pages_of(chromium, site, there)
@@ -65,7 +65,7 @@ async def test_page_that_leads_to_private_space_fails_and_is_not_held(address: s
 
 
 async def test_page_with_too_much_traffic_does_not_affect_others(chromium: Chromium) -> None:
-    """Goal: one page's traffic does not affect others. Method: it posts 40 MB while another one is read."""
+    """Goal: one page's traffic does not affect others. Method: it posts 40 MB while another page is read."""
     script = "<script>fetch('/post', {method: 'POST', body: new Uint8Array(40e6)}).catch(() => 0)</script>"
     long = HttpAnswer(200, {"content-type": "text/plain"}, b"x" * 9_000_000)
     fetched = "<script>fetch('/long').then(r => r.text()).then(t => { said.textContent = t.length })</script>"
@@ -96,7 +96,7 @@ async def test_page_with_too_much_traffic_does_not_affect_others(chromium: Chrom
 
 
 async def test_busy_browser_is_waited_for(chromium: Chromium) -> None:
-    """Goal: a busy browser is not treated as gone. Method: it stalls for longer than a connection may take."""
+    """Goal: a busy browser is not treated as dead. Method: it stalls for longer than a connection may take."""
     net = Net({"/": document("<p>Text</p>")})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site:
         pages = pages_of(chromium, site, net)
@@ -117,7 +117,7 @@ async def test_busy_browser_is_waited_for(chromium: Chromium) -> None:
 
 
 async def test_page_of_a_stalled_browser_fails_soon_after_its_deadline(chromium: Chromium) -> None:
-    """Goal: the patience with a busy browser does not extend a call's deadline. Method: it never answers."""
+    """Goal: waiting for a busy browser does not extend a call's deadline. Method: a browser that never answers."""
     wanted = RenderWanted(url=f"{HOST}/", status=200, headers={}, body=b"<p>Text</p>")
     call = HttpCall("POST", Origin("https", "browser", 443), "/", body=msgspec.msgpack.encode(wanted))
     rendering = Rendering(Browser(chromium.url), pages_max=2)

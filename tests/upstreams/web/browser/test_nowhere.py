@@ -1,4 +1,4 @@
-"""Pages that try to reach private space: the guard is the only way out of a real Chromium."""
+"""Pages that try to reach private addresses. The guard is the only way out of a real Chromium."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ for (const kind of ["prefetch", "preconnect", "prerender", "dns-prefetch", "modu
 
 
 class Net:
-    """An exchange that answers by path, and records each call."""
+    """An exchange that chooses its answer by path, and records each call."""
 
     def __init__(self, pages: dict[str, HttpAnswer]) -> None:
         self.pages = pages
@@ -88,7 +88,7 @@ class Net:
 
 
 class Listeners:
-    """Sockets in private space; `reached` records what they received."""
+    """Sockets on private addresses. `reached` contains what they received."""
 
     def __init__(self) -> None:
         self.reached: list[bytes] = []
@@ -200,7 +200,7 @@ async def test_page_that_navigates_to_private_space_is_refused(chromium: Chromiu
 
 
 async def test_dns_rebinding_has_no_effect(chromium: Chromium) -> None:
-    """Goal: DNS rebinding fails. Method: later lookups return a private address; the page calls its host repeatedly."""
+    """Goal: DNS rebinding fails. Method: later lookups return a private address, and the page calls its host again."""
     script = "for (let n = 0; n < 5; n++) setTimeout(() => fetch('/again?' + n), 100 * n)"
     net = Net({"/": document(f"<script>{script}</script>")})
     resolver = Resolver([PUBLIC], ["127.0.0.1"])

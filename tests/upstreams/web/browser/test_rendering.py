@@ -1,4 +1,4 @@
-"""web/scrape in a real Chromium: JavaScript, screenshots, mobile, prices, and a browser that dies (decisions 21)."""
+"""web/scrape with a real Chromium: JavaScript, screenshots, mobile pages, prices, and a dead browser (decisions 21)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_javascript_page_is_read_after_its_scripts(tmp_path: Path, chromiu
 
 
 async def test_long_page_and_script_reach_the_browser_complete(tmp_path: Path, chromium: Chromium) -> None:
-    """Goal: a browser accepts messages of many frames. Method: a 1 MB page with a 3 MB script reports both lengths."""
+    """Goal: long messages reach the browser. Method: a page of 1 MB and a script of 3 MB report their lengths."""
     text, letters = "Wörter einer langen Seite. " * 40_000, "ä€" * 600_000
     long = f"const s = '{letters}'; document.title = 'long'; n.textContent = s.length + ' ' + m.textContent.length"
     async with open_node(tmp_path, chromium) as node:
@@ -104,7 +104,7 @@ async def test_bodies_that_no_browser_displays_cost_one_credit(tmp_path: Path, c
 
 
 async def test_endless_page_is_blamed_instead_of_the_browser(tmp_path: Path, chromium: Chromium) -> None:
-    """The call is free only if the machine is so busy that the page could not use its time."""
+    """The call is refunded only if the machine is so busy that the page could not use its time."""
     async with open_node(tmp_path, chromium) as node:
         serve(node, {**SCRIPTS, "/loop": page(f"<p>{TEXT}</p><script>setTimeout(() => {{ for(;;); }}, 50)</script>")})
         for _ in range(6):
@@ -150,7 +150,7 @@ async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path
 
 
 async def test_browser_without_its_required_flag_is_a_permanent_503(tmp_path: Path) -> None:
-    """Goal: the operator is informed, and nothing is retried. Method: more calls than would open a circuit."""
+    """Goal: the operator is informed, and nothing is retried. Method: more calls than it takes to open a circuit."""
     with open_chromium(("--headless", "--no-sandbox", "--disable-gpu", "about:blank")) as browser:
         async with open_node(tmp_path, browser) as node:
             serve(node, SCRIPTS)

@@ -1,4 +1,4 @@
-"""The WebSocket to a browser: long messages are sent in pieces, and arrive complete."""
+"""The WebSocket to a browser: long messages are sent in pieces and arrive whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from upstreams.web.browser.address import BrowserAddress
 from upstreams.web.browser.socket import PIECE_BYTES, open_socket
 
 LONG = ('{"body":"' + "ä€😀abc" * 400_000 + '"}').encode()
-"""A text of 5 MB with multi-byte letters across the borders of the pieces."""
+"""A text of 5 MB, in which some letters of several bytes are split between pieces."""
 
 
 class CountedStream(trio.abc.Stream):
@@ -55,7 +55,7 @@ async def open_browser(nursery: trio.Nursery, texts: list[Any], taken: trio.Even
 
 
 async def test_long_message_is_sent_in_pieces_between_other_tasks() -> None:
-    """Goal: no step of the loop grows with a message. Method: count the pieces, and the steps of another task."""
+    """Goal: no step of the event loop grows with a message. Method: count the pieces, and the steps of another task."""
     texts: list[Any] = []
     turns, taken = 0, trio.Event()
 

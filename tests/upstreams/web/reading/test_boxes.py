@@ -1,4 +1,4 @@
-"""Detection of boilerplate boxes next to the text, and of text with a boilerplate name."""
+"""Boilerplate boxes next to the text are detected, and text whose name looks like boilerplate is kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXT = "A sentence that is long enough to be the text of an article, and then so
 
 
 def left(inner: str) -> str:
-    """Return the text of a page that contains this part, after boxes were removed."""
+    """Return the text of a page that contains this part, after the removal of boxes."""
     tree = page_tree(f"<body><p>{TEXT}</p>{inner}<p>{TEXT}</p></body>")
     drop_boxes(tree)
     return as_text(tree).replace(TEXT.strip(), "").strip()

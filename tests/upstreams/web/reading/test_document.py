@@ -1,4 +1,4 @@
-"""A worker's reading of a body: by its kind, in the requested formats, and without taking a wall for content."""
+"""How a worker reads a body: by its kind, in the requested formats, and without mistaking a wall for content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extraction of values from a page by a schema of selectors, and invalid schemas."""
+"""Values that a schema of selectors extracts from a page, and invalid schemas."""
 
 from __future__ import annotations
 

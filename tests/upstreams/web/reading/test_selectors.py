@@ -1,4 +1,4 @@
-"""CSS selectors: they match the same elements as XPath, in time that is linear in the size of the page."""
+"""CSS selectors match the same elements as XPath, in a time that is linear in the size of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = f"<p class='a b' id=x>{'<p class=a>text</p>' * 20_000}"
 
 
 def trees(depth: int = 3) -> st.SearchStrategy[Element]:
-    """Small trees with few tags and classes, so that selectors match some elements."""
+    """Small trees of few tags and classes, in which selectors match some elements."""
 
     def made(tag: str, classes: str, children: list[Element]) -> Element:
         element = html.Element(tag)
@@ -52,7 +52,7 @@ COMPOUNDS = st.builds("".join, st.tuples(SIMPLE, PSEUDOS)) | OF_TYPE
 
 
 def _joined(parts: list[str]) -> str:
-    """Compounds with a combinator between any two."""
+    """Compound selectors, with a combinator between any two of them."""
     words = ["p"]
     for part in parts:
         is_combinator = not part.strip(" >+~")
@@ -92,7 +92,7 @@ def test_selectors_match_the_same_elements_as_xpath(tree: Element, css: str) -> 
     ],
 )
 def test_expensive_selectors_take_linear_time(css: str) -> None:
-    """Method: CPU time on 20,000 siblings. Before, twenty `~` took hours, and a single one took more than a second."""
+    """Method: CPU time on 20,000 siblings. Twenty `~` once took hours, and a single one took more than a second."""
     tree = html.document_fromstring(PAGE)
     assert _cpu_s(lambda: Matching().found(tree, css)) < 2.0
 

@@ -1,1 +1,1 @@
-"""Prism's composites over app stores (decisions 18)."""
+"""Prism's composites about apps in several stores (decisions 18)."""

@@ -1,4 +1,4 @@
-"""Compares listings of stores: whether they show the same app, and how much its ratings differ (decisions 18)."""
+"""Compares the listings in several stores: whether they are the same app, and how its ratings differ (decisions 18)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMS = re.compile(r"\b(?:inc|llc|ltd|gmbh|corp|co|limited|sa|ab|bv|games?|stud
 
 
 def threshold_of(args: Args) -> float:
-    """Return the minimum similarity of two listings that count as the same app.
+    """Return how similar two listings must be to count as the same app.
 
     Raises:
         InvalidArgument: The value is not a number from 0 to 1.
@@ -38,7 +38,10 @@ def threshold_of(args: Args) -> float:
 
 
 def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
-    """Return the listing of a store. If all its legs failed, it is unknown whether the store has the app."""
+    """Return a store's listing in the form of the response.
+
+    If all its legs failed, it is unknown whether the store has the app.
+    """
     is_known = any(leg.answer or leg.is_absent for leg in legs if leg.platform == store)
     return records.listing(
         store=store,
@@ -49,7 +52,7 @@ def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
 
 
 def rating_gap(apps: Sequence[Record]) -> float | None:
-    """Return the best minus the worst rating, as a share of the maximum; None for fewer than two ratings."""
+    """Return the highest rating minus the lowest, as shares of the maximum; None if there are fewer than two."""
     known = [share for one in apps if (share := share_of(one["rating"])) is not None]
     return round(max(known) - min(known), 4) if len(known) > 1 else None
 
@@ -74,7 +77,7 @@ def matched(apps: Sequence[Record], threshold: float) -> Record:
 
 
 def nearest(apps: Sequence[Record], title: str) -> Record:
-    """Return the app with the most similar title; in a tie, the first one."""
+    """Return the app whose title is most similar. If several are, return the first of them."""
     return max(apps, key=lambda app: likeness(title, app["title"]))
 
 

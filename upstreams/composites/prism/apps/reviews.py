@@ -1,4 +1,4 @@
-"""Statistics of reviews, computed in code: verdicts, topics, feature requests and days (decisions 18)."""
+"""Statistics of reviews, computed by rules: ratings, topics, feature requests and days (decisions 18)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from upstreams.model.archetypes.insight import stores
 _TOP, _LEAST = 20, 3
 _GOOD: Final = 0.6
 METHOD: Final = (
-    "No model: topics are words and word pairs that occur in at least three reviews, without the most common English "
-    "words; wishes are sentences with words such as please add, wish, would be nice, missing. Verdicts are shares "
-    "of the best possible one."
+    "No model is used. Topics are words and word pairs that occur in at least three reviews, without the most common "
+    "English words. Feature requests are sentences with words such as please add, wish, would be nice, missing. "
+    "Ratings are shares of the highest possible rating."
 )
 _STOP: Final = frozenset(
     """
@@ -37,7 +37,7 @@ _WISH = re.compile(
 
 
 def _verdict(review: Record) -> float | None:
-    """Return the verdict of a review as a share of the best possible verdict."""
+    """Return the rating of a review, as a share of the highest possible rating."""
     value, best = review["rating"]["value"], review["rating"]["max"]
     return None if value is None or not best else value / best
 
@@ -48,7 +48,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def rated(store: str, reviews: Sequence[Record], app: Record | None) -> Record:
-    """Return the verdicts of a store's reviews, and the rating that the store shows."""
+    """Return the ratings in a store's reviews, and the rating that the store displays."""
     verdicts = [verdict for one in reviews if (verdict := _verdict(one)) is not None]
     distribution = [0] * 5
     for verdict in verdicts:
@@ -66,7 +66,7 @@ def rated(store: str, reviews: Sequence[Record], app: Record | None) -> Record:
 
 
 def share_of(rating: Record) -> float | None:
-    """Return a rating as a share of the best possible rating."""
+    """Return a rating as a share of the highest possible rating."""
     return round(rating["value"] / rating["max"], 4) if rating["value"] is not None and rating["max"] else None
 
 
@@ -91,7 +91,7 @@ def _topic(word: str, verdicts: Sequence[float | None], overall: float | None) -
 
 
 def timeline(reviews: Sequence[Record]) -> list[Record]:
-    """Return the verdicts of each day."""
+    """Return the ratings of each day."""
     by_day: dict[str, list[float | None]] = {}
     for one in reviews:
         if (day := instant_day(one["published_at"])) is not None:
@@ -102,7 +102,7 @@ def timeline(reviews: Sequence[Record]) -> list[Record]:
 
 
 def wishes(listed: Sequence[tuple[str, Record]]) -> list[Record]:
-    """Return sentences that request a feature, from the most helpful reviews first."""
+    """Return sentences that request a feature. Those in the most helpful reviews come first."""
     found = [
         stores.wish(store=store, review_id=one["id"], text=sentence.strip(), helpful_votes=one["helpful_votes"])
         for store, one in listed

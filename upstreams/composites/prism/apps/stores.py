@@ -1,4 +1,4 @@
-"""An app in all stores with reviews: an analysis of its reviews, and a comparison of its listings (decisions 18)."""
+"""One app in all stores that have reviews: an analysis of the reviews, a comparison of the listings (decisions 18)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHARED: Final = (
 
 
 def id_param(platform: Platform) -> str:
-    """Return the name of the parameter for an app's id in a store."""
+    """Return the name of the parameter that contains an app's id in a store."""
     return f"{platform.slug}_id"
 
 
@@ -64,7 +64,10 @@ def _resources(platforms: Sequence[Platform]) -> set[str]:
 def _resolved(
     platforms: Sequence[Platform], args: Args, name: str, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
-    """Return the app in each store: by its id if one was sent, otherwise the most similar search result."""
+    """Return the app in each store, by its id if the request contains it.
+
+    If not, it is the most similar search result.
+    """
     found: dict[str, Record] = {
         one.slug: {"id": args.text(id_param(one))} for one in platforms if id_param(one) in args.values
     }
@@ -85,7 +88,7 @@ def _resolved(
 def _listed(
     platforms: Sequence[Platform], apps: dict[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
-    """Return the apps with their full listings, because a search returns only some fields."""
+    """Return the apps with their full listings, because searches return only some of the fields."""
     named = [one for one in platforms if one.slug in apps]
     settled = yield from attempt([_listing_part(one, apps[one.slug], args) for one in named])
     legs += settled
@@ -93,7 +96,7 @@ def _listed(
 
 
 def _shared(platform: Platform, role: Role, args: Args) -> dict[str, Value]:
-    """Return the country and language of a request, if a store's endpoint accepts them."""
+    """Return the request's country and language, as far as the store's endpoint accepts them."""
     endpoint = platform.playing(role)
     names = {param.name for param in endpoint.params} if endpoint is not None else set()
     return {name: args.values[name] for name in ("country", "language") if name in args.values and name in names}
@@ -102,7 +105,7 @@ def _shared(platform: Platform, role: Role, args: Args) -> dict[str, Value]:
 def _reviews(
     platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, list[Record]]]:
-    """Return the reviews of each store. Pages are read until there are `depth` reviews."""
+    """Return the reviews in each store. Pages are read until a store has provided `depth` reviews."""
     depth = args.number("depth")
     found: dict[str, list[Record]] = {}
     parts = {one.slug: _first(one, apps[one.slug], args, depth) for one in platforms}
@@ -127,13 +130,13 @@ def _first(platform: Platform, app: Record, args: Args, depth: int) -> Part:
 
 
 def _named(platform: Platform, role: Role, app: Record) -> dict[str, Value]:
-    """Return the value that identifies an app for a store's endpoint."""
+    """Return the value that identifies an app to a store's endpoint."""
     endpoint = platform.playing(role)
     return {"app_id" if endpoint is None else endpoint.named_by[0]: str(app["id"])}
 
 
 def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the listing of an app in each store, and whether the listings show the same app."""
+    """Return an app's listing in each store, and whether the listings are the same app."""
     threshold = threshold_of(args)
     legs: list[Settled] = []
     apps = yield from _listed(platforms, (yield from _resolved(platforms, args, "title", legs)), args, legs)
@@ -153,7 +156,7 @@ def apps_lookup(platforms: Sequence[Platform], args: Args) -> Steps:
 def _by_title(
     platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, Record]]:
-    """Return the most similar app in each other requested store, found by the title of a known listing."""
+    """Return the most similar app in each requested store not searched yet, by the title of a known listing."""
     title = next((str(app["title"]) for app in apps.values() if app.get("title")), None)
     tried = {leg.platform for leg in legs}
     missing = [one for one in platforms if one.slug in _wanted(platforms, args) and one.slug not in tried]
@@ -166,7 +169,7 @@ def _by_title(
 
 
 def _wanted(platforms: Sequence[Platform], args: Args) -> tuple[str, ...]:
-    """Return the slugs of the requested stores: the stores in `stores`, and the stores whose app id was sent."""
+    """Return the slugs of the stores in `stores`, and of those for which the request contains an app's id."""
     named = chosen(args, "stores", (one.slug for one in platforms))
     return tuple(one.slug for one in platforms if one.slug in named or id_param(one) in args.values)
 
@@ -202,7 +205,7 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
         ),
         Endpoint(
             "apps-lookup",
-            "Compare an app across stores and check whether it is the same one.",
+            "Compare an app's listings in several stores and check whether they are the same app.",
             records.APPS_LOOKUP,
             partial(apps_lookup, listed),
             (

@@ -1,4 +1,4 @@
-"""Prism's composites that count, compare and rank: mentions, code, and apps (decisions 18)."""
+"""Prism's composites that count, compare and rank mentions, code and apps (decisions 18)."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SENSITIVITY = Param(
     "sensitivity", "Standard deviations that count as a breach, 0.5 to 6.", "2.5", default="2.0", length_max=10
 )
 _PULSE_PARTS = (
-    "Comma-separated parts: hn and reddit (threads there), threads (on all other platforms), blogs (sites that threads "
-    "link to), dossier. Default: all."
+    "Comma-separated parts: hn, reddit, threads (on all other platforms), blogs (sites that threads link to), dossier. "
+    "Default: all."
 )
 _FROM, _TO = day_param("date_from", "The first day"), day_param("date_to", "The last day (default: today)")
 
@@ -77,7 +77,7 @@ def _of_words(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...]
                 day_param("date_from", "The first day", required=True),
                 _TO,
                 Param("date_group", "The period of each value in the series.", "week", default="day", choices=GROUPS),
-                Param("page_type", "Kind of pages.", mentions.BOARDS, choices=mentions.PAGE_TYPES),
+                Param("page_type", "Only pages of this kind.", mentions.BOARDS, choices=mentions.PAGE_TYPES),
                 on,
             ),
             price=fixed(50),
@@ -103,8 +103,8 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
                     "boolean",
                     default=False,
                 ),
-                number("baseline_days", "Number of days before it that define the baseline", 7, least=3, most=30),
-                day_param("date_to", "The day to judge (default: today)"),
+                number("baseline_days", "Number of baseline days before the tested day", 7, least=3, most=30),
+                day_param("date_to", "The day to test (default: today)"),
                 on,
             ),
             price=PriceRange(
@@ -123,11 +123,11 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
             partial(campaign.campaign, searched),
             (
                 Param("phrase", "The phrase of the campaign, as posts spell it.", "structured concurrency"),
-                Param("hashtag", "Its hashtag.", "python", strip="#"),
-                day_param("window_start", "Its first day (default: 30 days before the last)"),
-                day_param("window_end", "Its last day (default: today)"),
-                number("pre_days", "Days before it to compare with", 14, least=1, most=90),
-                number("post_days", "Days after it", 14, least=0, most=90),
+                Param("hashtag", "The campaign's hashtag.", "python", strip="#"),
+                day_param("window_start", "First day of the campaign (default: 30 days before the last)"),
+                day_param("window_end", "Last day of the campaign (default: today)"),
+                number("pre_days", "Days before the campaign to compare it with", 14, least=1, most=90),
+                number("post_days", "Days after the campaign to compare it with", 14, least=0, most=90),
                 several("include", "amplifier_dates: the days on which each amplifier posted.", ("amplifier_dates",)),
                 on,
             ),
@@ -167,7 +167,7 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
             partial(launch.launch_echo, dossiers, threaded, tuple(host for one in platforms for host in one.hosts)),
             (
                 Param("query", "The name of the launched product, as threads spell it.", "trio", required=True),
-                Param("repo", "Its repository's URL, or owner/name.", "python-trio/trio"),
+                Param("repo", "The repository's URL, or owner/name.", "python-trio/trio"),
                 number("threads", "Number of threads whose comments are read", 3, least=1, most=10),
                 several("include", "Comma-separated parts (default: all).", launch.ECHO_PARTS),
                 _FROM,
@@ -182,7 +182,7 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
 def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
     return Endpoint(
         "org-radar",
-        "The repositories of an organization, with totals and a dossier for each of the top ones.",
+        "An organization's repositories, with totals and a dossier for each top repository.",
         threads.ORG_RADAR,
         partial(org.org_radar, listed),
         (
@@ -196,13 +196,19 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
             ),
             Param(
                 "platform",
-                "The slug of its platform, required if org is not a URL.",
+                "The slug of the organization's platform, unless org is a URL.",
                 "gitlab",
                 default="github",
                 choices=tuple(one.slug for one in listed),
             ),
             number("repos", "Number of repositories with a dossier", 5, least=1, most=10),
-            Param("sort", "Order that selects these repositories.", "pushed", default="stars", choices=org.SORTS),
+            Param(
+                "sort",
+                "The order that selects the repositories with a dossier.",
+                "pushed",
+                default="stars",
+                choices=org.SORTS,
+            ),
             several("include", "Comma-separated parts (default: all).", org.PARTS),
         ),
         price=PriceRange(1, 51, "1, plus 5 per dossier returned.", org.span_of),
@@ -234,8 +240,12 @@ def _of_audiences(threaded: tuple[Platform, ...], on: Param) -> tuple[Endpoint, 
             threads.LEADS,
             partial(leads.leads, threaded),
             (
-                Param("competitor", "The product to leave or compare.", "Acme", required=True, length_max=80),
-                Param("product_category", "Its category. Posts that mention it score higher.", "task manager"),
+                Param("competitor", "The product to replace.", "Acme", required=True, length_max=80),
+                Param(
+                    "product_category",
+                    "The product's category. Posts that mention this category score higher.",
+                    "task manager",
+                ),
                 Param("offer", "Your product. Shared words add to the score.", "a fast task manager", length_max=300),
                 Param("freshness", "Maximum age: 30d, 4w, 2m, or a start date.", "4w", default="30d", length_max=40),
                 limit(100, 50),

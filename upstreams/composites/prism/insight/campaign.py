@@ -1,4 +1,4 @@
-"""Compares the days of a campaign with the days before and after it (decisions 18)."""
+"""Compares a campaign's days with the days before and after the campaign (decisions 18)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _period(listed: Sequence[Mention], window: DaySpan) -> Record:
 
 
 def _change(one: Record | None, other: Record) -> float | None:
-    """Return the difference between the mentions per day of two periods, in percent."""
+    """Return the difference between two periods' mentions per day, in percent."""
     if one is None or not other["mentions"]:
         return None
     ratio: float = (one["mentions"] / one["days"]) / (other["mentions"] / other["days"])
@@ -85,7 +85,7 @@ def _peak(listed: Sequence[Mention], window: DaySpan) -> str | None:
 
 
 def amplifiers(listed: Sequence[Mention], *, with_dates: bool) -> list[Record]:
-    """Return the accounts that wrote these mentions, accounts with the most engagement first."""
+    """Return the accounts that wrote these mentions, most engagement first."""
     found: dict[tuple[str, str], list[Mention]] = {}
     for one in listed:
         author = one.row["post"]["author"] or {}

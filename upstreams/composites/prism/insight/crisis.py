@@ -39,12 +39,15 @@ METHOD: Final = (
 
 
 def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
-    """Return the least and the greatest price. The confirmation is billed only after a breach."""
+    """Return the minimum and maximum price. The confirmation is billed only if there is a breach."""
     return WATCH_CREDITS, WATCH_CREDITS + (CONFIRM_CREDITS if values.get("confirm") else 0)
 
 
 def crisis_radar(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return how far a day deviates from the days before it. With `confirm`, a breach is checked by another search."""
+    """Return how far a day deviates from the days before it.
+
+    With `confirm`, a breach is verified by additional searches.
+    """
     sensitivity, judged = _sensitivity(args), days.day_of(args, "date_to") or days.today(args)
     if judged > days.today(args):
         raise InvalidArgument("date_to", "must not be in the future")
@@ -90,7 +93,7 @@ def _sensitivity(args: Args) -> float:
 
 
 def judge(mentions: Sequence[Mention], window: DaySpan, sensitivity: float) -> Record:
-    """Return the scores of the last day of a window, and the series that they are computed from."""
+    """Return the scores of a window's last day, and the series from which they are computed."""
     by_day: dict[date, list[Mention]] = {day: [] for day in window.each()}
     for one in mentions:
         by_day[one.day].append(one)
@@ -132,7 +135,7 @@ def _deviation(value: float, usual: Sequence[float], floor: float) -> float:
 
 
 def alert_level(z_volume: float, z_share: float | None, sensitivity: float) -> str:
-    """Return the alert level of two scores."""
+    """Return the alert level for two scores."""
     scores = [z_volume] if z_share is None else [z_volume, z_share]
     reached = sum(score >= sensitivity for score in scores)
     if reached == 2:

@@ -1,4 +1,4 @@
-"""Whole days in UTC: windows of days, and series with a value per day."""
+"""Whole days in UTC: windows of days, and series with one value per day."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from upstreams.model.params import Args, Param
 
 GROUPS: Final = ("day", "week", "month")
 DAYS_MAX: Final = 3_700
-"""The maximum length of a window, which is ten years."""
+"""The maximum length of a window in days, which is about ten years."""
 _ONE = timedelta(days=1)
 _FIRST: Final = date(1970, 1, 1)
 
 
 class DaySpan(NamedTuple):
-    """The days from the first to the last, both included."""
+    """All days from the first to the last, including both."""
 
     first: date
     last: date
 
     @property
     def days(self) -> int:
-        """The number of days."""
+        """The number of days in the window."""
         return (self.last - self.first).days + 1
 
     def holds(self, day: date) -> bool:
@@ -39,7 +39,7 @@ class DaySpan(NamedTuple):
         return (self.first + place * _ONE for place in range(self.days))
 
     def record(self) -> Record:
-        """Return the window in the form of the answer."""
+        """Return the window in the form of the response."""
         return words.window(date_from=self.first.isoformat(), date_to=self.last.isoformat(), days=self.days)
 
 
@@ -56,15 +56,15 @@ def day_param(name: str, description: str, *, required: bool = False) -> Param:
 
 
 def today(args: Args) -> date:
-    """Return the day of the request in UTC."""
+    """Return the day of the request, in UTC."""
     return datetime.fromtimestamp(args.now_at, UTC).date()
 
 
 def day_of(args: Args, name: str) -> date | None:
-    """Return the day in a parameter, or None if it was not sent.
+    """Return the day that a parameter contains, or None if the request does not contain the parameter.
 
     Raises:
-        InvalidArgument: The day does not exist, or is earlier than the oldest platform.
+        InvalidArgument: The day does not exist, or is before the oldest platform.
     """
     text = args.text_or_none(name)
     if text is None:
@@ -79,10 +79,10 @@ def day_of(args: Args, name: str) -> date | None:
 
 
 def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
-    """Return the window of two parameters, which ends today and starts `back_days` earlier by default.
+    """Return the window that two parameters describe. By default, it ends today and starts `back_days` earlier.
 
     Raises:
-        InvalidArgument: The window ends before it begins, ends in the future, or is longer than ten years.
+        InvalidArgument: The window ends before it starts, ends in the future, or is longer than ten years.
     """
     until = day_of(args, last) or today(args)
     since = day_of(args, first) or until - back_days * _ONE
@@ -96,18 +96,18 @@ def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
 
 
 def instant_day(instant: str | None) -> date | None:
-    """Return the day of a record's timestamp; None if it has none."""
+    """Return the day of a record's timestamp, or None if the record has none."""
     return None if instant is None else date.fromisoformat(instant[:10])
 
 
 def group_of(day: date, group: str) -> date:
-    """Return the first day of the month or week that contains a day. Weeks start on Monday."""
+    """Return the first day of the month or week that a day belongs to. Weeks start on Monday."""
     if group == "week":
         return day - day.weekday() * _ONE
     return day.replace(day=1) if group == "month" else day
 
 
 def counted(days: Iterable[date], window: DaySpan) -> dict[date, int]:
-    """Return the count of each day in a window. Days without any have the count 0."""
+    """Return how often each day in a window occurs, including days that never do."""
     found = Counter(days)
     return {day: found[day] for day in window.each()}

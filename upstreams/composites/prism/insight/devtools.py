@@ -1,4 +1,4 @@
-"""The pulse of a developer tool (decisions 18)."""
+"""The pulse of a developer tool, which shows how active the tool is (decisions 18)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 _OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
-"""Platforms whose threads are a part of their own. All other platforms belong to the part `threads`."""
+"""Platforms that are parts of their own. The part `threads` covers all other platforms."""
 PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
 _OPENED: Final = 3
 """The number of threads whose comments are read."""
@@ -54,7 +54,7 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
     if not any(leg.answer for leg in legs):
         raise failure_of(legs)
     released = _days_since_release(dossier, args)
-    load = _load(dossier)
+    load = _issue_load(dossier)
     change = _halves(listed, window)
     parts = threads.scores(
         release_recency=None if released is None else _part(1 - released / 365),
@@ -82,9 +82,9 @@ def devtool_pulse(platforms: Sequence[Platform], threaded: Sequence[Platform], a
 
 
 def _searched(threaded: Sequence[Platform], included: Sequence[str]) -> list[Platform]:
-    """Return the platforms whose threads are needed.
+    """Return the platforms on which threads are needed.
 
-    If only `blogs` is requested, it is all, because threads link to blogs.
+    If only `blogs` is requested, threads on all platforms are needed, because they contain the links to blogs.
     """
     wanted = [one for one in threaded if _OWN_PARTS.get(one.slug, "threads") in included]
     return wanted or (list(threaded) if "blogs" in included else [])
@@ -95,7 +95,7 @@ def _part(share: float) -> int:
 
 
 def pulse_of(score: int | None) -> str | None:
-    """Return the word for a score."""
+    """Return the word that describes a score."""
     if score is None:
         return None
     return next((word for least, word in ((70, "strong"), (45, "steady"), (20, "cooling")) if score >= least), "quiet")
@@ -104,9 +104,9 @@ def pulse_of(score: int | None) -> str | None:
 def read_dossier(
     platforms: Sequence[Platform], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, Record | None]:
-    """Return the dossier of the repository in the request, or of the first search result."""
+    """Return the dossier of the requested repository or, if the request names none, of the first search result."""
     address = args.text_or_none("repo")
-    named = [(one, value) for one in platforms if address and (value := _at(one, address)) is not None]
+    named = [(one, value) for one in platforms if address and (value := _name_on(one, address)) is not None]
     if address is None:
         values: dict[str, Value] = {"query": args.text("query")}
         searched = yield from attempt([part_of(one, "repository_search", values, rows=1) for one in platforms])
@@ -120,17 +120,17 @@ def read_dossier(
     return next((leg.record for leg in settled if leg.record is not None), None)
 
 
-def _at(platform: Platform, address: str) -> str | None:
-    """Return the repository's name on a platform; None if the URL does not belong to the platform."""
+def _name_on(platform: Platform, address: str) -> str | None:
+    """Return the repository's name on a platform, or None if the URL does not belong to that platform."""
     endpoint = platform.playing("dossier")
-    assert endpoint is not None, "only platforms with a dossier are asked for one"
+    assert endpoint is not None, "only platforms that offer dossiers get here"
     param = next(one for one in endpoint.params if one.name == endpoint.named_by[0])
     return param.at_address(address)
 
 
 def _named(platform: Platform, value: str) -> Mapping[str, Value]:
     endpoint = platform.playing("dossier")
-    assert endpoint is not None, "as above"
+    assert endpoint is not None, "only platforms that offer dossiers get here"
     return {endpoint.named_by[0]: value}
 
 
@@ -140,7 +140,7 @@ def _days_since_release(dossier: Record | None, args: Args) -> int | None:
     return max(0, (days.today(args) - max(known)).days) if known else None
 
 
-def _load(dossier: Record | None) -> float | None:
+def _issue_load(dossier: Record | None) -> float | None:
     info = (dossier or {}).get("repository")
     if info is None or info["open_issues"] is None or not info["stars"]:
         return None
@@ -148,7 +148,7 @@ def _load(dossier: Record | None) -> float | None:
 
 
 def _halves(listed: Sequence[Mention], window: DaySpan) -> float | None:
-    """Return the change of mentions from the first half of a window to the second, in percent."""
+    """Return the change in mentions from the first half of a window to the second half, in percent."""
     half = window.days // 2
     if not half:
         return None
@@ -170,7 +170,7 @@ def _project(dossier: Record) -> Record:
 
 
 def _first(issues: Sequence[Record], words: Sequence[str]) -> Record | None:
-    """Return the first issue with one of these words in its labels or its title."""
+    """Return the first issue that has one of these words in its labels or title."""
     for one in issues:
         title = (one["content"]["text"] or "").partition("\n")[0]
         labels_and_title = " ".join((*(one["ext"].get("labels") or ()), title)).lower()

@@ -1,4 +1,4 @@
-"""The response to a launch: threads about it, the comments of their readers, and the pages that they link to."""
+"""The reactions to a launch: threads about it, the comments on them, and the pages that they link to."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from upstreams.model.steps import Single, Steps
 
 ECHO_PARTS: Final = ("comments", "blogs", "dossier")
 ECHO_METHOD: Final = (
-    "Threads with the highest sum of points and comments; comments in each platform's order. blogs: pages that "
-    "threads link to, at hosts outside all platforms."
+    "Threads with the highest sum of points and comments. Comments are in each platform's order. blogs: pages that "
+    "threads link to, on hosts that belong to no platform."
 )
 _BLOGS: Final = 50
 
 
 def launch_echo(platforms: Sequence[Platform], threaded: Sequence[Platform], hosts: Sequence[str], args: Args) -> Steps:
-    """Return the reactions of readers to a launch. `hosts` belong to platforms and therefore do not count as blogs."""
+    """Return the reactions to a launch. Pages on `hosts` are not blogs, because these hosts belong to platforms."""
     included = chosen(args, "include", ECHO_PARTS)
     window, phrase = days.span(args, "date_from", "date_to", back_days=90), phrase_of(args.text("query"))
     found = yield from sweep.sweep(threaded, phrase, window, rounds=2)
@@ -74,7 +74,7 @@ def _story(mention: Mention, leg: Settled | None) -> Record:
 
 
 def blogs_of(listed: Sequence[Mention], hosts: Sequence[str]) -> list[Record]:
-    """Return the linked pages on hosts outside all platforms, without duplicates, starting with the top mentions."""
+    """Return the linked pages on hosts that belong to no platform, without duplicates, top mentions first."""
     pages: dict[str, Record] = {}
     for one in listed:
         link = one.row["post"]["ext"].get("link")

@@ -37,12 +37,12 @@ PHRASES: Final = {
     "{} vs": 20,
     "vs {}": 20,
 }
-"""Maps a phrase to its points."""
+"""The points for each phrase."""
 SEARCHED: Final = ("alternative to {}", "switching from {}", "{} vs")
 METHOD: Final = (
-    "Points: the phrase (switching from 45, alternative to or replacement for 40, instead of 25, vs 20), a question "
-    "mark 15, words that express a search 20, words that express discontent 10, a post in the last 7 days 10, the "
-    "category 10, and two words of the offer 10; at most 100. Accounts are not named."
+    "Points for the phrase: switching from 45, alternative to or replacement for 40, instead of 25, vs 20. Other "
+    "points: a question mark 15, words that express a search 20, words that express discontent 10, a post in the last "
+    "7 days 10, the category 10, two words of the offer 10. The maximum is 100. Accounts are not named."
 )
 _LOOKING = re.compile(
     r"\b(?:looking for|recommend(?:ation|ations)?|suggest(?:ion|ions)?|what do you use"
@@ -55,13 +55,13 @@ _DISCONTENT = re.compile(
     re.IGNORECASE,
 )
 _OPENED: Final = 10
-"""The number of posts whose comments are searched."""
+"""The number of posts whose comments are searched too."""
 _FRESH = re.compile(r"(\d{1,4})([dwm])")
 _DAYS: Final = {"d": 1, "w": 7, "m": 30}
 
 
 class Sought(NamedTuple):
-    """The product that people want to replace, its category, and the words of the caller's own product."""
+    """The product to replace, its category, and the words that describe the caller's own product."""
 
     competitor: str
     category: str | None
@@ -69,7 +69,7 @@ class Sought(NamedTuple):
 
 
 def leads(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the posts of people who are looking for an alternative."""
+    """Return posts by people who are looking for an alternative to a product."""
     competitor, window = phrase_of(args.text("competitor")), _window(args)
     finders = {phrase: finder(phrase.format(competitor)) for phrase in PHRASES}
     found: list[SearchSweep] = []
@@ -97,14 +97,14 @@ def leads(platforms: Sequence[Platform], args: Args) -> Steps:
         competitor=competitor,
         leads=ranked[: args.number("limit")],
         counts_by_phrase=counts,
-        sources=[_joined(one, found) for one in named_in(platforms, args)],
+        sources=[_merged_source(one, found) for one in named_in(platforms, args)],
         method=METHOD,
     )
     return Single(record, legs=legs_of([*legs_in(found), *below]))
 
 
 def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: DaySpan) -> list[Mention]:
-    """Return the comments in a thread that contain one of the phrases, as mentions."""
+    """Return the comments in a thread that contain one of the phrases, each as a mention."""
     found = []
     for one in each_comment(leg.records):
         day = days.instant_day(one["published_at"])
@@ -116,10 +116,10 @@ def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: D
 
 
 def _window(args: Args) -> DaySpan:
-    """Return how many days `freshness` covers: a number of days, weeks or months, or the days since a date.
+    """Return how many days `freshness` covers. It is a number of days, weeks or months, or a start date.
 
     Raises:
-        InvalidArgument: The value has another form, or covers more than the maximum.
+        InvalidArgument: The value has another form, or covers more days than the maximum.
     """
     text, until = args.text("freshness"), days.today(args)
     span = _FRESH.fullmatch(text)
@@ -133,7 +133,7 @@ def _window(args: Args) -> DaySpan:
 
 
 def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], sought: Sought, today: date) -> Record:
-    """Return the post as a lead, with its points and the reasons for them."""
+    """Return a post as a lead, with its points and the reasons for them."""
     post = mention.row["post"]
     text = post["content"]["text"] or ""
     phrase = max((one for one, has in finders.items() if has(text)), key=PHRASES.__getitem__)
@@ -160,8 +160,8 @@ def scored_of(mention: Mention, finders: Mapping[str, Callable[[str], bool]], so
     )
 
 
-def _joined(platform: Platform, found: Sequence[SearchSweep]) -> Record:
-    """Combine a platform's searches for all phrases into one source."""
+def _merged_source(platform: Platform, found: Sequence[SearchSweep]) -> Record:
+    """Combine a platform's searches for several phrases into one source."""
     platform_sources = [one.record() for one in found if one.platform is platform]
     known = [one["mentions"] for one in platform_sources if one["mentions"] is not None]
     return words.source(

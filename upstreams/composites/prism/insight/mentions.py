@@ -1,4 +1,4 @@
-"""Mentions of a phrase page by page, and statistics about the mentions of a brand (decisions 18)."""
+"""Mentions of a phrase, page by page, and statistics about a brand's mentions (decisions 18)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Single, Steps
 
 BRAND_ROUNDS: Final = 4
-"""The number of pages to search per platform for a brand's mentions."""
+"""The number of pages that each platform is searched for a brand's mentions."""
 BOARDS: Final = "message-boards"
 PAGE_TYPES: Final = ("ecommerce", "news", "blogs", BOARDS, "organization")
 _RECENT, _TOP = 20, 10
 _LINEAR: Final = "1.0.0"
 _STEADY: Final = 0.05
-"""The maximum slope (as a share of the mean) of a steady trend."""
+"""The maximum slope of a trend that counts as steady, as a share of the mean."""
 
 
 def mentions(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return a page of mentions: one page of each search."""
+    """Return a page of mentions, which combines one page from each search."""
     window = days.span(args, "date_from", "date_to", back_days=0) if "date_from" in args.values else None
     states = states_of(args.cursor)
     found = yield from sweep.sweep(
@@ -63,10 +63,10 @@ def _following(found: Sequence[SearchSweep]) -> State | None:
 
 
 def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
-    """Return the platforms whose pages have the requested type.
+    """Return the platforms that have pages of the requested kind.
 
     Raises:
-        InvalidArgument: No platform has pages of this type.
+        InvalidArgument: No platform has pages of this kind.
     """
     wanted = args.text_or_none("page_type")
     boards = platforms if wanted is None else [one for one in platforms if is_board(one)] if wanted == BOARDS else []
@@ -77,7 +77,7 @@ def _of_type(platforms: Sequence[Platform], args: Args) -> Sequence[Platform]:
 
 
 def is_board(platform: Platform) -> bool:
-    """Return whether the platform is organized by topics. Its accounts then have no followers."""
+    """Return whether the platform's pages are organized by topic. Its accounts then have no followers."""
     profile = platform.playing("profile")
     return profile is not None and "followers" in profile.unfilled
 
@@ -106,7 +106,7 @@ def brand_mentions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def series(listed: Iterable[Mention], window: DaySpan | None, group: str) -> list[Record]:
-    """Return mentions by day, week or month. With a window, periods without mentions are included."""
+    """Return mentions by day, week or month. With a window, the series includes periods without mentions."""
     found: dict[date, list[Mention]] = {}
     if window is not None:
         found = {days.group_of(day, group): [] for day in window.each()}
@@ -137,7 +137,7 @@ def site_of(mention: Mention) -> str | None:
 
 
 def trend_of(values: Sequence[int]) -> Record:
-    """Return the slope of a series by least squares, and the direction of the trend."""
+    """Return the least-squares slope of a series, and the direction of its trend."""
     count = len(values)
     if count < 3:
         return words.trend(slope=None, direction=None, methodology_version=_LINEAR)

@@ -1,4 +1,4 @@
-"""The repositories of an organization: a list, totals, and dossiers of the top repositories (decisions 18)."""
+"""An organization's repositories: a list, totals, and dossiers of the top repositories (decisions 18)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ADDRESS: Final = re.compile(r"\w+://|[\w-]+(?:\.[\w-]+)+/")
 
 
 def span_of(values: Mapping[str, Value]) -> tuple[int, int]:
-    """Return the least and the greatest price: the list, and five credits per dossier."""
+    """Return the minimum and maximum price: one credit for the list, and five per dossier."""
     if "dossiers" not in str(values.get("include", "dossiers")).split(","):
         return 1, 1
     return 1, 1 + DOSSIER_CREDITS * int(values["repos"])
 
 
 def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the repositories of an organization."""
+    """Return an organization's repositories."""
     included = chosen(args, "include", PARTS)
     platform, values = _organization(platforms, args)
     (listed,) = legs = yield from attempt([part_of(platform, "repositories", values, rows=100)])
@@ -63,14 +63,14 @@ def org_radar(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, dict[str, Value]]:
-    """Return the platform of an organization, and its name there. A URL contains both.
+    """Return an organization's platform and its name on that platform. A URL contains both.
 
     Raises:
         InvalidArgument: The URL does not lead to an organization.
     """
     for one in platforms:
         endpoint = one.playing("repositories")
-        assert endpoint is not None, "only platforms with lists of repositories are asked for one"
+        assert endpoint is not None, "only platforms that list repositories get here"
         for param in endpoint.params:
             if param.name in endpoint.named_by and (value := param.at_address(args.text("org"))) is not None:
                 return one, {param.name: value}
@@ -82,7 +82,7 @@ def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, 
 
 
 def rolled_up(own: Sequence[Record], dossiers: Sequence[Record], args: Args) -> Record:
-    """Return the totals over all repositories."""
+    """Return the totals over all of an organization's repositories."""
     languages = Counter(one["language"] for one in own if one["language"] is not None)
     pushes = [one["pushed_at"] for one in own if one["pushed_at"] is not None]
     since = days.today(args) - timedelta(days=30)

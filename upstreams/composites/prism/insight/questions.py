@@ -1,4 +1,4 @@
-"""The questions that people ask about a topic, found and ranked in code (decisions 18)."""
+"""The questions that people ask about a topic, found and ranked by rules (decisions 18)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from upstreams.model.steps import Part, Single, Steps
 TIMEFRAMES: Final = ("all", "day", "week", "month", "year")
 _DAYS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}
 METHOD: Final = (
-    "Sentences of 3 to 40 words with a question mark, in titles, posts and comments. Two are the same question if "
-    "they share at least half of their words, ignoring the most common ones. Score: count x 2 + ln(1 + likes)."
+    "Sentences of 3 to 40 words with a question mark, in titles, posts and comments. Questions are the "
+    "same if they share at least half of their words, ignoring the most common words. Score: count x 2 + ln(1 + likes)."
 )
 _LIKENESS: Final = 0.5
 _QUOTES: Final = 5
@@ -41,7 +41,7 @@ _COMMON: Final = frozenset(
 
 
 class QuestionPlace(NamedTuple):
-    """One occurrence of a question."""
+    """An occurrence of a question."""
 
     text: str
     platform: str
@@ -55,13 +55,13 @@ class QuestionPlace(NamedTuple):
 
 
 def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text without the most common words. If all words are common, return all."""
+    """Return the words of a text without the most common words. If no others are left, return all words."""
     found = frozenset(word.lower() for word in _WORD.findall(text))
     return found - _COMMON or found
 
 
 def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
-    """Return the questions about a topic."""
+    """Return the questions that people ask about a topic."""
     topic, timeframe = phrase_of(args.text("topic")), args.text("timeframe")
     until = days.today(args)
     window = None if timeframe == "all" else DaySpan(until.fromordinal(until.toordinal() - _DAYS[timeframe] + 1), until)
@@ -88,7 +88,7 @@ def _web(topic: str) -> Part:
 
 
 def of_page(page: Record) -> list[QuestionPlace]:
-    """Return the questions on a web page, without duplicates."""
+    """Return the distinct questions on a web page."""
     texts = (page["metadata"]["title"], page["metadata"]["description"], page["content"]["text"])
     distinct = dict.fromkeys(one for text in texts for one in sentences(text))
     return [QuestionPlace(text, "web", page["url"], None) for text in distinct]
@@ -117,7 +117,7 @@ def sentences(text: str | None) -> list[str]:
 
 
 def ranked(found: Sequence[QuestionPlace]) -> list[Record]:
-    """Return the questions, highest score first. Similar questions are grouped."""
+    """Return the questions with the highest score first. Similar questions are grouped."""
     groups: list[tuple[frozenset[str], list[QuestionPlace]]] = []
     for one in sorted(found, key=lambda each: -(each.likes or 0)):
         words = one.words

@@ -1,4 +1,4 @@
-"""The confirmation of a breach: its severity, computed from four numbers of the tested day (decisions 18)."""
+"""The confirmation of a breach. Its severity is computed from four numbers about the tested day (decisions 18)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from upstreams.model.endpoint import Platform
 from upstreams.model.steps import Part
 
 METHOD: Final = (
-    "severity: the mean of up to four known numbers from 0 to 100: z_volume and z_negative_share as shares of twice "
-    "the sensitivity, the share of searches with a negative mention on that day, and the share of negative comments "
-    "on the day's five mentions with the most engagement."
+    "severity: the mean of the known ones among four numbers from 0 to 100. Two are z_volume and z_negative_share, as "
+    "shares of twice the sensitivity. One is the share of searches with a negative mention on that day. The last is "
+    "the share of negative comments on the day's five mentions with the most engagement."
 )
 _ROWS: Final = 10
-"""The number of rows per search, as in search/everywhere."""
+"""The number of rows to request from each search, as in search/everywhere."""
 _THREADS, _TOP = 5, 10
 
 
@@ -35,9 +35,9 @@ def confirm(
     *,
     searched: int,
 ) -> Generator[tuple[Part, ...], Any, tuple[list[Settled], Record | None]]:
-    """Return the legs of the additional searches, and the confirmation, which is None if all legs failed.
+    """Return the legs of the additional searches, and the confirmation, which is None if all of these legs failed.
 
-    `of_day` holds the mentions of the tested day, and `searched` is the number of searches that found them.
+    `of_day` contains the tested day's mentions. `searched` is the number of searches that found them.
     """
     searches = [part_of(one, "search", {"query": phrase}, rows=_ROWS) for one in platforms]
     threads = [part for part in comments_parts(platforms, weightiest(of_day)[:_THREADS]) if part is not None]
@@ -66,7 +66,7 @@ def severity_parts(
     searched: int,
     readers: float | None,
 ) -> Record:
-    """Return the components of a severity."""
+    """Return the four components of a severity."""
     volume, tone = (None if z is None else _share(z / (2 * sensitivity)) for z in z_scores)
     against = {one.platform for one in of_day if one.tone == "negative"}
     return records.severity(
@@ -82,7 +82,7 @@ def _share(value: float) -> int:
 
 
 def by_anger(listed: Sequence[Mention]) -> list[Record]:
-    """Return the negative mentions, most negative first. Ties are ordered by engagement, highest first."""
+    """Return the negative mentions, most negative first. Among equals, those with the most engagement come first."""
     found = [(_anger(one), one) for one in weightiest(listed)]
     ranked = sorted((one for one in found if one[0] > 0), key=lambda one: -one[0])
     return [records.angry(post=one.row["post"], platform=one.platform, anger=anger) for anger, one in ranked[:_TOP]]

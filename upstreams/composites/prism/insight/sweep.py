@@ -1,9 +1,10 @@
 """Dated mentions of a phrase, collected page by page from the searches of many platforms (decisions 18).
 
-A post is a mention if its text contains the phrase as whole words, in any case and width: `acme` is in `#Acme`, but not
-in `acmecorp`. Searches return the newest posts first if they support it. A platform is complete if it was read
-back to the first day of the window, or to the end of its search. For other platforms, the answer reports how far back
-they were read.
+A post mentions a phrase if its text contains the phrase as whole words, whatever their case and character width:
+`#Acme` contains `acme`, but `acmecorp` does not. Searches return the newest posts first if they can.
+
+A platform is complete if its search was read back to the first day of the window, or to the end of the results. For
+other platforms, the response reports how far back they were read.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Part
 
 ROWS: Final = 100
-"""The number of rows that are requested in each search call. A search may return fewer."""
+"""The number of rows to request from each search call. A search may return fewer."""
 METHOD: Final = (
-    "Posts that contain the phrase as whole words (NFKC, any case), without duplicates, by the UTC day of their "
-    "publication, from the searches of these platforms, newest first if the search supports it."
+    "Posts that contain the phrase as whole words (NFKC, any case), without duplicates, by their UTC day of "
+    "publication. They come from the searches of these platforms, newest first if a search supports it."
 )
 
 
@@ -40,17 +41,17 @@ class Mention(NamedTuple):
     platform: str
     day: date
     row: Record
-    """The post, and the fields computed from it."""
+    """The post with the fields that were computed from it."""
     tone: Tone | None
 
     def record(self) -> Record:
-        """Return the mention in the form of the answer."""
+        """Return the mention in the form of the response."""
         return words.mention(**self.row, platform=self.platform, date=self.day.isoformat(), tone=self.tone)
 
 
 @dataclass(slots=True)
 class SearchSweep:
-    """The state of one platform in a sweep. `take` updates it."""
+    """One platform's search during a sweep. `take` adds a page to it."""
 
     platform: Platform
     window: DaySpan | None
@@ -64,7 +65,7 @@ class SearchSweep:
     _known: set[str] = field(default_factory=set)
 
     def take(self, leg: Settled, has_phrase: Callable[[str], bool]) -> None:
-        """Add a page of the platform's search."""
+        """Add a page of the platform's search results."""
         self.legs.append(leg)
         self.state, self.has_next = leg.next, leg.next is not None
         if not leg.answer:
@@ -79,7 +80,10 @@ class SearchSweep:
         self.has_next = self.has_next and not self.is_complete
 
     def _has_ended(self, leg: Settled) -> bool:
-        """Whether a search that has no next page is complete. A single full page may hide further results."""
+        """Whether a search without a next page is complete.
+
+        If it returned a single full page, more results may be hidden.
+        """
         wanted = leg.part.values.get("limit")
         return len(self.legs) > 1 or not isinstance(wanted, int) or len(leg.records) < wanted
 
@@ -97,7 +101,7 @@ class SearchSweep:
         self.mentions.append(Mention(self.platform.slug, day, row, tone_of(text, row["computed"]["language"])))
 
     def record(self) -> Record:
-        """Return the platform as a source in the answer."""
+        """Return the platform as a source in the response."""
         has_answered = any(leg.answer for leg in self.legs)
         return words.source(
             platform=self.platform.slug,
@@ -109,13 +113,13 @@ class SearchSweep:
 
 
 def named_in(platforms: Sequence[Platform], args: Args) -> list[Platform]:
-    """Return the platforms in a request, or all of them if it has none."""
+    """Return the platforms that a request names, or all platforms if it names none."""
     names = chosen(args, "platforms", (one.slug for one in platforms))
     return [one for one in platforms if one.slug in names]
 
 
 def phrase_of(text: str) -> str:
-    """Return the phrase without surrounding quotes and with runs of blanks replaced by one."""
+    """Return the phrase without surrounding quotes, and with single spaces between its words."""
     return " ".join(text.strip().strip('"\u201c\u201d').split())
 
 
@@ -141,13 +145,13 @@ def sweep(
     narrowed: Mapping[str, Value] = MappingProxyType({}),
     optional: bool = False,
 ) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
-    """Read pages of the searches of these platforms, in at most this many rounds.
+    """Search these platforms page by page, in at most this many rounds.
 
-    `states` contains the cursor states of searches that continue. `finds` decides which texts match, in place of the
-    phrase. `narrowed` contains further values for searches that accept them.
+    `states` contains the cursor states of searches to continue. If `finds` is set, it decides which texts match,
+    instead of the phrase. `narrowed` contains additional values for searches that accept them.
 
     Raises:
-        UpstreamError, LimitError: All searches failed, and they are not `optional`.
+        UpstreamError, LimitError: All searches failed, and `optional` is not set.
     """
     wanted = [one for one in platforms if states is None or one.slug in states]
     found = [SearchSweep(one, window, state=(states or {}).get(one.slug)) for one in wanted]
@@ -185,6 +189,6 @@ def mentions_of(found: Sequence[SearchSweep]) -> list[Mention]:
 
 
 def legs_in(found: Sequence[SearchSweep]) -> list[Settled]:
-    """Return the legs of a sweep, in the order of its rounds."""
+    """Return the legs of a sweep in the order of its rounds."""
     turns = max(len(one.legs) for one in found)
     return [one.legs[turn] for turn in range(turns) for one in found if turn < len(one.legs)]

@@ -1,4 +1,4 @@
-"""Threads sorted by likes and comments, and the comments on them."""
+"""Threads by number of likes and comments, and the comments on threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from upstreams.model.steps import Part
 
 
 def weightiest(listed: Sequence[Mention]) -> list[Mention]:
-    """Return the mentions sorted by the sum of their likes and comments, highest first."""
+    """Return the mentions with the highest sum of likes and comments first."""
     return sorted(listed, key=_weight, reverse=True)
 
 
@@ -25,15 +25,15 @@ def _weight(mention: Mention) -> int:
 
 
 def comments_parts(platforms: Sequence[Platform], listed: Sequence[Mention]) -> list[Part | None]:
-    """Return a part that reads the comments on each thread; None for threads whose platform does not offer comments."""
+    """Return a part that reads the comments on each thread, or None if its platform does not offer comments."""
     by_slug = {one.slug: one for one in playing(platforms, "comments")}
     return [comments_part(by_slug[one.platform], one) if one.platform in by_slug else None for one in listed]
 
 
 def comments_part(platform: Platform, mention: Mention) -> Part:
-    """Return a part that reads the comments on a thread, by its URL if possible, otherwise by its id."""
+    """Return a part that reads the comments on a thread. It uses the thread's URL if possible, and its id if not."""
     endpoint = platform.playing("comments")
-    assert endpoint is not None, "only platforms with comments are asked for them"
+    assert endpoint is not None, "only platforms that offer comments get here"
     post = mention.row["post"]
     for param in endpoint.params:
         if param.name in endpoint.named_by and post["url"] and (value := param.at_address(post["url"])) is not None:
@@ -44,19 +44,22 @@ def comments_part(platform: Platform, mention: Mention) -> Part:
 def read_comments(
     platforms: Sequence[Platform], listed: Sequence[Mention]
 ) -> Generator[tuple[Part, ...], Any, list[Settled | None]]:
-    """Read the comments on each of these threads in parallel; None if its platform does not offer comments."""
+    """Read the comments on these threads in parallel.
+
+    The result is None for a platform that does not offer comments.
+    """
     parts = comments_parts(platforms, listed)
     settled = iter((yield from attempt([part for part in parts if part is not None])))
     return [None if part is None else next(settled) for part in parts]
 
 
 def tones_of(rows: Sequence[Record]) -> list[Tone | None]:
-    """Return the tones of comments and their replies. The language is detected from their words."""
+    """Return the tones of comments and of their replies, whose language is detected from their words."""
     return [tone_of(text, language_of(text)) for one in each_comment(rows) if (text := one["text"])]
 
 
 def each_comment(rows: Sequence[Record]) -> list[Record]:
-    """Yield comments and their replies, level by level."""
+    """Yield comments and their replies, one level at a time."""
     found, level = list[Record](), list(rows)
     while level:
         found += level

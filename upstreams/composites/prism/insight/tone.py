@@ -1,7 +1,7 @@
-"""The tone of a text according to a word list, without a model. None for languages without a list (decisions 18).
+"""The tone of a text, by lists of positive and negative words. No model is used (decisions 18).
 
-A text is positive if it has more positive than negative words, and negative if it has fewer. A word after a negation
-counts as its opposite. The docs contain the same lists.
+A text is positive if it has more positive than negative words, and negative if it has more negative words. A word after
+a negation counts as its opposite. Languages without a word list have no tone. The docs contain the same lists.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from upstreams.model.archetypes import Record
 from upstreams.model.archetypes.insight import words
 
 Tone = Literal["positive", "neutral", "negative"]
-METHOD: Final = "word list 1: whether positive or negative words prevail; no model; null in languages without a list"
+METHOD: Final = "word list 1: more positive or more negative words; no model; null in languages without a list"
 _NEGATION_WORDS: Final = 3
-"""The number of preceding words in the same clause that may negate a word."""
+"""How many preceding words in the same clause can negate a word."""
 _CLAUSE = re.compile(r"[,.;:!?()\n]")
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 
 
 class WordList(NamedTuple):
-    """The words of one language."""
+    """The positive, negative and negating words of one language."""
 
     positive: frozenset[str]
     negative: frozenset[str]
@@ -70,7 +70,7 @@ LISTS: Final[Mapping[str, WordList]] = {
 
 
 def tone_of(text: str | None, language: str | None) -> Tone | None:
-    """Return the tone of a text in a language; None if there is no list for the language or no text."""
+    """Return the tone of a text, or None if its language has no word list or there is no text."""
     score = tone_score(text, language)
     if score is None:
         return None
@@ -78,7 +78,7 @@ def tone_of(text: str | None, language: str | None) -> Tone | None:
 
 
 def tone_score(text: str | None, language: str | None) -> int | None:
-    """Return the number of positive minus negative words; None if there is no list for the language or no text."""
+    """Return the number of positive words minus negative words; None if the tone is unknown (see `tone_of`)."""
     listed = LISTS.get((language or "").partition("-")[0].lower())
     if listed is None or not text:
         return None
@@ -86,7 +86,7 @@ def tone_score(text: str | None, language: str | None) -> int | None:
 
 
 def _score(clause: str, listed: WordList) -> int:
-    """Return the number of positive minus negative words in a clause."""
+    """Return a clause's number of positive words minus negative words."""
     score, tokens = 0, _WORD.findall(clause)
     for place, token in enumerate(tokens):
         side = (token in listed.positive) - (token in listed.negative)
@@ -96,19 +96,19 @@ def _score(clause: str, listed: WordList) -> int:
 
 
 def share_of_negative(tones: Iterable[Tone | None]) -> float | None:
-    """Return the share of negative tones, without rounding."""
+    """Return the share of negative tones, not rounded."""
     known = [tone for tone in tones if tone is not None]
     return known.count("negative") / len(known) if known else None
 
 
 def negative_share(tones: Iterable[Tone | None]) -> float | None:
-    """Return the share of negative tones among the known tones; None if all are unknown."""
+    """Return the share of negative tones among the known tones, or None if no tone is known."""
     share = share_of_negative(tones)
     return None if share is None else round(share, 4)
 
 
 def summed(tones: Iterable[Tone | None]) -> Record:
-    """Return statistics of many tones."""
+    """Return how many of these tones are positive, neutral, negative and unknown, and their shares."""
     listed = list(tones)
     known = len(listed) - listed.count(None)
     return words.tones(

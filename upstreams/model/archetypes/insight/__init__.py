@@ -1,4 +1,4 @@
-"""The responses of composites that count, compare and rank data of several platforms (decisions 18)."""
+"""The responses of composites that count, compare or rank data from several platforms (decisions 18)."""
 
 from upstreams.model.archetypes.insight import crisis, stores, threads, words
 

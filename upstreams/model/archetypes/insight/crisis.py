@@ -1,4 +1,4 @@
-"""Brands that get more mentions, or worse ones, than on a normal day, with a detailed confirmation."""
+"""Responses about brands that get more mentions, or more negative ones, than on a normal day."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def volume(
 def baseline(
     *,
     first: Annotated[str, "First day of the baseline."],
-    last: Annotated[str, "Last day of the baseline: the day before the judged day."],
+    last: Annotated[str, "Last day of the baseline: the day before the tested day."],
     days: Annotated[int, "Days in the baseline."],
     rolling_mean_volume: Annotated[float, "Mean mentions per day."],
     rolling_std_volume: Annotated[float, "Sample standard deviation of the mentions per day."],
-    today_volume: Annotated[int, "Mentions on the judged day."],
+    today_volume: Annotated[int, "Mentions on the tested day."],
     rolling_mean_negative_share: Annotated[float | None, "Mean negative share of the days that have one."],
     rolling_std_negative_share: Annotated[
         float | None, ("Sample standard deviation of the negative share; null for fewer than 3 days.")
     ],
-    today_negative_share: Annotated[float | None, "Negative share of the judged day."],
+    today_negative_share: Annotated[float | None, "Negative share of the tested day."],
 ) -> Record:
-    """The days against which the tested day is compared."""
+    """The days to which the tested day is compared."""
     record = locals()
     return {"from": record.pop("first"), "to": record.pop("last"), **record}
 
@@ -54,7 +54,7 @@ def best(
     *,
     post: Annotated[Record, Of(post_record), "The post."],
     platform: Annotated[str, "Slug of the platform that ranks the post highest."],
-    score: Annotated[float, "The score, computed like the score of search/everywhere."],
+    score: Annotated[float, "The score, computed as in search/everywhere."],
 ) -> Record:
     """One of the best posts about a brand."""
     return locals()
@@ -86,27 +86,27 @@ def confirmation(
 
 def crisis_radar(  # noqa: PLR0913 - one argument per field of the archetype
     *,
-    brand: Annotated[str, "The phrase that was searched for."],
+    brand: Annotated[str, "The search phrase."],
     alert_level: Annotated[str | None, "calm, watch, alert or crisis; null if no platform has enough history."],
     breached: Annotated[bool | None, "Whether z_volume or z_negative_share reaches the sensitivity."],
-    z_volume: Annotated[float | None, "How far the day's mentions are above the mean, in standard deviations."],
+    z_volume: Annotated[float | None, "The day's mentions minus the mean, in standard deviations."],
     z_negative_share: Annotated[
-        float | None, ("How far the day's negative share is above the mean, in standard deviations; null if unknown.")
+        float | None, ("The day's negative share minus the mean, in standard deviations; null if unknown.")
     ],
     sensitivity: Annotated[float, "The deviation that counts as a breach."],
-    baseline_window: Annotated[Record | None, Of(baseline), "The days that the judged day is compared with."],
-    daily_series: Annotated[list[Record], Of(volume), "Each day of the baseline, and the judged day."],
-    is_partial_day: Annotated[bool, "Whether the judged day has not ended yet."],
+    baseline_window: Annotated[Record | None, Of(baseline), "The days to which the tested day is compared."],
+    daily_series: Annotated[list[Record], Of(volume), "Each day of the baseline, and the tested day."],
+    is_partial_day: Annotated[bool, "Whether the tested day has not ended yet."],
     severity: Annotated[int | None, "The severity from `confirmation`."],
     confirmation: Annotated[
         Record | None, Of(confirmation), ("Set if `confirm` was requested and there is a breach; null otherwise.")
     ],
     sources: Annotated[
-        list[Record], Of(source), ("Contribution of each platform. Only complete platforms are counted.")
+        list[Record], Of(source), ("Mentions and coverage by platform. Only complete platforms are counted.")
     ],
-    method: Annotated[str, "How it is computed."],
+    method: Annotated[str, "How the values are computed."],
 ) -> Record:
-    """Whether a brand gets more mentions, or worse ones, than on a normal day."""
+    """Whether a brand gets more mentions, or more negative ones, than on a normal day."""
     return locals()
 
 

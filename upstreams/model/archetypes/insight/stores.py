@@ -83,9 +83,9 @@ def match(
     confidence: Annotated[float | None, "0 to 1: two thirds title, one third developer; null with only one listing."],
     title_similarity: Annotated[float | None, "Similarity of the titles."],
     developer_similarity: Annotated[float | None, "Similarity of the developers' names; null if one is unknown."],
-    threshold: Annotated[float, "The confidence from which listings are considered the same app."],
+    threshold: Annotated[float, "The confidence at which listings count as the same app."],
 ) -> Record:
-    """How certain it is that two listings are the same app."""
+    """How certain it is that two listings describe the same app."""
     return locals()
 
 

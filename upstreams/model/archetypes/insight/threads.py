@@ -15,12 +15,8 @@ from upstreams.model.archetypes.shape import Archetype, Of, Record
 
 def top_issues(
     *,
-    top_feature_request: Annotated[
-        Record | None, Of(post_record), "The open issue with the most reactions that requests a feature."
-    ],
-    top_complaint: Annotated[
-        Record | None, Of(post_record), "The open issue with the most reactions that reports a problem."
-    ],
+    top_feature_request: Annotated[Record | None, Of(post_record), "The open feature request with the most reactions."],
+    top_complaint: Annotated[Record | None, Of(post_record), "The open problem report with the most reactions."],
 ) -> Record:
     """The most important issues, ranked by their labels and words."""
     return locals()
@@ -48,7 +44,7 @@ def attention(
     daily_series: Annotated[list[Record], Of(day), "Mentions by day."],
     top_sources: Annotated[list[Record], Of(share), "The platforms with the most mentions."],
     top_domains: Annotated[list[Record] | None, Of(share), "The most linked websites; null if not requested."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
 ) -> Record:
     """How much a subject is discussed."""
     return locals()
@@ -67,7 +63,7 @@ def scores(
 
 def devtool_pulse(
     *,
-    query: Annotated[str, "The words that were searched for."],
+    query: Annotated[str, "The search words."],
     pulse: Annotated[str | None, "strong, steady, cooling or quiet."],
     score: Annotated[int | None, "The mean of the known parts."],
     scores: Annotated[Record, Of(scores), "The parts of the score."],
@@ -81,7 +77,7 @@ def devtool_pulse(
         ("The tone of the threads and of the comments on the first three; null if no search answered."),
     ],
     top_threads: Annotated[list[Record], Of(post_record), "The ten threads with the most points and comments."],
-    method: Annotated[str, "How it is computed."],
+    method: Annotated[str, "How the values are computed."],
 ) -> Record:
     """How active a developer tool is."""
     return locals()
@@ -122,7 +118,7 @@ def blog(
 
 def launch_echo(
     *,
-    query: Annotated[str, "The words that were searched for."],
+    query: Annotated[str, "The search words."],
     stories: Annotated[list[Record], Of(story), "The threads with the most points and comments."],
     threads_found: Annotated[int, "Number of threads found."],
     points: Annotated[int, "Total points of the threads, where known."],
@@ -134,7 +130,7 @@ def launch_echo(
     dossier: Annotated[
         Record | None, Of(dossier_record), ("The repository; null if it was not requested or does not exist.")
     ],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How threads are chosen."],
 ) -> Record:
     """The discussion of a launch."""
@@ -187,7 +183,7 @@ def quote(
     url: Annotated[str | None, "URL of the page that contains the question."],
     likes: Annotated[int | None, "Likes or points of the post or comment."],
 ) -> Record:
-    """One occurrence of a question."""
+    """An occurrence of a question."""
     return locals()
 
 
@@ -206,7 +202,7 @@ def question(
 
 def audience_questions(
     *,
-    topic: Annotated[str, "The words that were searched for."],
+    topic: Annotated[str, "The search words."],
     questions: Annotated[list[Record], Of(question), "The questions, highest score first."],
     threads_read: Annotated[int, "Threads whose comments were read."],
     sentences_read: Annotated[int, "Questions found before similar ones were merged."],
@@ -238,7 +234,7 @@ def leads(
     competitor: Annotated[str, "The product that the authors are leaving or comparing."],
     leads: Annotated[list[Record], Of(lead), "The posts and comments, highest score first."],
     counts_by_phrase: Annotated[Record, "Number of leads by phrase."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How the score is computed."],
 ) -> Record:
     """Posts by people who are looking for an alternative."""

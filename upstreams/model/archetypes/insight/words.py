@@ -39,9 +39,7 @@ def source(
     *,
     platform: Annotated[str, "The platform's slug."],
     mentions: Annotated[int | None, "Mentions on the platform in the window; null if the platform did not answer."],
-    is_complete: Annotated[
-        bool, ("Whether the search was read back to the first day of the window, or to the end of its results.")
-    ],
+    is_complete: Annotated[bool, ("Whether results were read back to the first day of the window, or to their end.")],
     oldest_seen_at: Annotated[Instant, "Time of the oldest post that was read, whether it contains the phrase or not."],
     dropped: Annotated[int, "Rows that were skipped: undated, outside the window, or without the phrase."],
 ) -> Record:
@@ -77,7 +75,7 @@ def around_mentions(
     *,
     window: Annotated[Record | None, Of(window), "The requested days; null without date_from."],
     daily_series: Annotated[list[Record], Of(day), "Mentions on this page by day."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     dropped: Annotated[int, "Rows of this page that were skipped."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
@@ -107,7 +105,7 @@ def trend(
 
 def brand_mentions(
     *,
-    keyword: Annotated[str, "The phrase that was searched for."],
+    keyword: Annotated[str, "The search phrase."],
     window: Annotated[Record, Of(window), "The days that were searched."],
     date_group: Annotated[str, "day, week or month."],
     mentions: Annotated[int, "All mentions."],
@@ -117,7 +115,7 @@ def brand_mentions(
     top_sites: Annotated[list[Record], Of(share), "The most linked websites."],
     recent_mentions: Annotated[list[Record], Of(mention), "The 20 newest mentions."],
     computed: Annotated[Record, Of(trend), "The trend of the series."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
     method: Annotated[str, "How mentions are found and counted."],
 ) -> Record:
     """The mentions of a brand."""
@@ -128,7 +126,7 @@ def period(
     *,
     date_from: Annotated[str, "First day of the period."],
     date_to: Annotated[str, "Last day of the period."],
-    days: Annotated[int, "Days of the period, without days in the future."],
+    days: Annotated[int, "Days in the period, excluding future days."],
     mentions: Annotated[int, "Mentions in the period."],
     per_day: Annotated[float | None, "Mentions per day; null if the period has no days."],
 ) -> Record:
@@ -169,8 +167,8 @@ def campaign(  # noqa: PLR0913 - one argument per field of the archetype
     ],
     amplifiers: Annotated[list[Record], Of(amplifier), "The 20 accounts with the most engagement during the campaign."],
     sentiment: Annotated[Record, Of(tones), "The tone during the campaign."],
-    sources: Annotated[list[Record], Of(source), "Contribution of each platform."],
-    method: Annotated[str, "How it is computed."],
+    sources: Annotated[list[Record], Of(source), "Mentions and coverage by platform."],
+    method: Annotated[str, "How the values are computed."],
 ) -> Record:
     """The effect of a campaign."""
     return locals()

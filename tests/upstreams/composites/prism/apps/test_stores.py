@@ -1,4 +1,4 @@
-"""Apps in several stores, over recorded and handmade reviews and listings."""
+"""Apps in several stores, with recorded and handmade reviews and listings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEED = f"{ITUNES}/us/rss/customerreviews/id=1404176564/sortby=mostrecent/json"
 
 
 def test_recorded_reviews_are_counted_like_their_feed() -> None:
-    """Goal: the ratings, days and price of a recorded leg are correct. Method: count them in the feed's JSON."""
+    """Goal: ratings, days and the price of a recorded leg are correct. Method: count them in the feed's JSON."""
     body = recorded("", "app_store/reviews_rss__50.json").body
     stars = [int(one["im:rating"]["label"]) for one in body["feed"]["entry"] if "im:rating" in one]
     result = compose("app-reviews", {"app_store_id": "1404176564"}, {FEED: "app_store/reviews_rss__50.json"})

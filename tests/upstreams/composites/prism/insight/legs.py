@@ -1,4 +1,4 @@
-"""Runs prism's composites over recorded or handmade legs, without a node."""
+"""Runs prism's composites with recorded or handmade legs. It needs no node."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NOW_AT = 1_735_689_600.0 + 9 * DAY_S + 3_600
 
 @cache
 def prism() -> Platform:
-    """Prism over all platforms that can be called without credentials."""
+    """Prism over all platforms that need no credentials."""
     return over(tuple(one for one in load_platforms() if one.slug not in ("bluesky", "youtube")))
 
 
 def compose(resource: str, values: Json, answers: Mapping[str, Any], now_at: float = NOW_AT) -> Page | Single:
-    """Return the result of a composite. `answers` maps `host/path` to a recording or body; others are not found."""
+    """Return the result of a composite. `answers` maps `host/path` to a recording or a body. Other calls return 404."""
     endpoint = next(one for one in prism().endpoints if one.resource == resource)
     whole = endpoint.canonical(values)
 
@@ -39,7 +39,7 @@ def compose(resource: str, values: Json, answers: Mapping[str, Any], now_at: flo
 
 
 def record(resource: str, values: Json, answers: Mapping[str, Any], now_at: float = NOW_AT) -> Json:
-    """Return the record of a composite that is not a list."""
+    """Return the record that a composite returns, if it is not a list."""
     result = compose(resource, values, answers, now_at)
     assert isinstance(result, Single)
     return result.record
@@ -48,7 +48,7 @@ def record(resource: str, values: Json, answers: Mapping[str, Any], now_at: floa
 def hit(
     item_id: int, day: str, title: str, *, by: str = "ada", points: int = 1, comments: int = 0, link: str = ""
 ) -> Json:
-    """Return a story as in Hacker News search; `day` is `2025-01-05`."""
+    """Return a story from Hacker News' search. `day` has the form `2025-01-05`."""
     return {
         "objectID": str(item_id),
         "created_at": f"{day}T12:00:00Z",
@@ -62,6 +62,6 @@ def hit(
 
 
 def hits(*rows: Json) -> dict[str, Json]:
-    """Return the newest stories found, as a single last page."""
+    """Return these stories as a search that has no next page."""
     body = {"hits": list(rows), "nbHits": len(rows), "nbPages": 1, "page": 0}
     return {f"{ALGOLIA}/search_by_date": body}

@@ -1,4 +1,4 @@
-"""Tools, launches, organizations, questions and leads, value by value over recorded or handmade legs."""
+"""Tools, launches, organizations, questions and leads, checked value by value with recorded or handmade legs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ GITHUB: dict[str, Any] = {
 
 
 def test_pulse_is_the_mean_of_four_parts() -> None:
-    """The days are 2025-01-01 to 2025-01-10, 5 in each half; today is the 10th, and the release was 37 days ago."""
+    """The days are 2025-01-01 to 2025-01-10, with 5 in each half.
+
+    Today is the 10th, and the release was 37 days ago.
+    """
     rows = [
         hit(5, "2025-01-09", "Acme is great", points=50, comments=5, link="https://acme.example/x"),
         hit(4, "2025-01-07", "Acme crashed again", points=5),
@@ -110,7 +113,7 @@ def test_launch_echo_has_the_threads_with_most_points() -> None:
 
 
 def test_recorded_organization_is_rolled_up() -> None:
-    """Goal: the figures of the recorded list. Method: count them separately in its JSON."""
+    """Goal: the totals over the recorded list are correct. Method: count them separately in the recording's JSON."""
     place = f"{API}/users/beaversoftware/repos"
     rows = recorded("", "github/org_repos__BeaverSoftware.json").body
     own = [row for row in rows if not row["fork"] and not row.get("archived")]
@@ -211,13 +214,13 @@ def test_leads_are_scored_by_the_table() -> None:
     assert offered[0]["reasons"][-1] == "offer"
 
 
-def test_no_answer_without_an_answered_search() -> None:
+def test_composite_fails_if_every_search_fails() -> None:
     for resource, values in (("leads", {"competitor": "Acme"}), ("mentions", {"phrase": "Acme"})):
         with pytest.raises((NotFound, UpstreamError)):
             compose(resource, values, {})
 
 
-def test_pulse_names_its_parts_and_missing_platforms() -> None:
+def test_pulse_reports_requested_parts_and_missing_platforms() -> None:
     rows = [hit(1, "2025-01-09", "Acme is great", link="https://blog.example/acme")]
     values = {"query": "Acme", "date_from": "2025-01-01", "subreddit": "Python"}
     result: Any = compose("devtool-pulse", {**values, "include": "hn,reddit"}, hits(*rows))

@@ -1,4 +1,4 @@
-"""Mentions and their statistics, compared with handmade tables, and over recorded searches."""
+"""Mentions and their statistics, compared with handmade tables and with recorded searches."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_daily_scores_match_the_table() -> None:
 
 
 def test_one_mention_of_a_quiet_brand_does_not_breach() -> None:
-    """Goal: the deviation has a minimum. Method: seven days without mentions, then one mention, then three."""
+    """Goal: a minimum deviation applies. Method: seven days without mentions, then one mention, then three."""
     span = DaySpan(date(2025, 1, 1), date(2025, 1, 8))
     one, three = (judge(mentions_of({"2025-01-08": [NONE] * count}), span, 2.0) for count in (1, 3))
     assert (one["z_volume"], one["alert_level"], one["breached"]) == (1.0, "watch", False)
@@ -120,7 +120,7 @@ def test_alert_level_follows_from_both_scores(z_volume: float, z_share: float | 
 
 
 def test_trend_is_the_least_squares_slope() -> None:
-    """By hand: the slope of 1 2 4 is ((-1)(1) + 0 + (1)(4)) / 2 = 1.5; 0.05 of the mean is steady."""
+    """By hand: the slope of 1 2 4 is ((-1)(1) + 0 + (1)(4)) / 2 = 1.5. A slope of up to 0.05 of the mean is steady."""
     assert trend_of([1, 2, 4]) == {"slope": 1.5, "direction": "rising", "methodology_version": "1.0.0"}
     assert trend_of([4, 4, 4])["direction"] == "steady"
     assert trend_of([9, 3, 1]) == {"slope": -4.0, "direction": "falling", "methodology_version": "1.0.0"}
@@ -194,7 +194,7 @@ def test_brand_mentions_match_hand_counted_values() -> None:
 
 
 def test_brand_search_is_limited_by_site_type() -> None:
-    """Goal: message boards are the platforms without followers, and only they are searched."""
+    """Goal: only message boards are searched, which are the platforms without followers."""
     values = {"keyword": "Acme", "date_from": "2025-01-05"}
     result: Any = compose("brand-mentions", {**values, "page_type": "message-boards"}, LISTED)
     assert {one["platform"] for one in result.record["sources"]} == {
@@ -210,7 +210,7 @@ def test_brand_search_is_limited_by_site_type() -> None:
 
 
 def test_recorded_mentions_contain_the_phrase() -> None:
-    """Goal: every mention contains the phrase. Method: search the recorded titles and bodies independently."""
+    """Goal: every mention contains the phrase. Method: search the recorded titles and bodies separately."""
     answers = {"api.stackexchange.com/2.3/search/advanced": "stackexchange/search__stackapi_merged.json"}
     items = recorded("", answers["api.stackexchange.com/2.3/search/advanced"]).body["items"]
     expected = {
@@ -261,7 +261,10 @@ SECOND_LOOK: Json = {
 
 
 def test_breach_confirmation_matches_hand_counted_values() -> None:
-    """z_volume (6 - 1) / 1 = 5, z_negative_share (1 - 0) / 0.05 = 20, both above 2 x 2; one in three is angry."""
+    """z_volume is (6 - 1) / 1 = 5 and z_negative_share (1 - 0) / 0.05 = 20.
+
+    Both exceed 2 x 2. One in three is angry.
+    """
     result = compose("crisis-radar", {"brand": "Acme", "confirm": "true", **ON_HN}, SECOND_LOOK)
     assert isinstance(result, Single)
     told, confirmed = result.record, result.record["confirmation"]
@@ -303,7 +306,10 @@ def test_severity_parts_are_shares_of_twice_the_sensitivity() -> None:
 
 
 def test_incomplete_source_is_not_counted() -> None:
-    """Goal: days that were not read do not count as quiet days. Method: the only page is full and not the last."""
+    """Goal: days that were not read do not count as days without mentions.
+
+    Method: the only page is full but not the last.
+    """
     rows = [hit(place, "2025-01-10", "Acme crashed") for place in range(500)]
     body = {"hits": rows, "nbHits": 9_000, "nbPages": 90, "page": 0}
     told = record("crisis-radar", {"brand": "Acme", **ON_HN}, {"hn.algolia.com/api/v1/search_by_date": body})
