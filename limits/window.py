@@ -12,7 +12,10 @@ from collections.abc import Hashable
 from typing import Final
 
 from limits.errors import RateLimited, WindowState
+from limits.quick_tuples import quick
 from limits.timers import whole_seconds
+
+_window_state = quick(WindowState)
 
 _SWEEP_FIRST_AT: Final = 256
 _PIECE_MIN: Final = 64
@@ -129,7 +132,7 @@ class Window:
         times.count = count = count + 1
         # `_state` inlined, which halves the cost of admitting a request.
         state = self._limit, self._limit - count, whole_seconds(now, times.head[times.first] + self._period_s)
-        return tuple.__new__(WindowState, state)  # same as `WindowState(...)`, at half the cost
+        return _window_state(state)
 
     def take_back(self, key: Hashable) -> None:
         """Undo the key's newest admission, which was just made and must not count."""
@@ -191,4 +194,4 @@ class Window:
         remaining, leaves_at = limit - count, times.head[times.first]
         if remaining < 0:  # after the limit was lowered, a slot frees only when the excess has left too
             remaining, leaves_at = 0, times.nth(-remaining)
-        return tuple.__new__(WindowState, (limit, remaining, whole_seconds(now, leaves_at + self._period_s)))
+        return _window_state((limit, remaining, whole_seconds(now, leaves_at + self._period_s)))

@@ -119,7 +119,7 @@ class SqliteTx:
     def all(self, sql: str, params: Sequence[Value] = ()) -> list[Row]:
         """Return all rows."""
         if params and isinstance(params[0], bytes):
-            params = [bytearray(value) if value.__class__ is bytes else value for value in params]  # type: ignore[misc]
+            params = [bytearray(value) if isinstance(value, bytes) else value for value in params]  # type: ignore[misc]
         return self._cursor.execute(_plain(sql), params).fetchall()
 
     def one(self, sql: str, params: Sequence[Value] = ()) -> Row | None:
@@ -146,7 +146,7 @@ class SqliteTx:
         """Like `run_many`. Return how many rows it changed."""
         if len(rows) == 1:
             row = [*rows[0], *params]
-            if row[0].__class__ is bytes:
+            if isinstance(row[0], bytes):
                 row[0] = bytearray(row[0])  # type: ignore[call-overload]
             return self._cursor.execute(_rows(sql, 1, len(rows[0])), row).rowcount
         changed = 0

@@ -153,7 +153,7 @@ class _FeedReader:
     def _children(self, element: Element) -> dict[str, list[Element]]:
         found: dict[str, list[Element]] = {}
         for child in element:
-            if child.tag.__class__ is str:
+            if isinstance(child.tag, str):
                 found.setdefault(self._name(child), []).append(child)
         return found
 

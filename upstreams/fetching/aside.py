@@ -30,7 +30,7 @@ BODY_BYTES_END = 2**40
 
 def long_bytes(accepts: Accepts) -> int:
     """Return the maximum length of a body to parse on the event loop; practically unlimited for an unparsed body."""
-    if accepts.__class__ is not Form:
+    if not isinstance(accepts, Form):
         return LONG_BYTES
     return LONG_FORM_BYTES if accepts.follows else BODY_BYTES_END
 

@@ -145,7 +145,7 @@ class NamedSource:
                 raise
             self._remember_other(host, account_id)
             raise self._other_refusal(host) from failure
-        known.is_proven = known.is_proven or call.accepts.__class__ is not Form
+        known.is_proven = known.is_proven or not isinstance(call.accepts, Form)
         return answer
 
     def statistics(self) -> SourceStatistics:
@@ -272,7 +272,7 @@ def _reworded(refusal: TargetRefused) -> TargetRefused:
 def _shows_other_software(failure: UpstreamError, call: Call) -> bool:
     """Return whether an answer is not the expected JSON, which shows that the host runs other software."""
     is_no_json = isinstance(failure, NoJson) or (isinstance(failure, NotFound) and not failure.spoke_json)
-    return is_no_json and call.accepts.__class__ is not Form
+    return is_no_json and not isinstance(call.accepts, Form)
 
 
 def _parts(request: HttpCall) -> tuple[bytes, ...]:

@@ -12,6 +12,7 @@ import orjson
 import trio
 
 from limits.errors import LimitError
+from limits.quick_tuples import quick
 from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import Sessions, SharedSession
@@ -32,6 +33,7 @@ from upstreams.transport.http import HttpCall
 from upstreams.workers.pool import ProcessPool
 
 Headers = tuple[tuple[str, str], ...]
+_http_call = quick(HttpCall)
 
 
 class Site:
@@ -202,15 +204,14 @@ class Site:
         name = call.source or self._first_name
         found, headers, body = self.sources[name], self._headers[name], b""
         source = found.source_at(call.host) if isinstance(found, NamedSource) else found
-        if call.accepts.__class__ is Form:
+        if isinstance(call.accepts, Form):
             own = {"accept", *(name for name, _ in call.headers)}
             headers = (*(one for one in headers if one[0] not in own), ("accept", call.accepts.media_types))
         if call.headers or signature:
             headers = (*headers, *call.headers, *signature)
         if call.method == "POST":
             headers, body = _with_body(call, headers)
-        # Equivalent to `HttpCall(...)`, at half the cost.
-        request = tuple.__new__(HttpCall, (call.method, source.origin, call.target(source.base_path), headers, body))
+        request = _http_call((call.method, source.origin, call.target(source.base_path), headers, body))
         if found is not source:
             assert isinstance(found, NamedSource)
             return found.ask(request, deadline_at, call, waits=waits, account_id=account_id)

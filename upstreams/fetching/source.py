@@ -301,7 +301,7 @@ class Source:
         try:
             raw = await self._exchange(call, ends_at)
             is_first = False
-            if raw.status in FOLLOWED and not (accepts.__class__ is Form and not accepts.follows):
+            if raw.status in FOLLOWED and not (isinstance(accepts, Form) and not accepts.follows):
                 raw = await follow(
                     raw, self._exchange, call, ends_at, source=self.name, allows_any_host=self._allows_any_host
                 )

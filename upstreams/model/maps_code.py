@@ -1,4 +1,30 @@
-"""Generates a Python function from a field map, and the types for the map's decoder."""
+"""Generates a Python function from a field map, and the types for the map's decoder.
+
+A list response has up to hundreds of records with dozens of fields, so a record is built by one straight function
+without loops over readers. Contract: `compiled(reader, shape)` asks the reader for an expression (`Emits.emit`), adds
+every member that the expression reads to `shape`, and returns the function. `struct_of(shape)` is then the type that
+the map's decoder creates, with only these members. There are two forms of the function:
+
+- for decoded objects, members are attributes, and the decoder has already checked the types of texts;
+- for plain JSON (`from_json=True`), members are keys, and the function checks each type itself.
+
+Both forms return the same record. For example, this map
+
+    record_map(repo, id=text("id"), owner=text("owner.login"), stars=count("stars"), tags=texts("tags"))
+
+becomes for decoded objects (`c0` is a bound function, `n0` an object whose members are all None):
+
+    def read(o):
+        v1 = (o.id or None)
+        v2 = o.owner or n0
+        v3 = (v2.login or None)
+        v4 = (v if type(v := o.stars) is int and 0 <= v <= 9223372036854775807 else None if v is None else c0(v))
+        v5 = (v if (v := o.tags) is None or "" not in v else [e for e in v if e])
+        return {'id': v1, 'owner': v3, 'stars': v4, 'tags': v5}
+
+Generated code tests exact types (`type(v) is int`), because a boolean is an `int` too, and because that is the fastest
+test.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +79,9 @@ OR_SELF = "?"
 _PLACE = "<value {}>"
 _READ: dict[tuple[Only, bool], str] = {
     ("text", True): "({x} or None)",
-    ("text", False): "(v if (v := {x}) and v.__class__ is str else None)",
+    ("text", False): "(v if (v := {x}) and type(v) is str else None)",
     ("texts", True): '(v if (v := {x}) is None or "" not in v else [e for e in v if e])',
-    ("texts", False): "([e for e in v if e.__class__ is str and e] if (v := {x}).__class__ is list else None)",
+    ("texts", False): "([e for e in v if type(e) is str and e] if type(v := {x}) is list else None)",
 }
 """Code that reads a value, by its form. The second key is true if the decoder already created that form, and false if
 the value may have any type."""
@@ -205,7 +231,7 @@ class Emitter:
             found, from_json = self._get(holder, name), self._program.from_json
             variable = self.put(found if from_json else f"{found} or {instead}")
             if from_json:
-                self.body += [f"if {variable}.__class__ is not dict:", f"    {variable} = {instead}"]
+                self.body += [f"if type({variable}) is not dict:", f"    {variable} = {instead}"]
             self._objects[path] = variable, shape if takes_place else own
         return self._objects[path]
 
@@ -229,14 +255,20 @@ def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callabl
     The members that it reads are added to `shape`. If it sets `shape.takes_given`, the function expects the values of
     the request as its second argument.
     """
+    code, names = generated(reader, shape, from_json=from_json)
+    exec(code, names)  # noqa: S102 - generated from names that a platform declares
+    function: Callable[..., Any] = names["read"]
+    return function
+
+
+def generated(reader: Emits, shape: Shape, *, from_json: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the source of the function `read` as `compiled` compiles it, and the objects that it refers to."""
     program = _Program(from_json)
     to = Emitter(program, "o", shape)
     result = reader.emit(to)
     shape.takes_given = program.takes_given
     names = program.names | {name: struct_of(one)() for name, one in program.absent.items()}
-    exec(program.code((*to.body, f"return {result}")), names)  # noqa: S102 - written above, from names that a platform declares
-    function: Callable[..., Any] = names["read"]
-    return function
+    return program.code((*to.body, f"return {result}")), names
 
 
 _TYPES: dict[Only, Any] = {"": Any, "text": str | None, "texts": list[str] | None}

@@ -77,12 +77,12 @@ def flag(found: Any) -> bool | None:
 
 def texts(found: Any) -> list[str] | None:
     """Return the non-empty strings of a list; None if the value is not a list."""
-    return [entry for entry in found if entry.__class__ is str and entry] if isinstance(found, list) else None
+    return [entry for entry in found if isinstance(entry, str) and entry] if isinstance(found, list) else None
 
 
 def instant(found: Any) -> str | None:
     """Return a time as ISO 8601 UTC with `Z`. The upstream may send Unix seconds or ISO text."""
-    if found.__class__ is str:
+    if isinstance(found, str):
         return instant_of_text(found) if len(found) <= INSTANT_TEXT_MAX else None
     if (type(found) is int or type(found) is float) and 0 <= found < _YEAR_10000_S:
         return _from_unix(int(found))

@@ -10,12 +10,14 @@ from functools import partial
 
 import httpx
 
+from limits.quick_tuples import quick
 from upstreams.transport.answer_chunks import AnswerChunks
 from upstreams.transport.careful_head import MalformedAnswer, read_carefully
 from upstreams.transport.decoding import decode_body
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
 from upstreams.transport.ordinary_head import CHUNKED, TO_THE_END, AnswerHead, AnswerHeadReader
 
+_http_answer = quick(HttpAnswer)
 _HEAD_END = re.compile(rb"\n\r?\n")
 _STARTED = b"HTTP/"
 _LINE_BREAKS = b"\r\n"
@@ -122,8 +124,7 @@ class AnswerParser:
         body = self._taken()
         if (coding := self._headers.get("content-encoding")) is not None:
             body = self._decoded(body, coding)
-        # The constructor of a NamedTuple costs twice as much.
-        return tuple.__new__(HttpAnswer, (self._status, self._headers, body))
+        return _http_answer((self._status, self._headers, body))
 
     def _decoded(self, body: bytes, coding: str) -> bytes:
         """Return the decoded body if it is short. Its decoded length is not known in advance."""

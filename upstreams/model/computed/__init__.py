@@ -20,7 +20,7 @@ Computed = Callable[[Record, list[str]], Record]
 def _language_and_category(record: Record, text: str | None) -> tuple[str | None, str]:
     """Return the language and category of a record's text. A language tag from the upstream takes precedence."""
     own_tag = record["ext"].get("language")
-    if own_tag.__class__ is not str or not own_tag:
+    if not isinstance(own_tag, str) or not own_tag:
         return _read(text[:TEXT_MAX]) if text else _UNKNOWN
     return own_tag, _category(text[:READ_MAX]) if text else "other"
 

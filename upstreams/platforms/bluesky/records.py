@@ -24,10 +24,10 @@ def _key(uri: str | None) -> str | None:
 
 def _is_adult(labels: Any) -> bool | None:
     """Whether one of a post's current labels marks it as adult. None if the view contains no labels."""
-    if labels.__class__ is not list:
+    if not isinstance(labels, list):
         return None
     for label in labels:
-        if label.__class__ is dict and label.get("val") in _ADULT and label.get("neg") is not True:
+        if isinstance(label, dict) and label.get("val") in _ADULT and label.get("neg") is not True:
             return True
     return False
 
