@@ -10,13 +10,14 @@ from billing.ledger.free_usage import FreeUsage
 from gateway.admin.operations import Operations
 from gateway.api.app import Api, ApiSetting
 from gateway.api.changes import Changes
+from gateway.api.parsed_queries import ParsedQueries
 from gateway.api.responses import Replies
 from gateway.api.routes.batches import BatchRoutes
 from gateway.api.routes.cohorts.cohorts import CohortRoutes
 from gateway.api.routes.cohorts.queries import CohortQueryRoutes
 from gateway.api.routes.consumers import ConsumerRoutes
 from gateway.api.routes.credits import Credits
-from gateway.api.routes.data import DataEndpoint, Readings
+from gateway.api.routes.data import DataEndpoint
 from gateway.api.routes.discover.runs import DiscoverRunRoutes
 from gateway.api.routes.discover.schedules import ScheduleRoutes
 from gateway.api.routes.events import Events
@@ -109,10 +110,10 @@ def _web_routes(serving: Serving, background: Background, *, replies: Replies, c
 
 def data_routes(catalog: Catalog, calls: BilledCalls, replies: Replies, usage: FreeUsage) -> list[Route]:
     """Return the routes of the catalog's endpoints."""
-    readings = Readings()
+    queries = ParsedQueries()
     return [
         DataEndpoint(
-            one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage, readings=readings
+            one, cost_credits=cost_of(one.endpoint), calls=calls, replies=replies, usage=usage, queries=queries
         ).route
         for one in catalog.all()
     ]

@@ -11,20 +11,21 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.api.routes.data import READINGS_BYTES_MAX, DataEndpoint, Reading, Readings, _size_of
+from gateway.api.parsed_queries import QUERIES_BYTES_MAX, EndpointQueries, ParsedQueries, ParsedQuery, _size_of
+from gateway.api.routes.data import DataEndpoint
 from tests.fakes.node import OpenNode, open_test_node
 
 QUERY_BYTES = 300
-COUNTED = 2 * READINGS_BYTES_MAX
+COUNTED = 2 * QUERIES_BYTES_MAX
 """Bytes cached in each case, as counted by the code: several times the limit."""
 
 
-def endpoint_at(node: OpenNode, path: str) -> DataEndpoint:
+def queries_at(node: OpenNode, path: str) -> EndpointQueries:
     operation = node.node.description.reference.find(path, None)
     assert operation is not None
     endpoint = operation.route.handle.__self__  # type: ignore[attr-defined]  # it is its method
     assert isinstance(endpoint, DataEndpoint)
-    return endpoint
+    return endpoint.queries
 
 
 def long_values(number: int) -> str:
@@ -67,7 +68,7 @@ async def test_cached_queries_use_at_most_16_mb(shape: Callable[[int], str], tmp
     paths = ("/v1/hackernews/search", "/v1/bluesky/search/posts", "/v1/stackexchange/search", "/v1/youtube/search")
     async with open_test_node(tmp_path) as node:
         there = [path for path in paths if node.node.catalog.at(path) is not None]
-        endpoints = [endpoint_at(node, path) for path in there]
+        endpoints = [queries_at(node, path) for path in there]
         assert len(endpoints) > 1
         queries = (shape(number).encode() for number in count())
         tracemalloc.start()
@@ -77,31 +78,33 @@ async def test_cached_queries_use_at_most_16_mb(shape: Callable[[int], str], tmp
             most, counted, looked_at = 0, 0, 0
             for endpoint, query in zip(cycle(endpoints), queries, strict=False):
                 assert len(query) <= QUERY_BYTES
-                counted += _size_of(query, endpoint._read(query))
-                if counted - looked_at > READINGS_BYTES_MAX // 32:
+                counted += _size_of(query, endpoint.parse(query))
+                if counted - looked_at > QUERIES_BYTES_MAX // 32:
                     looked_at = counted
                     most = max(most, tracemalloc.get_traced_memory()[0] - before)
                 if counted > COUNTED:
                     break
         finally:
             tracemalloc.stop()
-    print(f"{most / 1e6:.1f} MB of {READINGS_BYTES_MAX / 1e6:.0f} MB")
-    assert most <= READINGS_BYTES_MAX
-    assert most >= READINGS_BYTES_MAX / 8, "the count is far above the memory in use"
+    print(f"{most / 1e6:.1f} MB of {QUERIES_BYTES_MAX / 1e6:.0f} MB")
+    assert most <= QUERIES_BYTES_MAX
+    assert most >= QUERIES_BYTES_MAX / 8, "the count is far above the memory in use"
 
 
-def reading(number: int) -> Reading:
+def parsed(number: int) -> ParsedQuery:
     return {"handle": f"a{number}"}, b"key", None, True
 
 
-def test_used_query_stays_cached_and_unused_one_is_removed() -> None:
-    size = _size_of(b"q=0", reading(0))
-    readings = Readings(20 * size)
-    first, second = readings.of_endpoint(), readings.of_endpoint()
-    first.keep(b"q=0", reading(0))
-    second.keep(b"q=1", reading(1))
+async def test_used_query_stays_cached_and_unused_one_is_removed(tmp_path: Path) -> None:
+    size = _size_of(b"q=0", parsed(0))
+    async with open_test_node(tmp_path) as node:
+        listings = node.node.catalog.all()
+    queries = ParsedQueries(20 * size)
+    first, second = (queries.of_endpoint(listing) for listing in listings[:2])
+    first.keep(b"q=0", parsed(0))
+    second.keep(b"q=1", parsed(1))
     for number in range(2, 60):
-        first.keep(b"q=%d" % number, reading(number))
+        first.keep(b"q=%d" % number, parsed(number))
         if b"q=0" not in first.recent:
             first.keep(b"q=0", first.older[b"q=0"])
         held = [*first.recent, *first.older, *second.recent, *second.older]
@@ -111,18 +114,17 @@ def test_used_query_stays_cached_and_unused_one_is_removed() -> None:
 
 async def test_older_query_is_not_parsed_again(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        endpoint = endpoint_at(node, "/v1/github/profile")
-        made = endpoint._read(b"handle=octocat")
-        held = endpoint._readings
-        held.older, held.recent = held.recent, {}
-        assert endpoint._read(b"handle=octocat") is made
-        assert held.recent[b"handle=octocat"] is made
+        endpoint = queries_at(node, "/v1/github/profile")
+        made = endpoint.parse(b"handle=octocat")
+        endpoint.older, endpoint.recent = endpoint.recent, {}
+        assert endpoint.parse(b"handle=octocat") is made
+        assert endpoint.recent[b"handle=octocat"] is made
 
 
 async def test_long_query_is_not_cached(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        endpoint = endpoint_at(node, "/v1/hackernews/search")
+        endpoint = queries_at(node, "/v1/hackernews/search")
         for length in (QUERY_BYTES, QUERY_BYTES + 1):
             query = f"query={'x' * (length - len('query='))}".encode()
-            endpoint._read(query)
-            assert (query in endpoint._readings.recent) is (length <= QUERY_BYTES)
+            endpoint.parse(query)
+            assert (query in endpoint.recent) is (length <= QUERY_BYTES)
