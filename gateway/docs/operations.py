@@ -17,7 +17,7 @@ import msgspec
 from gateway.calls.pricing import Price, price_of
 from gateway.docs.samples import plain_schema
 from gateway.http.params import CURSOR, common_params
-from gateway.http.routing import Route
+from gateway.http.routing import Route, RouteDoc
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.site import Site
 from upstreams.known_names import KnownNames
@@ -67,110 +67,55 @@ class BodyField:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiOperation:
     """An operation of the API: one method of one path."""
 
     route: Route
     listing: Listing | None
+    """The data endpoint; None for the other routes."""
     site: Site | None
     """The platform of the operation; None for operations of the account or the node."""
     method: str
-
-    @property
-    def path(self) -> str:
-        """Return the path, which may contain `{name}` parts."""
-        return self.route.path
-
-    @property
-    def id(self) -> str:
-        """Return the path without `/v1/`."""
-        return self.path.removeprefix("/v1/")
-
-    @property
-    def name(self) -> str:
-        """Return the name of the method in a client library, such as `github_profile_repos` or `list_monitors`."""
-        if self.route.doc is not None:
-            return self.route.doc.name
-        return re.sub(r"[^a-z0-9]+", "_", self.id)
-
-    @property
-    def platform(self) -> str:
-        """Return the platform's slug, or a group such as `account` for a route that is not a data endpoint."""
-        if self.listing is not None:
-            return self.listing.site.platform.slug
-        assert self.route.doc is not None, "only data endpoints have no description"
-        return self.route.doc.platform
-
-    @property
-    def resource(self) -> str:
-        """Return the part of the id after the platform."""
-        return self.id.removeprefix(f"{self.platform}/")
-
-    @property
-    def page(self) -> str:
-        """Return the path of the operation's docs page."""
-        return f"/docs/{self.id}" if self.listing else f"/docs/{self.platform}/{self.name.replace('_', '-')}"
-
-    @property
-    def summary(self) -> str:
-        """Return a one-line summary of the operation."""
-        return self.listing.endpoint.summary if self.listing else self._doc.summary
-
-    @property
-    def title(self) -> str:
-        """Return the heading of the operation's docs page."""
-        name = self.resource if self.listing else self.name.replace("_", " ")
-        return f"{self.site.platform.title}: {name}" if self.site else name.capitalize()
+    path: str
+    """The path, which may contain `{name}` parts."""
+    id: str
+    """The path without `/v1/`."""
+    name: str
+    """The name of the method in a client library, such as `github_profile_repos` or `list_monitors`."""
+    platform: str
+    """The platform's slug, or a group such as `account` for a route that is not a data endpoint."""
+    resource: str
+    """The part of the id after the platform."""
+    page: str
+    """The path of the operation's docs page."""
+    title: str
+    """The heading of the operation's docs page."""
+    summary: str
+    """A one-line summary of the operation."""
+    lacks: Sequence[str]
+    """The required credentials that are not configured."""
+    price: Price
+    """The price of a call."""
+    tier: str
+    """The price tier that the guide shows."""
+    archetype: str
+    """The name of the response shape; empty if there is none."""
+    one_of: Sequence[Sequence[str]]
+    """Groups of parameters. Each request must send exactly one parameter of each group."""
+    in_path: tuple[Param, ...]
+    """The path parameters."""
+    query: tuple[Param, ...]
+    """The query parameters."""
+    paginated: bool
+    """Whether the response is paginated."""
+    once: bool
+    """Whether the operation accepts an `Idempotency-Key`."""
 
     @property
     def available(self) -> bool:
         """Return whether the operation can be called because no credential is missing."""
         return not self.lacks
-
-    @property
-    def lacks(self) -> Sequence[str]:
-        """Return the required credentials that are not configured."""
-        return self.route.lacks if self.listing is None else self.listing.site.lacks(self.listing.endpoint)
-
-    @property
-    def price(self) -> Price:
-        """Return the price of a call."""
-        if self.listing is not None:
-            return price_of(self.listing.endpoint)
-        return _FREE if self._doc.price is None else Price(*self._doc.price)
-
-    @property
-    def tier(self) -> str:
-        """Return the price tier that the guide shows."""
-        if self.listing is not None:
-            return self.listing.endpoint.tier
-        return "free" if self._doc.price is None else "standard"
-
-    @property
-    def archetype(self) -> str:
-        """Return the name of the response shape; empty if there is none."""
-        if self.listing is not None:
-            return self.listing.endpoint.archetype.name
-        return getattr(self._doc.answer, "__name__", "")
-
-    @property
-    def one_of(self) -> Sequence[Sequence[str]]:
-        """Return groups of parameters. Each request must send exactly one parameter of each group."""
-        return self.listing.endpoint.one_of if self.listing else self._doc.one_of
-
-    @property
-    def in_path(self) -> tuple[Param, ...]:
-        """Return the path parameters."""
-        found = _NAMED.finditer(self.path)
-        return tuple(_BY_PATH.get(self.path[: one.end()]) or _IN_PATH[one[1]] for one in found)
-
-    @property
-    def query(self) -> tuple[Param, ...]:
-        """Return the query parameters."""
-        if self.listing is None:
-            return self.route.params
-        return (*self.listing.endpoint.params, *common_params(self.listing.endpoint.archetype))
 
     @property
     def is_form(self) -> bool:
@@ -182,22 +127,67 @@ class ApiOperation:
         """Return the fields of the request body. The schemas are shared, so callers must not change them."""
         return () if self.route.body is None else _fields_of(self.route.body)
 
-    @property
-    def paginated(self) -> bool:
-        """Return whether the response is paginated."""
-        if self.listing is not None:
-            return self.listing.endpoint.archetype.many
-        return any(param.name == CURSOR.name for param in self.query)
 
-    @property
-    def once(self) -> bool:
-        """Return whether the operation accepts an `Idempotency-Key`."""
-        return self.listing is not None or self._doc.once
+def data_operation(route: Route, listing: Listing) -> ApiOperation:
+    """Return the operation of a data endpoint."""
+    endpoint, site, id_ = listing.endpoint, listing.site, route.path.removeprefix("/v1/")
+    slug, archetype = site.platform.slug, endpoint.archetype
+    resource = id_.removeprefix(f"{slug}/")
+    return ApiOperation(
+        route=route,
+        listing=listing,
+        site=site,
+        method=route.allow[0],
+        path=route.path,
+        id=id_,
+        name=re.sub(r"[^a-z0-9]+", "_", id_),
+        platform=slug,
+        resource=resource,
+        page=f"/docs/{id_}",
+        title=f"{site.platform.title}: {resource}",
+        summary=endpoint.summary,
+        lacks=site.lacks(endpoint),
+        price=price_of(endpoint),
+        tier=endpoint.tier,
+        archetype=archetype.name,
+        one_of=endpoint.one_of,
+        in_path=_in_path(route.path),
+        query=(*endpoint.params, *common_params(archetype)),
+        paginated=archetype.many,
+        once=True,
+    )
 
-    @property
-    def _doc(self) -> Any:
-        assert self.route.doc is not None, "only data endpoints have no description"
-        return self.route.doc
+
+def own_operation(route: Route, doc: RouteDoc, site: Site | None) -> ApiOperation:
+    """Return the operation of a route that is not a data endpoint, from its description."""
+    id_, words = route.path.removeprefix("/v1/"), doc.name.replace("_", " ")
+    return ApiOperation(
+        route=route,
+        listing=None,
+        site=site,
+        method=route.allow[0],
+        path=route.path,
+        id=id_,
+        name=doc.name,
+        platform=doc.platform,
+        resource=id_.removeprefix(f"{doc.platform}/"),
+        page=f"/docs/{doc.platform}/{doc.name.replace('_', '-')}",
+        title=f"{site.platform.title}: {words}" if site else words.capitalize(),
+        summary=doc.summary,
+        lacks=route.lacks,
+        price=_FREE if doc.price is None else Price(*doc.price),
+        tier="free" if doc.price is None else "standard",
+        archetype=getattr(doc.answer, "__name__", ""),
+        one_of=doc.one_of,
+        in_path=_in_path(route.path),
+        query=route.params,
+        paginated=any(param.name == CURSOR.name for param in route.params),
+        once=doc.once,
+    )
+
+
+def _in_path(path: str) -> tuple[Param, ...]:
+    return tuple(_BY_PATH.get(path[: one.end()]) or _IN_PATH[one[1]] for one in _NAMED.finditer(path))
 
 
 @cache
@@ -238,9 +228,10 @@ class Reference:
 
     def _described(self, route: Route) -> ApiOperation:
         if route.doc is not None:
-            return ApiOperation(route, None, self.catalog.sites.get(route.doc.platform), route.allow[0])
+            return own_operation(route, route.doc, self.catalog.sites.get(route.doc.platform))
         listing = self.catalog.at(route.path)
-        return ApiOperation(route, listing, listing.site if listing else None, route.allow[0])
+        assert listing is not None, "a route without a description is a data endpoint"
+        return data_operation(route, listing)
 
     def find(self, path: str, method: str | None) -> ApiOperation | None:
         """Return the operation of a path, whose `{name}` parts may have values.
