@@ -72,7 +72,7 @@ def test_documented_numbers_match_code() -> None:
         f"up to {RULES_MAX} [rules](#alerts)",
         f"(1 to {CONSECUTIVE_MAX})",
         f"up to {NAME_MAX} characters",
-        f"at most {RECORDED_MAX} such records",
+        f"At most {RECORDED_MAX} of them",
         f"{POINTS_MAX:,} numbers",
     ):
         assert told in PAGE, told
