@@ -24,7 +24,7 @@ _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"
 
 
 class Admission:
-    """Admits requests by key, rate window and lease. Passes the balances that the gate returns to `balances`."""
+    """Admits requests by key, rate window and lease. Passes to `balances` the balances that the gate returns."""
 
     def __init__(self, keys: Keys, gate: Gate, balances: Balances, *, key_prefix: str) -> None:
         self._keys = keys

@@ -95,7 +95,7 @@ class MonitorRoutes:
         sent = await read_json(request, CreateBody)
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
-            # Rejects an invalid idempotency key, as without `dry_run`.
+            # Rejects an invalid idempotency key, even with `dry_run`.
             idempotency_key(request.headers.get(b"idempotency-key"))
             preview = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": preview})
