@@ -61,7 +61,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "account_gone", "The handle is no longer in use; a numeric id may still work."),
     Reason("RESOURCE_NOT_FOUND", "captions_disabled", "The video's owner has turned off captions."),
     Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions with words."),
-    Reason("RESOURCE_NOT_FOUND", "login_required", "Only signed-in users can see it."),
+    Reason("RESOURCE_NOT_FOUND", "login_required", "Only signed-in users can see the content."),
     Reason("RESOURCE_NOT_FOUND", "video_gone", "The video was removed."),
     Reason("RESOURCE_NOT_FOUND", "challenge", "The page's host requires a bot check."),
     Reason("RESOURCE_NOT_FOUND", "robots_disallowed", "The host's robots.txt does not allow reading the page."),
