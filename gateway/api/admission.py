@@ -113,7 +113,7 @@ class Admission:
             raise
         if admitted is None:
             return False
-        caller.window, caller.lease, _ = admitted  # A gate in this process reports no balance.
+        caller.window, caller.lease, _ = admitted  # The third value, the balance, is None from a gate in this process.
         self.counts["admitted"] += 1
         return True
 
@@ -158,7 +158,7 @@ class Admission:
             self.counts["rate_limited"] += 1
             caller.window = refusal.state
         else:
-            self.counts["concurrency_limited"] += 1  # The response then reports only the leases (spec 7.2).
+            self.counts["concurrency_limited"] += 1  # The response reports the leases, not the window (spec 7.2).
 
 
 WINDOW: tuple[bytes, ...] = (

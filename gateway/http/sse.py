@@ -70,7 +70,7 @@ class EventStream:
 
 
 def _event(name: str, data: bytes) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # The data is JSON on one line.
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # One `data` line, because the JSON has one line.
 
 
 def _event_around(name: str, parts: Sequence[bytes]) -> tuple[bytes, ...]:
