@@ -63,7 +63,7 @@ class Api:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        # Bound here because every request uses them.
+        # Every request uses these three, so each look-up through `parts` would cost time.
         self._public, self._cors, self._count_refusal = parts.description.public, parts.cors, parts.usage.refusal
         self._settle = parts.settle
         self.adjacent_pages: tuple[

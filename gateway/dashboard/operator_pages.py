@@ -183,7 +183,7 @@ class OperatorPages:
             self._sessions.pop(incoming.session, None)
             return _redirect(HOME)
         if name not in FORM_OPERATIONS:
-            raise _OperationFailed("this operation does not exist here")
+            raise _OperationFailed("this operation is not available on the pages")
         result = await self._do(name, _arguments(name, incoming.form))
         if name in ("user.invite", "user.reset"):
             return await self._account(incoming, link=result)
@@ -197,7 +197,7 @@ class OperatorPages:
         answer = await self.operate(name, orjson.dumps(arguments))
         result = orjson.loads(answer.body)
         if answer.status != 200:
-            raise _OperationFailed(str(result.get("error", "it failed")))
+            raise _OperationFailed(str(result.get("error", "the operation failed")))
         return result
 
     async def _refused(self, incoming: PageRequest, status: int, text: str) -> PageAnswer:

@@ -113,7 +113,7 @@ class JobRoutes:
         sent = await read_json(request, kind)
         draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
-        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, also with `dry_run`.
+        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, even with `dry_run`.
         check_max_credits(values, draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)

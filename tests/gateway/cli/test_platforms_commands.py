@@ -49,7 +49,7 @@ def test_smoke_calls_available_endpoints_except_composites(sandboxed: Place) -> 
     of_others = {
         id_: detail
         for id_, detail in skipped.items()
-        if detail.startswith("combines calls of other endpoints; to try it")
+        if detail.startswith("combines calls to other endpoints; to try it")
     }
     composites = tuple(f"{slug}/" for slug in composite_slugs() if slug != "web")
     assert [*of_others] == [id_ for id_ in ENDPOINTS if id_.startswith(composites)]

@@ -79,7 +79,7 @@ ROWS = {
     "too few credits": Row(
         InsufficientCredits(required=5, balance=4),
         "INSUFFICIENT_CREDITS",
-        "has 4 credits; this request costs 5",
+        "costs more credits (5) than the account has (4)",
         {"reason": "balance_too_low", "credits_required": 5},
     ),
     "a spent key": Row(
