@@ -41,7 +41,7 @@ def test_invalid_or_missing_file_is_rejected(place: Place) -> None:
     assert "No such file" in place.run("check", "--config", "absent.toml").refused(2)
 
 
-def test_quoted_text_does_not_break_the_error_line(place: Place) -> None:
+def test_newline_in_path_does_not_break_the_error_line(place: Place) -> None:
     refused = place.run("check", "--config", "no\nsuch.toml").refused(2)
     assert refused == "no such.toml: cannot be read: No such file or directory"
 

@@ -190,7 +190,7 @@ def test_node_starts_and_stops_with_unread_stdout(place: Place, kind: str) -> No
 
 
 def test_missing_standard_streams_are_not_replaced_by_files_or_sockets(place: Place) -> None:
-    """Otherwise its log would be written into them."""
+    """Otherwise the node's log would be written into them."""
     with (
         open_sink("closed", 0) as stdin,
         open_sink("closed", 1) as stdout,

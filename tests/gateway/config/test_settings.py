@@ -424,7 +424,7 @@ def test_state_must_be_memory_or_redis(tmp_path, url):
     )
 
 
-def test_several_servers_need_a_cluster_url(tmp_path):
+def test_several_redis_servers_need_a_cluster_or_sentinel_url(tmp_path):
     assert first_line(tmp_path, "[state]\nurl = 'redis://a:1,b:2'") == (
         "state.url: redis:// accepts one server; for several, use redis+cluster:// or redis+sentinel://; "
         "a single node can use memory:"
@@ -475,7 +475,7 @@ def test_store_must_be_sqlite_or_postgresql(tmp_path, url):
     )
 
 
-def test_server_and_admin_address_must_differ_unless_both_ports_are_free(tmp_path):
+def test_server_and_admin_address_must_differ_unless_both_ports_are_0(tmp_path):
     line = first_line(tmp_path, "[server]\nport = 8081")
     assert line == "admin.port: the admin address must differ from the server's host and port"
     load(tmp_path, "[server]\nport = 0\n[admin]\nport = 0")

@@ -142,7 +142,7 @@ async def test_untrusted_text_is_escaped_and_links_are_safe(tmp_path: Path) -> N
         assert "'=HYPERLINK(1)" in (await owner.get(f"{path}/rows.csv")).text
 
 
-async def test_schedule_page_shows_next_occurrence_and_changes(tmp_path: Path) -> None:
+async def test_schedule_is_shown_paused_edited_and_deleted(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
         await owner.get("/discover/schedules")
         assert "No schedules yet" in owner.words

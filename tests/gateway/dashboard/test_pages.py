@@ -124,7 +124,7 @@ async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) 
             assert words in owner.words, (id_, owner.words)
 
 
-async def test_monitor_is_created_from_any_call_and_managed_on_its_page(tmp_path: Path) -> None:
+async def test_monitor_is_created_from_a_call_and_managed_on_its_page(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         page = (await owner.get("/playground?id=github/profile&p.handle=octocat")).text
         made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Create Monitor', page)
@@ -346,7 +346,7 @@ async def test_new_password_signs_out_other_browsers(tmp_path: Path) -> None:
         assert (await owner.get("/keys")).status_code == 200
 
 
-async def test_pages_are_small_and_forms_work_without_scripts(tmp_path: Path) -> None:
+async def test_pages_are_small_and_have_no_inline_handlers_or_styles(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         for path in ("", "/keys", "/usage", "/playground", "/monitors/new", f"/monitors/{monitor}", "/events"):

@@ -141,8 +141,8 @@ async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
     assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
 
 
-async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
-    """Method: send the token in a Basic authentication header and in the form, and receive an invalid token."""
+async def test_client_credentials_sign_in_by_header_or_form(autojump_clock: MockClock) -> None:
+    """Method: send the credentials in a Basic authentication header and in the form, and receive an invalid token."""
     for in_form in (False, True):
         exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
         known = {"identifier": "id", "password": "p:w"}

@@ -104,7 +104,7 @@ def test_absent_statuses_are_not_found(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 503])
-def test_other_statuses_are_handled_by_the_fetch(status: int) -> None:
+def test_other_statuses_are_left_to_the_fetch(status: int) -> None:
     assert by_status(answer(status)) is None
 
 

@@ -120,7 +120,7 @@ async def test_login_form_in_a_file_is_not_treated_as_a_login_wall(node: OpenNod
         (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
     ],
 )
-async def test_unreadable_file_is_free_and_its_field_named(
+async def test_rejection_of_unreadable_file_names_field_and_is_free(
     node: OpenNode, content: bytes, name: str, fields: dict[str, str], param: str, reason: str | None
 ) -> None:
     status, refused = await send(node, content, name, **fields)
@@ -172,7 +172,7 @@ async def test_unreadable_file_is_free_and_its_field_named(
         ),
     ],
 )
-async def test_invalid_form_is_rejected_by_name(
+async def test_rejection_of_invalid_form_names_the_invalid_part(
     node: OpenNode, content_type: str, body: bytes, status: int, param: str
 ) -> None:
     headers = {"x-api-key": node.key, "content-type": content_type}

@@ -133,7 +133,7 @@ async def test_watch_create_list_change_check_delete(node: OpenNode) -> None:
         ({**WATCH, "cadence": "daily"}, "cadence", None),
     ],
 )
-async def test_unwatchable_page_is_rejected_for_free(
+async def test_rejection_of_invalid_watch_names_parameter_and_reason(
     node: OpenNode, body: object, param: str, reason: str | None
 ) -> None:
     status, refused = await ask(node, "POST", WATCHES, body)

@@ -134,7 +134,7 @@ async def test_client_that_only_pings_uses_bounded_memory():
 
 
 @BOTH
-async def test_message_outlives_every_time_limit_of_plain_requests(engine: str):
+async def test_websocket_outlives_every_time_limit_of_plain_requests(engine: str):
     bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,
