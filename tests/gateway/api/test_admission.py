@@ -218,7 +218,7 @@ STATE = WindowState(9, 8, 60)
 LET_IN = Admitted(STATE, Lease(), BalanceUpdate(3, 77))
 
 
-async def test_shared_gate_also_returns_the_balance() -> None:
+async def test_shared_gate_returns_window_lease_and_balance() -> None:
     known = balances()
     one, caller = admission(SharedGate(LET_IN), known=known), Caller(KEY)
     assert one.enter_nowait(caller) is False

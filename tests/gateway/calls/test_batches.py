@@ -273,7 +273,7 @@ async def test_idempotency_key_runs_batch_once(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_rows_are_streamed_when_they_are_ready(tmp_path: Path) -> None:
+async def test_rows_are_streamed_as_they_become_ready(tmp_path: Path) -> None:
     urls = [STORY.format(8863), "https://bit.ly/x", STORY.format(8864)]
     async with open_test_node(tmp_path) as node:
         answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")

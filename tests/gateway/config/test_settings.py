@@ -270,7 +270,7 @@ WRONG_VALUES = [
 
 
 @pytest.mark.parametrize(("text", "line"), WRONG_VALUES)
-def test_invalid_value_is_rejected_with_what_it_must_be(tmp_path, text, line):
+def test_error_for_an_invalid_value_says_what_is_valid(tmp_path, text, line):
     assert first_line(tmp_path, text) == line
 
 

@@ -111,7 +111,7 @@ async def test_playground_shows_price_field_errors_and_response(tmp_path: Path) 
         assert before == (100_000, 0)
 
 
-async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) -> None:
+async def test_playground_calls_batches_and_account_routes(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
@@ -379,7 +379,7 @@ async def test_suspended_account_sees_a_notice(tmp_path: Path) -> None:
         assert "Response: 401" in owner.words
 
 
-async def test_hypercorn_serves_the_same_pages(tmp_path: Path) -> None:
+async def test_hypercorn_serves_pages_and_accepts_forms(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path, server={"engine": "hypercorn"}) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send("/keys", name="by the other engine", nonce="c" * 32)

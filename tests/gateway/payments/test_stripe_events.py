@@ -47,7 +47,7 @@ def test_event_is_parsed_into_a_payment_event(type_: str, thing: dict[str, Any],
 
 
 @pytest.mark.parametrize(("type_", "thing", "_payment"), EVENTS)
-def test_stripe_library_accepts_the_same_events_and_fields(type_: str, thing: dict[str, Any], _payment: object) -> None:
+def test_stripe_library_accepts_the_same_signed_events(type_: str, thing: dict[str, Any], _payment: object) -> None:
     body = event(type_, thing)
     header = signature(body)
     built = stripe.Webhook.construct_event(body, header, WEBHOOK_SECRET)

@@ -47,7 +47,7 @@ def test_fraction_parses_finite_numbers_only(told: Any, number: float | None) ->
     assert fraction(told) == number
 
 
-def test_json_is_found_in_a_text() -> None:
+def test_json_is_parsed_from_text_or_its_start() -> None:
     assert json_text('["0.1", 2]') == ["0.1", 2]
     assert json_text("[NaN]") == [None]
     assert json_at_start('{"a": 1}; var b = {}') == {"a": 1}

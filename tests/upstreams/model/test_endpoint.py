@@ -143,7 +143,7 @@ def test_url_returns_the_decoded_segments_of_its_path(url: str) -> None:
         "://",
     ],
 )
-def test_other_or_unreadable_url_is_refused(url: str) -> None:
+def test_unreadable_url_or_url_of_another_site_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         ADDRESS.canonical(url)
     assert refusal.value.param == "url"

@@ -60,7 +60,7 @@ async def test_content_length_is_sent_even_for_an_empty_post():
     assert b"ontent-Length" not in delete
 
 
-async def test_own_accept_encoding_is_kept():
+async def test_accept_encoding_of_the_call_is_kept():
     with trio.fail_after(5):
         async with open_upstream_server(always(reply())) as server, open_transport() as transport:
             await transport.exchange(server.call(Accept_Encoding="identity"))
