@@ -84,7 +84,7 @@ def test_doubtful_secret_is_reported_and_accepted(place: Place) -> None:
         assert (event["level"], event["problem"]) == ("warning", said)
 
 
-def test_doubts_are_warnings_and_logged_at_start(place: Place) -> None:
+def test_config_doubts_are_warnings_and_logged_at_start(place: Place) -> None:
     place.configure(upstreams={"github": {"token_env": "NEVER_SET_HERE"}})
     ended = place.operate("check")
     warning = "upstreams.github.token_env: the environment variable NEVER_SET_HERE is not set"

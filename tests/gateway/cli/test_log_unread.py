@@ -107,7 +107,7 @@ def test_node_serves_and_stops_with_any_log_sink(place: Place, kind: str) -> Non
         assert place.json_of("account", "list")[0]["balance"] == 99
 
 
-def test_level_reload_works_while_log_is_stalled(place: Place) -> None:
+def test_log_access_reload_works_while_log_is_stalled(place: Place) -> None:
     with open_sink("stalled", 2) as sink, serving(place, sink) as node:
         before = metric(node, "sluice_log_lines_waiting")  # lines from the start
         flood(node, 3)

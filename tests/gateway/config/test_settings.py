@@ -95,7 +95,7 @@ def test_shipped_file_equals_the_defaults(tmp_path):
     assert load_config(SHIPPED, {}, PLATFORMS) == load(tmp_path, "")
 
 
-def test_shipped_file_commented_settings_are_valid(tmp_path):
+def test_commented_out_settings_of_the_shipped_file_are_valid(tmp_path):
     text = "\n".join(
         line.removeprefix("# ") if "=" in line or "[" in line else "" for line in SHIPPED.read_text().split("\n")
     )

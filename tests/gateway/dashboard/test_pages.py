@@ -369,7 +369,7 @@ async def test_deleted_account_signs_out_its_users(tmp_path: Path) -> None:
             assert rows == [], table
 
 
-async def test_suspended_account_sees_a_notice(tmp_path: Path) -> None:
+async def test_owner_of_suspended_account_sees_a_notice(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         await owner.node.operate("account.suspend", account=owner.node.account)
         await owner.get("")

@@ -153,7 +153,7 @@ async def test_timeout_none_never_ends_the_call():
             assert scope.cancelled_caught
 
 
-async def test_url_without_http_is_refused():
+async def test_url_of_another_scheme_is_refused():
     async with httpx.AsyncClient(transport=Transport()) as client:
         with pytest.raises(httpx.UnsupportedProtocol):
             await client.get("ftp://127.0.0.1/")

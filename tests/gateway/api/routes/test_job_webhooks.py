@@ -51,7 +51,7 @@ def received(request: bytes, secret: str) -> Any:
     return orjson.loads(body)
 
 
-async def test_crawl_end_is_delivered_once_and_signed_with_its_secret(node: OpenNode, receiver: UpstreamServer) -> None:
+async def test_crawl_webhook_is_delivered_once_and_signed(node: OpenNode, receiver: UpstreamServer) -> None:
     body = {"url": HOME, "limit": 20, "webhook_url": f"{receiver.url}/hook/a-token-of-the-receivers-own"}
     status, begun = await ask(node, "POST", "/v1/web/crawl", body, idempotency_key="crawl-1")
     job_id, secret = begun["data"]["job_id"], begun["data"]["webhook_secret"]

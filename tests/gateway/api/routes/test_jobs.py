@@ -49,7 +49,7 @@ async def ended(node: OpenNode, job_id: str) -> Any:
         await trio.sleep(0.05)
 
 
-async def test_crawl_lifecycle(node: OpenNode) -> None:
+async def test_crawl_lifecycle_from_price_to_results(node: OpenNode) -> None:
     status, priced = await ask(node, "POST", "/v1/web/crawl?dry_run=1", {"url": HOME, "limit": 20})
     assert (status, priced["data"]["estimated_credits"], priced["credits_used"]) == (200, 20, 0)
     status, refused = await ask(node, "POST", "/v1/web/crawl?max_credits=19", {"url": HOME, "limit": 20})

@@ -213,7 +213,7 @@ async def test_oversized_body_is_rejected_before_and_during_upload(node: OpenNod
     assert await node.money() == (50, 0)
 
 
-async def test_largest_file_is_read(node: OpenNode) -> None:
+async def test_file_of_the_maximum_size_is_parsed(node: OpenNode) -> None:
     line = b"A line of text that is long enough to be one, and that comes again and again.\n"
     status, read = await send(node, (line * (FILE_BYTES_MAX // len(line) + 1))[:FILE_BYTES_MAX], "long.txt")
     assert (status, len(read["data"]["page"]["content"]["markdown"]) >= FILE_BYTES_MAX - 100) == (200, True)

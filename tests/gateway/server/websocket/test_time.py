@@ -52,7 +52,7 @@ async def test_client_without_pongs_is_disconnected_despite_messages(engine: str
 
 
 @BOTH
-async def test_busy_client_is_pinged_too(engine: str):
+async def test_busy_client_is_also_pinged(engine: str):
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
         await opened(served) as client,

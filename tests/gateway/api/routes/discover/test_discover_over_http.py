@@ -186,7 +186,7 @@ async def test_failed_run_is_free_and_unaffordable_run_is_rejected(node: OpenNod
     assert (refused.status_code, refused.json()["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
 
 
-async def test_schedule_create_read_change_delete(node: OpenNode) -> None:
+async def test_schedule_can_be_created_read_changed_and_deleted(node: OpenNode) -> None:
     sent = {"run": BODY, "cadence": {"cron": "0 6 * * 1", "timezone": "Europe/Berlin"}, "name": "Our topic"}
     status, made = await ask(node, "POST", SCHEDULES, sent, idempotency_key="s-1")
     schedule = made["data"]

@@ -69,7 +69,7 @@ async def _refused(hooked: Hooked, account: str, method: str, path: str, sent: A
     return reply.status, orjson.loads(reply.body)["error"]
 
 
-async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
+async def test_webhook_can_be_created_read_changed_and_deleted(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     reply = await _ask(hooked, account, "POST", WEBHOOKS, {**BODY, "description": "on call"})
     made = orjson.loads(reply.body)["data"]
