@@ -48,7 +48,7 @@ def warnings_of(answer: Answered) -> list[str]:
 
 
 @every_walk
-async def test_walk_is_billed_by_page_and_returns_the_rest(target: str, tmp_path: Path) -> None:
+async def test_walk_is_billed_by_page_and_refunds_the_rest(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         pages = node.upstream.script = LongList(rows=420)
         first = await node.get(f"{target}&limit=250")
@@ -211,7 +211,7 @@ async def test_max_credits_below_the_needed_pages_is_rejected(tmp_path: Path) ->
 
 
 @every_walk
-async def test_dry_run_reports_cost_and_held_credits(target: str, tmp_path: Path) -> None:
+async def test_dry_run_reports_cost_and_reservation(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList()
         priced = await node.get(f"{target}&limit=250&dry_run=1")

@@ -297,7 +297,7 @@ async def test_walk_stops_when_held_credits_are_used(autojump_clock: MockClock) 
     assert gathered.warnings == ("20 of 50 items were collected: the credits covered only 2 pages",)
 
 
-async def test_walk_ends_at_the_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+async def test_stopping_node_ends_walk_after_the_current_page(autojump_clock: MockClock) -> None:
     upstream = Upstream()
     recipes = upstream.recipes()
     upstream.stopping = True

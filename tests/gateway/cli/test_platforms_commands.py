@@ -34,7 +34,7 @@ def test_endpoints_are_listed_with_price_and_needs(place: Place) -> None:
     assert {each["id"]: each["credits"] for each in listed} == prices
 
 
-def test_single_platform_is_listed(place: Place) -> None:
+def test_endpoints_of_one_platform_are_listed(place: Place) -> None:
     lines = place.run("platforms", "list", "github").out.splitlines()
     assert len(lines) == sum(id_.startswith("github/") for id_ in ENDPOINTS)
     assert lines[0].startswith("id=github/profile  archetype=Author  credits=1  needs=-  summary=")

@@ -52,7 +52,7 @@ def test_group_without_subcommand_shows_its_commands(place: Place, arguments: tu
     assert "Commands:" in ended.err
 
 
-def test_amount_has_the_same_bounds_as_the_ledger() -> None:
+def test_maximum_amount_equals_the_largest_grant() -> None:
     assert CREDITS_MAX == GRANT_MAX
 
 

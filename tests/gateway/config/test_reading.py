@@ -91,7 +91,7 @@ NEAREST = {
 
 
 @pytest.mark.parametrize(("key", "meant"), NEAREST.items())
-def test_key_of_another_table_is_suggested(key: str, meant: str) -> None:
+def test_nearest_key_of_any_table_is_suggested(key: str, meant: str) -> None:
     reader = TableReader()
     reader.read(ServerSettings(), {key: 1}, "server")
     (problem,) = reader.problems

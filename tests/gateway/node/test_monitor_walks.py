@@ -173,7 +173,7 @@ async def test_every_catalog_list_can_be_walked(tmp_path: Path) -> None:
         assert walked, "no list has more than one page"
 
 
-async def test_list_without_limit_is_priced_for_its_maximum_pages(tmp_path: Path) -> None:
+async def test_list_without_limit_reserves_its_maximum_pages(tmp_path: Path) -> None:
     """The reservation covers the maximum number of pages; a list with one page costs one page."""
     comments = {"metrics": ["items[].comment.engagement.likes"], "max_rows": 50}
     async with open_test_node(tmp_path) as node:

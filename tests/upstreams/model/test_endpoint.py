@@ -104,7 +104,7 @@ def test_absent_statuses_are_not_found(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 503])
-def test_other_statuses_are_handled_by_the_fetch(status: int) -> None:
+def test_other_statuses_are_left_to_the_fetch(status: int) -> None:
     assert by_status(answer(status)) is None
 
 
@@ -143,7 +143,7 @@ def test_url_returns_the_decoded_segments_of_its_path(url: str) -> None:
         "://",
     ],
 )
-def test_other_or_unreadable_url_is_refused(url: str) -> None:
+def test_unreadable_url_or_url_of_another_site_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         ADDRESS.canonical(url)
     assert refusal.value.param == "url"
