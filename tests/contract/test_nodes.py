@@ -104,7 +104,7 @@ async def test_node_that_left_is_not_recovered(store: Store) -> None:
     assert await take_over(store, "a") == []
 
 
-async def test_node_that_left_or_was_forgotten_is_unknown(store: Store) -> None:
+async def test_node_that_left_or_never_joined_is_unknown(store: Store) -> None:
     await join(store, "lives", "dead", "gone")
     await store.write(partial(nodes.leave, node_id="gone"))
     await age(store, 21, "dead")

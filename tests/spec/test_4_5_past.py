@@ -203,7 +203,7 @@ async def test_disconnected_reader_releases_the_lease(tmp_path: Path) -> None:
         await free_again(node)
 
 
-async def test_export_with_store_failure_is_cut_off_visibly(tmp_path: Path) -> None:
+async def test_export_with_an_unreadable_row_is_cut_off_visibly(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, [{"p1": {LIKES: 1}}] * 40)

@@ -94,7 +94,7 @@ async def test_report_counts_recent_deductions_minus_refunds(desk: Desk) -> None
         await desk.ledger.report("acc_none")
 
 
-def test_prices_of_tiers_and_overrides() -> None:
+def test_tier_sets_the_price_unless_it_is_overridden() -> None:
     assert [credits_for("standard"), credits_for("advanced"), credits_for("premium")] == [1, 5, 10]
     assert [credits_for("premium", 0), credits_for("standard", 3)] == [0, 3]
 

@@ -132,7 +132,7 @@ def test_missing_comments_are_skipped_with_a_warning() -> None:
     assert page.warnings == ("2 of 3 items are left out: The upstream returned no data.",)
 
 
-def test_thread_without_any_comment_is_a_failure() -> None:
+def test_thread_whose_comments_all_fail_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told(story(1, 2)) if host_and_path.endswith("/7.json") else told("busy", 503)
 
@@ -140,7 +140,7 @@ def test_thread_without_any_comment_is_a_failure() -> None:
         threads(answer)
 
 
-def test_front_page_without_any_item_is_a_failure() -> None:
+def test_front_page_whose_items_all_fail_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told([1, 2]) if host_and_path.endswith("topstories.json") else told("busy", 503)
 

@@ -372,7 +372,7 @@ def test_exhausted_quota_resets_at_midnight(date: str, for_s: float) -> None:
         ("/search/advanced", "/search/advanced"),
     ],
 )
-def test_calls_with_other_ids_share_a_method(path: str, method: str) -> None:
+def test_calls_with_different_ids_share_a_method(path: str, method: str) -> None:
     assert PLATFORM.method_of(path) == method
 
 

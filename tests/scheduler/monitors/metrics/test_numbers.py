@@ -134,7 +134,7 @@ def test_has_value_is_true_if_any_row_has_a_value(numbers, has):
         (5e-324, 1.0, 1.0, None),
     ],
 )
-def test_change_of_a_number(prev, cur, difference, pct):
+def test_change_has_a_difference_and_a_percentage(prev, cur, difference, pct):
     assert change(prev, cur) == Delta(prev, cur, difference, pct)
 
 
