@@ -215,7 +215,9 @@ def test_policy_blocks_injected_script_picture_and_frame(browser: Browser, node:
         assert visit.page.evaluate(slipped) == [["frame-src", "img-src", "script-src-elem"], None]
 
 
-def test_landing_screenshot_has_the_size_of_the_readme_picture_and_the_current_digest(browser: Browser, node: Served) -> None:
+def test_landing_screenshot_has_the_size_of_the_readme_picture_and_the_current_digest(
+    browser: Browser, node: Served
+) -> None:
     with Image.open(io.BytesIO(landing_shot(browser, node))) as taken, Image.open(LANDING) as kept:
         assert (taken.size, taken.info["digest"]) == (kept.size, digest())
 

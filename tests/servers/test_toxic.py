@@ -196,7 +196,9 @@ async def test_bandwidth_limit_applies_and_can_be_removed(toxic: Toxic, stream: 
     assert await receive(stream, 2) == b"ab"
 
 
-async def test_refusing_affects_only_new_connections_and_keeps_the_port(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_refusing_affects_only_new_connections_and_keeps_the_port(
+    toxic: Toxic, stream: trio.SocketStream
+) -> None:
     await said_again(stream, b"alive")
     toxic.refuse()
     with pytest.raises(OSError, match="connect"):

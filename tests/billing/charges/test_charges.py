@@ -380,7 +380,9 @@ async def test_settlements_of_a_lost_account_do_not_affect_others(desk: Desk) ->
 
 
 @pytest.mark.sqlite
-async def test_full_disk_refuses_charges_and_delays_settlements(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_full_disk_refuses_charges_and_delays_settlements(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Method: SQLite's page limit simulates a full disk during calls."""
     async with open_desk(f"sqlite:///{tmp_path / 'billing.db'}") as desk:
         account = await desk.accounts.create("Ada", credits=1000)

@@ -119,7 +119,9 @@ def test_each_removal_and_replacement_of_a_file_is_detected(tmp_path: Path) -> N
         (tmp_path / "away").replace(name)
 
 
-async def test_replaced_contents_are_detected_without_features_of_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replaced_contents_are_detected_without_features_of_linux(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Goal: replaced contents are detected, and not mixed with the old log.
 
     Method: no locks of open files and no attributes of folders, like on macOS.
