@@ -76,7 +76,7 @@ async def test_silent_node_not_taken_over_continues(store: Store) -> None:
     assert await living(store) == ["alone"]
 
 
-async def test_dead_nodes_are_offered_again(store: Store) -> None:
+async def test_dead_nodes_are_offered_again_for_recovery(store: Store) -> None:
     """Goal: no work stays open after the rescuer dies too, or after the last write of a node that was only paused."""
     await join(store, "a", "dead")
     await age(store, 21, "dead")

@@ -93,7 +93,7 @@ async def test_account_with_the_least_use_is_next(autojump_clock: MockClock) -> 
     assert used["dear"] == pytest.approx(used["cheap"], rel=0.05)
 
 
-async def test_reported_use_replaces_time(autojump_clock: MockClock) -> None:
+async def test_reported_use_counts_instead_of_elapsed_time(autojump_clock: MockClock) -> None:
     turns, begun = FairTurns(1), Counter[str]()
 
     async def work(account: str, used_s: float) -> None:

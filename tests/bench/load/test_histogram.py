@@ -34,7 +34,7 @@ def test_percentile_is_exact_to_a_thousandth(values: list[int], share: float) ->
 
 
 @given(st.lists(many, max_size=5))
-def test_merged_parts_equal_the_whole(parts: list[list[int]]) -> None:
+def test_merged_histograms_equal_the_histogram_of_all_values(parts: list[list[int]]) -> None:
     merged = Histogram()
     for part in parts:
         merged.merge(recorded(part))
@@ -44,7 +44,7 @@ def test_merged_parts_equal_the_whole(parts: list[list[int]]) -> None:
 
 
 @given(many)
-def test_histogram_from_counts_is_equal(values: list[int]) -> None:
+def test_histogram_from_counts_equals_the_original(values: list[int]) -> None:
     histogram = recorded(values)
     assert Histogram(dict(histogram.counts)).counts == histogram.counts
 

@@ -148,7 +148,7 @@ def test_extrapolated_costs_are_labeled_as_such() -> None:
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
 
 
-def test_every_figure_of_parked_polls_names_their_number() -> None:
+def test_every_figure_of_parked_polls_names_the_number_of_polls() -> None:
     figures = parked_figures("10000 polls", SEEN)
     assert len({figure.name for figure in figures}) == len(figures) == 12
     assert all(figure.name.startswith("10000 polls, ") for figure in figures)

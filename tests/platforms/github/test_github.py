@@ -182,7 +182,7 @@ def test_author_of_a_deleted_account_is_null() -> None:
     assert comment["post_id"] == "7"
 
 
-def test_issue_without_body_is_its_title() -> None:
+def test_text_of_an_issue_without_body_is_its_title() -> None:
     assert single("issue", {"url": ISSUE}, always({"title": "Only this", "body": ""}))["content"]["text"] == "Only this"
 
 

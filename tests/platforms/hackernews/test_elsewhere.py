@@ -56,7 +56,7 @@ def record(resource: str, params: Mapping[str, str | int], upstream: Upstream) -
 @pytest.mark.parametrize(
     "file", ["firebase_item_8863_story.json", "firebase_item_126809_poll.json", "firebase_item_192327_job.json"]
 )
-def test_recorded_item_is_a_story(file: str) -> None:
+def test_recorded_item_is_read_as_a_story(file: str) -> None:
     body = recorded("hackernews", file).body
     found = record("story", {"id": str(body["id"])}, always(body))
     expected = cases.post(body)
@@ -64,7 +64,7 @@ def test_recorded_item_is_a_story(file: str) -> None:
     assert found == {name: value for name, value in expected.items() if name != "published_at"}
 
 
-def test_recorded_account_is_an_author() -> None:
+def test_recorded_account_is_read_as_an_author() -> None:
     body = recorded("hackernews", "firebase_user_jl.json").body
     found = record("profile", {"handle": "jl"}, always(body))
     assert (found["id"], found["likes_count"]) == (body["id"], body["karma"])

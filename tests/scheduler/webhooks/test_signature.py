@@ -82,7 +82,7 @@ def test_either_secret_verifies_during_a_rotation_and_the_previous_comes_last() 
     assert len(of(headers, "webhook-signature").split(" ")) == 2
 
 
-def test_other_libraries_accept_either_secret_during_a_rotation() -> None:
+def test_stripe_and_standard_webhooks_accept_either_secret_during_a_rotation() -> None:
     secrets = [new_secret(), new_secret()]
     body = b'{"run_id":"run_1"}'
     headers = dict(signed_headers(body, delivery_id="whd_1", keys=secrets, at=time.time(), header_name=HEADER))

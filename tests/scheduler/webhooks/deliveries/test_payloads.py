@@ -72,5 +72,5 @@ def test_rows_payload_of_the_first_run_has_no_previous_values() -> None:
     assert [row["prev"] for row in rows] == [None, None, None]
 
 
-def test_same_run_has_the_same_bytes() -> None:
+def test_payload_of_the_same_run_has_the_same_bytes() -> None:
     assert rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS) == rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS)

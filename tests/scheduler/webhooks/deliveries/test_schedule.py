@@ -61,7 +61,7 @@ def test_retry_after_is_honored_up_to_twice_the_step(asked_s: float | None, paus
     assert judge(429, attempt=2, draw=MIDDLE, retry_after_s=asked_s).pause_s == pause_s
 
 
-def test_steps_can_be_configured() -> None:
+def test_backoff_steps_can_be_configured() -> None:
     assert judge(500, attempt=1, draw=MIDDLE, backoff_s=[7]).pause_s == 7
     assert judge(500, attempt=2, draw=MIDDLE, backoff_s=[7]).state == "failed"
     assert judge(500, attempt=1, draw=MIDDLE, backoff_s=[]).state == "failed"
