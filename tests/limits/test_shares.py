@@ -95,7 +95,7 @@ async def test_text_stays_until_its_newest_claim_expires(store: Store, again_s: 
     assert await texts(store) == []
 
 
-async def test_old_rows_are_removed_in_small_steps(store: Store) -> None:
+async def test_old_replies_are_removed_in_small_steps(store: Store) -> None:
     for number in range(120):
         await finish(store, str(number), f"text {number}")
     later = NOW + KEPT_S + TOUCH_S + 1
