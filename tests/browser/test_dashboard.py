@@ -375,7 +375,7 @@ def test_pages_of_long_work_are_readable(owner: Visit, house: House) -> None:
         look_at(owner, house.address(path))
 
 
-def test_second_factor_page_is_readable_and_its_code_complete(owner: Visit, house: House) -> None:
+def test_second_factor_page_is_readable_with_a_large_qr_code(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
     for appearance in (DESKTOP, DARK, PHONE):

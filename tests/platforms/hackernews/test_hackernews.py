@@ -85,7 +85,7 @@ def searched(params: Params, **more: Any) -> tuple[str, Call]:
     return call
 
 
-def test_planned_endpoints_exist() -> None:
+def test_every_endpoint_has_test_parameters() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
 
 
@@ -520,7 +520,7 @@ def test_sandbox_thread_is_nested_and_has_a_tombstone() -> None:
     assert any(found["replies"] for found in threads)
 
 
-def test_sandbox_accounts_have_a_date() -> None:
+def test_sandbox_accounts_have_a_join_date() -> None:
     assert record("profile", {"handle": "ada"}, from_sandbox())["joined_at"]
 
 
