@@ -54,7 +54,8 @@ A thousand requests take two to four seconds, and occasional work of the node wo
 CONNECTIONS = 64
 COUNTS = 3
 NODES_AT_A_TIME = 2
-"""Counts do not depend on how busy the machine is, but each node needs a core."""
+"""The number of nodes that run at the same time. Counts do not depend on how busy the machine is, but each node needs a
+core."""
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 10.0

@@ -83,7 +83,7 @@ def _own_usage(pid: int) -> Usage:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Return the idle and all ticks of all CPUs since the system started.
+    """Return the idle ticks and the total ticks of all CPUs since the system started.
 
     Compute the load of a period from the differences between two calls.
     """

@@ -239,7 +239,7 @@ class Ticker:
                 continue
 
     def __enter__(self) -> Self:
-        """Return itself; leaving the block stops the timer."""
+        """Return `self`; leaving the block stops the timer."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

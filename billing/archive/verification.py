@@ -88,7 +88,7 @@ def _checked(archive: Archive, folder: Path, found: list[Violation]) -> Iterator
             check.add(member)
             yield member
         if not check.is_sound():
-            text = "the index does not match the file: delete it, and `sluice ledger archive` rebuilds it"
+            text = "the index does not match the file: delete the index, and `sluice ledger archive` rebuilds it"
             found.append(Violation(INDEXED, index_name(name), text))
 
 

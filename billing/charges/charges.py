@@ -160,7 +160,7 @@ class Charges:
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """Process a batch on the store's thread.
 
-        Handlers of transactions that contain more than charges also call it.
+        Also called by code whose transaction contains more than charges.
         """
         return self._judge(tx, requests, self.node)
 

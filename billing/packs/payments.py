@@ -140,7 +140,7 @@ class Payments:
         if read_account(tx, account_id).state in GONE:
             return "account_deleted"
         purchase, state = read_paid_by(tx, payment), _payment(tx, payment)
-        assert purchase is not None, "the purchase was found, and purchases are not deleted"
+        assert purchase is not None, "the purchase was found, and paid purchases are not deleted"
         due = credits_reversed(purchase, state)
         if due > purchase.reversed:
             self._take(tx, purchase, state, due)

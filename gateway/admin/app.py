@@ -43,7 +43,7 @@ _HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?
 
 
 Readiness = Callable[[], Awaitable[str | None]]
-"""Return why the node cannot serve, one reason a line, without a final line end; None if it can serve."""
+"""Return why the node cannot serve, in one or more lines without a final line end; None if it can serve."""
 Scrape = Callable[[], Awaitable[bytes]]
 """Return the metrics in Prometheus format."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]

@@ -178,7 +178,7 @@ class BilledCalls:
                 result = await self._miss(request, planned, arrived)
             finally:
                 self.flights.end(flight, result)
-        except trio.TooSlowError as exc:  # In another request's call, on any node.
+        except trio.TooSlowError as exc:  # Raised by the wait for another request's call, on any node.
             slug = request.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no response within {self.timeout_s:g} s", passing=True) from exc
         return result

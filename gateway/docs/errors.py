@@ -81,7 +81,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "unknown_webhook", "The account has no such webhook, or the monitor has none."),
     Reason("RESOURCE_NOT_FOUND", "unknown_schedule", "The account has no such schedule."),
     Reason("RESOURCE_NOT_FOUND", "unknown_job", "The account has no such job."),
-    Reason("RESOURCE_NOT_FOUND", "unknown_cohort", "The account has no such cohort, or its retention has passed."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_cohort", "The account has no such cohort, or it has expired."),
     Reason("RESOURCE_NOT_FOUND", "unknown_cohort_query", "The account has no such query, or its cohort was deleted."),
     Reason("COHORT_LIMIT_EXCEEDED", "cohort_limit_reached", "The account has reached its limit of cohorts."),
     Reason("COHORT_MEMBER_LIMIT_EXCEEDED", "member_limit_reached", "The cohort would have too many members."),
@@ -104,7 +104,7 @@ _ALL: Final = (
     Reason("CURSOR_EXPIRED", "retention_passed", "Events after the cursor were removed."),
     Reason("CONCURRENCY_LIMIT", "credits_held", "Calls in progress have reserved the credits."),
     Reason("RATE_LIMITED", "run_too_soon", "A run was started manually less than 60 s ago."),
-    Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The event store is unavailable. Retry after `Retry-After`."),
+    Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The event store is unavailable. Retry later."),
 )
 REASONS: Final[Mapping[str, Reason]] = MappingProxyType({reason.key: reason for reason in _ALL})
 _BAD: Final = (

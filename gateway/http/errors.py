@@ -283,7 +283,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
     AccountSuspended: lambda _: _SUSPENDED,
-    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Same response: all keys of a deleted account are revoked.
+    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Like a revoked key: deleting an account revokes its keys.
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
@@ -317,7 +317,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all schedules"),
     DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all runs"),
     JobUnknown: _unknown("unknown_job", "to list all jobs, GET the path before the id"),
-    CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
+    CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention period has ended"),
     CohortQueryUnknown: _unknown("unknown_cohort_query", "queries are deleted with their cohort"),
     CohortRefused: _cohort,
     SessionUnknown: _unknown("unknown_session", "GET /v1/web/sessions lists all sessions"),

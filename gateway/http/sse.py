@@ -11,7 +11,7 @@ from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
 PEEK_S = 0.001
-"""Seconds to wait when checking for a disconnect. The server reports a disconnect that it has noticed immediately."""
+"""Seconds to wait when checking for a disconnect. If the server has noticed a disconnect, it reports it immediately."""
 
 
 class EventStream:

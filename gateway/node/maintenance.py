@@ -181,7 +181,7 @@ async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
 
 
 async def sweep_events(store: Store, retention_days: int, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
-    """Delete events whose retention has passed. Nodes that share a store take turns at random."""
+    """Delete events whose retention period has ended. Nodes that share a store take turns at random."""
     while True:
         try:
             if (at := await sweep_at()) is not None:
@@ -237,7 +237,7 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
 
 
 async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
-    """Destroy cohorts whose retention has passed, and delete the remaining rows of destroyed cohorts."""
+    """Destroy cohorts whose retention period has ended, and delete the remaining rows of destroyed cohorts."""
     while True:
         await trio.sleep(COHORTS_EVERY_S)
         try:

@@ -41,5 +41,5 @@ def pack_list(config_path: str | None, as_json: bool) -> None:
 @click.argument("account_id", metavar="ACCOUNT")
 @json_option
 def pack_purchases(config_path: str | None, account_id: str, as_json: bool) -> None:
-    """List the latest 1,000 purchases of an account, with the credits that were deducted again."""
+    """List the latest 1,000 purchases of an account, with the credits that were taken back."""
     show(operate(config_path, "pack.purchases", account=account_id), as_json=as_json)

@@ -39,7 +39,7 @@ class PurchaseView(TypedDict):
     source: Literal["operator", "stripe"]
     status: Annotated[Literal["open", "paid", "partly_reversed", "reversed"], meaning("`open` until it is paid.")]
     credits_reversed: Annotated[int, meaning("Credits whose payment was refunded or disputed.")]
-    credits_taken_back: Annotated[int, meaning("Reversed credits that were deducted again.")]
+    credits_taken_back: Annotated[int, meaning("Reversed credits that were taken back.")]
     created_at: Instant
     paid_at: Instant | None
 

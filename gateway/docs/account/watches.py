@@ -116,7 +116,7 @@ CREATE: Final = RouteDoc(
     notes=(
         "Each check costs the price of `web/scrape` or `web/search` plus 1 credit. Later checks are compared with the "
         "first one. The event `web.changed`, the webhook and the list of checks report each change.",
-        "A web monitor counts towards the plan's active Monitors. The routes of `/v1/monitors/{monitor_id}` show its "
+        "A web monitor counts toward the plan's active Monitors. The routes of `/v1/monitors/{monitor_id}` show its "
         "deliveries and change its webhook secret.",
     ),
 )

@@ -33,7 +33,7 @@ class Frames:
 
     @property
     def open(self) -> bool:
-        """Return whether no side has sent a close frame."""
+        """Return whether neither side has sent a close frame."""
         return self._connection.state is ConnectionState.OPEN
 
     def feed(self, data: bytes) -> None:
