@@ -236,7 +236,10 @@ class Archiver:
 
 
 def _next_due(tx: Tx, end: int, today: int) -> Due | None:
-    """Return the oldest day before `end` that is not in files yet and whose month, if it has a partition, is over."""
+    """Return the oldest day before `end` that is not in files yet, or None.
+
+    If the day's month has a partition, the month must be over.
+    """
     tx.pin("journal")
     for stretch in stretches(read_months(tx), end=end, today=today):
         oldest = tx.one(OLDEST, (first_id(stretch.begin), first_id(max(stretch.begin, stretch.end))))
@@ -246,7 +249,7 @@ def _next_due(tx: Tx, end: int, today: int) -> Due | None:
 
 
 def _next_month(tx: Tx, end: int) -> Month | None:
-    """Return the oldest month that ends before `end`, once no earlier day needs to be copied."""
+    """Return the oldest month that is over by `end`, or None. All days before `end` must already be copied."""
     return next((month for month in read_months(tx) if month.until <= end), None)
 
 

@@ -41,7 +41,7 @@ def verify_chain(tx: Tx, folder: Path) -> list[Violation]:
 
 
 def next_day(tx: Tx, after: int) -> int | None:
-    """Return the next day that has files in the archive."""
+    """Return the next day that has files in the archive, or None."""
     ((day,),) = tx.all(NEXT_DAY, (after,))
     return None if day is None else int(day)
 

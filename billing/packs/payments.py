@@ -158,7 +158,7 @@ class Payments:
         self._save(tx, Reversal(saved, reason, read_account(tx, purchase.account_id).balance))
 
     def _return(self, tx: Tx, purchase: Purchase, due: int) -> None:
-        """Return the credits that a won dispute restores. The account keeps its mark."""
+        """Give back the credits that a won dispute restores. The account keeps its mark."""
         back = max(0, purchase.taken_back - due)
         if back:
             words = f"Dispute won: credit pack {purchase.pack}"

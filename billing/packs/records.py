@@ -106,7 +106,7 @@ def credits_reversed(purchase: Purchase, payment: Payment) -> int:
 
 
 def read_purchase(tx: Tx, purchase_id: str) -> Purchase | None:
-    """Return the purchase and lock it against other writers."""
+    """Return the purchase, or None, and lock it against other writers."""
     return _purchase(tx.one(READ, (purchase_id,)))
 
 

@@ -93,7 +93,7 @@ class DashboardApp:
     async def _enter(self) -> Response | None:
         """Check the host, connection, form and session of a request.
 
-        Admit it, or return the response that refuses it.
+        Return the response that refuses it, or None if it is admitted.
         """
         incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
         services = self._services

@@ -203,7 +203,7 @@ class _Guarded:
 
 
 def _judge(scope: HTTPScope, bounds: Bounds) -> None:
-    """Reject a body whose end is ambiguous, which would allow request smuggling.
+    """Reject a request that the native server would refuse, such as one whose body has an ambiguous end.
 
     Raises:
         RequestRefused: with the status of the native server.

@@ -55,7 +55,7 @@ class Frames:
         return None
 
     def _join(self, piece: TextMessage | BytesMessage) -> str | bytes | CloseConnection | None:
-        """Append `piece`, and return the message if it is complete."""
+        """Append `piece`. Return the message if it is complete, or a close if it is too long."""
         data = piece.data
         size = len(data.encode() if isinstance(data, str) else data)
         if len(self._held) + size > self._message_bytes:
