@@ -27,7 +27,7 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE
 SET hits = usage.hits + excluded.hits, refusals = usage.refusals + excluded.refusals
 """
 SEEN_MAX: Final = 100_000
-"""The maximum number of calls between two flushes. Calls beyond it are not counted."""
+"""The maximum number of cache hits, and of refusals, between two flushes. Beyond it, the oldest are not counted."""
 PLACES_MAX: Final = 100_000
 """The maximum number of combinations of key, endpoint and hour to keep while the store is unavailable.
 

@@ -210,7 +210,7 @@ class Proof:
             self._sums[account].add(*added, times=-1)
 
     def _judge_keys(self, tx: Tx, places: dict[tuple[int, int], int]) -> Iterator[Violation]:
-        """Yield a violation for each row whose key belongs to another account or is missing.
+        """Yield a violation for each key that belongs to another account or is missing.
 
         Before an unknown key is reported as missing, the keys are read again.
         """

@@ -111,7 +111,7 @@ def read_purchase(tx: Tx, purchase_id: str) -> Purchase | None:
 
 
 def read_paid_by(tx: Tx, payment: str) -> Purchase | None:
-    """Return the purchase of a payment, if it is known."""
+    """Return the purchase of a payment, or None if it is unknown."""
     return _purchase(tx.one(READ_BY_PAYMENT, (payment,)))
 
 
