@@ -257,7 +257,7 @@ def record(counted: Figures, file: Path = FIGURES) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count and print. Exit 1 if a hot path exceeds its committed figure or if nothing could be counted."""
+    """Count and print. Exit 1 if the counting did not finish or, with `--check`, if a count is above its bound."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000, help="requests per count (default 1,000)")
     wanted = parser.add_mutually_exclusive_group()

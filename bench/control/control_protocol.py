@@ -26,7 +26,7 @@ LEFT = "bench.left"
 TRUST = "bench.trust"
 ANSWER_S = 120.0
 IDLE_S = 2.0
-"""Seconds after which a connection is replaced, because a node closes connections that were idle for longer."""
+"""Seconds after which a connection is replaced, because a node closes idle connections."""
 PEOPLE_AT_ONCE = 20
 """The number of accounts to create per command. Small, so that the memory for creating accounts is not attributed to
 later work."""

@@ -57,7 +57,7 @@ class OpenLoadCounts:
     lags: dict[int, int]
     """The generator's own lateness: the time from a request's scheduled time until the generator noticed it."""
     served_in_time: int
-    """The number of requests served before the last scheduled time, from which the throughput is computed.
+    """The number of requests served within the counted time, from which the throughput is computed.
 
     Latencies also cover the drain.
     """

@@ -71,7 +71,7 @@ class Parked:
     ended_s: float
     """The seconds from SIGTERM to the end of the server's process."""
     lost: int
-    """The number of polls that received a response other than 200 when the server stopped."""
+    """The number of polls that received no response with status 200 when the server stopped."""
 
 
 @dataclass(slots=True)
