@@ -52,7 +52,7 @@ class Admission:
                 raise Refused(
                     "INVALID_REQUEST" if has_key else "MISSING_API_KEY",
                     "Do not put an API key in a URL. Send it in the x-api-key header. "
-                    "Revoke this key, because URLs are logged on their way, and create another.",
+                    "Revoke this key, because servers on the way may have logged it, and create another.",
                     details={
                         "reason": "key_in_query",
                         "param": "query" if self._has_key(name) else name[:100],

@@ -103,7 +103,7 @@ class _Run:
     request: BatchRequest
     results: list[Record | None]
     parts: KeyParts
-    """Reads rows. Identical calls in progress are shared, but the cache is not used."""
+    """Reads rows. Identical calls in progress are shared. The cache is written but not read."""
     repeats: Mapping[int, Sequence[int]]
     """The positions of repeated rows, by the position of the first such row."""
     legs: list[_LegRun] = field(default_factory=list)

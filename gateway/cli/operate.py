@@ -177,7 +177,7 @@ def key() -> None:
 
 @key.command("create")
 @config_option
-@click.option("--account", "account_id", required=True, help="Id of the account of the key.")
+@click.option("--account", "account_id", required=True, help="Id of the account that owns the key.")
 @click.option("--name", default="", help="Name of the key.")
 @click.option("--credit-limit", type=_ZERO_OR_MORE, help="Credits that the key may use (default no limit).")
 @click.option("--expires-at", callback=instant, help="ISO 8601, such as 2030-01-31T12:00:00Z (default never).")

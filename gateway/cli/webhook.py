@@ -78,7 +78,7 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 @click.option("--full", is_flag=True, help="Print the whole body of each delivery instead of one line.")
 @json_option
 def listen(secret: str, port: int, **o: Any) -> None:
-    """Receive and verify deliveries, and print a line for each. Listens on this machine until Ctrl-C.
+    """Receive and verify deliveries, and print a line for each. The command listens on this machine until Ctrl-C.
 
     A valid delivery receives a 204, and an invalid one a 401 with the reason.
     """

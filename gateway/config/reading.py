@@ -125,7 +125,7 @@ def field_names(settings: msgspec.Struct) -> frozenset[str]:
 def _settable(settings: msgspec.Struct) -> dict[str, object]:
     """Return the keys of a table, with their types.
 
-    Mappings of platforms are left out, because they are read separately.
+    Mappings are left out, because platforms and credentials are read separately.
     """
     return {
         name: kind

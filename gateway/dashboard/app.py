@@ -91,7 +91,10 @@ class DashboardApp:
         return app
 
     async def _enter(self) -> Response | None:
-        """Admit a request, or return the response that refuses it. Checks the host, connection, form and session."""
+        """Check the host, connection, form and session of a request.
+
+        Return the response that refuses it, or None if it is admitted.
+        """
         incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
         services = self._services
         g.incoming = incoming

@@ -1,6 +1,6 @@
 """The operator's pages on the admin address: accounts, users and platforms, with the same operations as the CLI.
 
-A sign-in with the admin token lasts an hour. Actions on the pages work like commands, also on a supervisor.
+A sign-in with the admin token lasts an hour. Actions on the pages work like commands, including on a supervisor.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class OperatorPages:
 
     @staticmethod
     def covers(path: str) -> bool:
-        """Return whether a path is a page."""
+        """Return whether a path belongs to a page."""
         return path in (HOME, f"{HOME}/", PAGES) or path.startswith(f"{PAGES}/")
 
     async def answer(

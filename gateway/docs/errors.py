@@ -178,7 +178,7 @@ def reasons_of(operation: ApiOperation) -> list[str]:
 
 
 def _gone(listing: Listing) -> Iterable[str]:
-    """Return the not-found reasons of an endpoint, as its platform declares them (spec 7.3)."""
+    """Yield the not-found reasons of an endpoint, as its platform declares them (spec 7.3)."""
     refusals = listing.site.platform.refusals
     if isinstance(refusals, Refusals):
         yield from ("account_private",) if refusals.private else ()

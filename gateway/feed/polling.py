@@ -102,7 +102,7 @@ class Polls:
                     return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
                     view = by_cursor.view(waiter.found)
-                else:  # Also if the prefetch failed: this read then raises the error.
+                else:  # If the prefetch failed, this read raises the error.
                     waiter.arm()
                     view = await reading.read()
                 if ended is WaitEnd.TIME_UP or is_news(view):

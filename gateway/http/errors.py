@@ -283,7 +283,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
     AccountSuspended: lambda _: _SUSPENDED,
-    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Same response: all keys of a deleted account are revoked.
+    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Like a revoked key: deleting an account revokes its keys.
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),

@@ -34,7 +34,7 @@ def calls_charged(node: Node) -> int:
 
 
 def gather(node: Node, sessions: SessionService, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return the metrics of every part of the node, of its sessions, and of its browser if it has one."""
+    """Yield the metrics of every part of the node, of its sessions, and of its browser if it has one."""
     yield from _limits(node.admission)
     yield from _overload(node.overload)
     counts = node.calls.claims.counts
@@ -216,7 +216,7 @@ def _state(state: State) -> Iterator[Metric]:
 
 
 def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return metrics of the resources that accounts share fairly, which are the same for all sites of a node."""
+    """Yield metrics of the resources that accounts share fairly, which are the same for all sites of a node."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
     if rendering is not None:

@@ -152,7 +152,7 @@ def api_of(entry: Parts, parts: RouteParts, operations: Operations, *, has_dashb
 
 
 def _dashboard_of(api: Api, entry: Parts, parts: RouteParts, operations: Operations) -> Dashboard:
-    """Return the dashboard, which uses the services of `api`. Add links to it to the other pages of `entry`."""
+    """Add links to the dashboard to the other pages, and return the dashboard, which uses the services of `api`."""
     entry.description.pages.has_dashboard = True
     return Dashboard(partial(_services, api, entry, parts, operations))
 

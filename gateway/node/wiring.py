@@ -113,7 +113,7 @@ def _runtime(setting: NodeSetting, keep: Keep) -> Runtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """The parts of a node that stay open as long as it runs, in the order in which they are opened."""
+    """The parts of a node that stay open as long as it runs."""
 
     state: State | None
     gate: Gate

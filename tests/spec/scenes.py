@@ -239,7 +239,7 @@ SCENES = {
     "an events cursor older than retention": Scene(
         "CURSOR_EXPIRED",
         asks.with_cursor_older_than_retention,
-        "retention has passed",
+        "retention period has ended",
         details={
             "reason": "retention_passed",
             "param": "cursor",

@@ -57,7 +57,7 @@ _RUNS: Final = (
 
 
 class MonitorRoutes:
-    """Serves the monitors of the caller's key."""
+    """Serves the monitors of the caller's account."""
 
     def __init__(
         self,

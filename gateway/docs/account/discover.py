@@ -166,7 +166,7 @@ _BEGIN_REASONS: Final = (
     "INVALID_REQUEST/job_limit_reached",
 )
 _STREAM: Final = (
-    "With `Accept: text/event-stream`, each page that was read is sent as a `page` event. The last is `result`."
+    "With `Accept: text/event-stream`, each page that was read is sent as a `page` event. The last event is `result`."
 )
 BEGIN: Final = RouteDoc(
     "begin_discover_run",
