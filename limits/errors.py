@@ -33,7 +33,7 @@ class RateLimited(LimitError):
         self.state = state
 
     def __str__(self) -> str:
-        return f"the window already has {self.state.limit} requests; a slot frees in {self.state.retry_after_s} s"
+        return f"the window is full ({self.state.limit} requests); a slot becomes free in {self.state.retry_after_s} s"
 
 
 class ConcurrencyReached(LimitError):

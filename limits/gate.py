@@ -85,7 +85,7 @@ class Gate(Protocol):
         Return None if all of them are in use.
 
         Raises:
-            StateUnavailable: like `admit`.
+            StateUnavailable: as in `admit`.
         """
         ...
 

@@ -87,7 +87,8 @@ class PageSteps(JobKind):
         return Outcome("done", gathered.body, gathered.used_credits, error=warning if left_out else None, found=links)
 
     async def _gather(self, recipe: Recipe, account_id: str) -> Gathered:
-        """Read a page once its host allows it. Unlike a request, a crawl waits as long as robots.txt demands.
+        """Read a page once its host allows it. Unlike a request, a crawl retries after the pause that the host or its
+        robots.txt demands, at most `WAIT_S_MAX`.
 
         Raises:
             GatheringFailed: the page could not be read.

@@ -87,7 +87,7 @@ class PagesSpec(msgspec.Struct, frozen=True):
     proxy: str | None = None
 
     def params(self, url: str) -> dict[str, Any]:
-        """Return the recipe parameters for a page. For a crawl they request the page's links."""
+        """Return the recipe parameters for a page. For a crawl, they also request the page's links."""
         wanted = self.formats or ("markdown",)
         if self.bounds is not None and "links" not in wanted:
             wanted = (*wanted, "links")

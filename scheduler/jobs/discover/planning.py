@@ -141,7 +141,7 @@ def share_of_rows(rows_left: int, steps_left: int) -> int:
 
 
 def most_credits(spec: DiscoverSpec) -> int:
-    """Return the maximum cost of a run: every leg has all its pages, and every row is an account that must be read."""
+    """Return the maximum cost of a run, as if every leg had all its pages and every row were an account to read."""
     pages = sum(one.price_credits for one in spec.searches) * len(spec.keywords) * PAGES_MAX
     return pages + spec.max_rows * max((one.price_credits for one in spec.profiles.values()), default=0)
 

@@ -127,7 +127,7 @@ def unpacked_entries(entries: Iterable[RunEntry], unpacker: Unpacker) -> Iterato
 
 
 def run_entry(tx: Tx, monitor_id: str, run_id: str, *, parts: Sequence[DataPart]) -> RunEntry | None:
-    """Return a monitor's run with its latest delivery, or None if the monitor does not have it."""
+    """Return a monitor's run with its latest delivery, or None if the monitor has no such run."""
     row = tx.one(RUN, (monitor_id, run_id))
     if row is None:
         return None

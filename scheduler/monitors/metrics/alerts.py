@@ -22,7 +22,8 @@ State = Mapping[str, Mapping[str, Mark]]
 
 _ABSOLUTE: Mapping[str, Callable[[Number, Number], bool]] = {"gt": gt, "lt": lt, "gte": ge, "lte": le}
 _MARKS_MAX = 400
-"""The maximum number of rows remembered per rule. Rows that fired longest ago are dropped first."""
+"""The maximum number of rows remembered per rule. Rows without a streak are dropped first, beginning with those that
+fired longest ago."""
 
 
 @dataclass(frozen=True, slots=True)
