@@ -73,7 +73,8 @@ class AckBeyondServed(EventsError):
 class Lapsed(EventsError):
     """The consumer was idle for too long, or unacknowledged events were removed.
 
-    The first read after the lapse raises this, and the next read restarts the consumer."""
+    Acknowledgements and the first read after the lapse raise this. The next read restarts the consumer.
+    """
 
     def __init__(self, name: str, committed: Position, head: LogHead) -> None:
         super().__init__(f"the consumer {name!r} has lapsed at position {committed.pos}")

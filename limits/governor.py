@@ -97,8 +97,7 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """The names that are held or being tried. Only the governor changes this mapping; while it is empty, no call
-        waits."""
+        """The names that are held or being tried. Only the governor changes this. While it is empty, no call waits."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 
@@ -181,7 +180,7 @@ class Governor:
                 waiter.woken.set()
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
-        """Wake and return the longest-waiting call that waits for one of `holds` and for no hold that is not over."""
+        """Wake and return the first call in the queue that waits for one of `holds` and whose holds are all over."""
         now = trio.current_time()
         names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
         if not names:  # usual for a call that a new hold refuses; returning here avoids a scan of the whole queue

@@ -42,8 +42,7 @@ class Claim:
 
 @dataclass(slots=True)
 class StoredReply:
-    """A finished outcome: its status, its text (None if too long or no longer stored), and its request's id
-    (`owner`)."""
+    """A finished outcome: status, text (None if it was too long or is no longer stored), and request id (`owner`)."""
 
     status: int
     text: str | None

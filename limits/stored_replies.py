@@ -58,8 +58,7 @@ def forget_old_replies(tx: Tx, now: float) -> int:
 
 
 def forget_replies_of(tx: Tx, account_id: str) -> int:
-    """Drop some replies of an account. Return how many; 0 if none are left. After that, their claims cannot be
-    replayed."""
+    """Drop some replies of an account, which makes their claims unreplayable. Return how many; 0 if none are left."""
     return tx.run(DROP_OF_ACCOUNT, (account_id, FORGET_AT_ONCE))
 
 

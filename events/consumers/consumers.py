@@ -121,7 +121,7 @@ class Consumers:
         raise StoreContended("too many calls change the same consumer at once")
 
     async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
-        """Store counts that took long to compute, unless the row has changed in the meantime."""
+        """Store counts that took long to compute, unless the row has changed in the meantime. Return `found`."""
         for one in found:
             after = rules.with_counts(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:

@@ -64,7 +64,7 @@ class Consumer:
 
     @property
     def id(self) -> str:
-        """Return the key of the row."""
+        """The key of the row."""
         return consumer_id(self.key_id, self.name)
 
 
@@ -136,7 +136,8 @@ def judge_swaps(
 ) -> tuple[list[bool | TooManyConsumers], dict[str, Consumer | None]]:
     """Decide in order which `swaps` take effect on the current `rows`. `counts` is the number of consumers per key.
 
-    Return the outcomes, and the changed rows by id; None means that the row is deleted."""
+    Return the outcomes, and the changed rows by id; None means that the row is deleted.
+    """
     held = dict(counts)
     changed: dict[str, Consumer | None] = {}
     outcomes: list[bool | TooManyConsumers] = []
@@ -172,8 +173,10 @@ def _consumer(row: Row) -> Consumer:
 
 
 def _filters(named: frozenset[str] | None, subjects: frozenset[str] | None) -> Filters:
-    """Return the filters. Families are expanded on each read, so that a consumer also gets types that were added to a
-    family later."""
+    """Return the filters, with families expanded on each read.
+
+    A consumer therefore also gets types that were added to a family later.
+    """
     return Filters(None if named is None else expand(named), subjects, named)
 
 

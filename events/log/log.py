@@ -109,7 +109,7 @@ class EventLog:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
         facts = self._visible(tx, facts)
-        now = floor(self._now() * 1000) / 1000  # as published, so that cursors have the same time
+        now = floor(self._now() * 1000) / 1000  # floored like the published time, so that cursors agree with it
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(

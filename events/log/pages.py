@@ -17,8 +17,7 @@ from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
 COUNT_STEP: Final = 200_000
-"""The maximum number of positions that one statement counts. A database server aborts statements that take several
-seconds."""
+"""The maximum number of positions that one statement counts. A server aborts statements that take too long."""
 _COUNTS_AT_ONCE: Final = 100
 
 READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"

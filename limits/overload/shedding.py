@@ -80,8 +80,7 @@ class LoadShedder:
         return self.active or self._behind_since is not None
 
     def observe(self, at: float, pressure: float, busy: int) -> None:
-        """Record how late the node is (`pressure`; 1 is the most that is acceptable) and the number of requests in
-        progress."""
+        """Record the pressure (above 1, the node is late) and the number of requests in progress."""
         if self.active:
             self._adapt(at, pressure, busy)
             return

@@ -85,7 +85,7 @@ def stored_cadence(kept: object) -> Cadence:
     """Return the cadence that `to_json` wrote, without validating it again.
 
     Raises:
-        CadenceInvalid: it cannot be read.
+        CadenceInvalid: the stored cadence cannot be read.
     """
     if isinstance(kept, dict) and isinstance(kept.get("minutes"), int):
         return Cadence("minutes", minutes=kept["minutes"])

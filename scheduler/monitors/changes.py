@@ -87,7 +87,7 @@ def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | No
 def change(
     tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str, *, patch: Patch, secret: str
 ) -> tuple[View, bool]:
-    """Change a monitor. Return it, and whether the change created its webhook, which then uses `secret`.
+    """Change a monitor. Return its view, and whether the change created its webhook, which then uses `secret`.
 
     Raises:
         MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.

@@ -76,7 +76,8 @@ def legs_in_turn(spec: DiscoverSpec) -> list[int]:
     """Return the numbers of all legs, each once, so that every prefix is balanced over keywords and searches.
 
     The order follows the diagonals of a table of keywords and searches. With the keywords a, b, c and the searches 1, 2
-    it is a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second search of any platform.
+    the order is a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second search of any
+    platform.
     """
     count, size = len(spec.keywords), len(spec.searches)
     seen = Counter[str]()

@@ -194,7 +194,7 @@ class DiscoverService:
         spec, left = spec_of(job.spec), run.max_credits - job.used_credits
         least = least_credits(spec)
         if left < least:
-            problem = f"leaves {left} credits in addition to the {job.used_credits} already spent: too few for a page"
+            problem = f"leaves too few credits for a page: {left} in addition to the {job.used_credits} already spent"
             raise JobInvalid("max_credits", problem, f"Send more than {job.used_credits}.")
         most = max(least, min(left, most_credits(spec) - job.used_credits))
         wanted = ChargeRequest(owner.request_id, job.account_id, owner.key_id, most, PLATFORM, RUNS_PATH, least)

@@ -137,7 +137,7 @@ def run_entry(tx: Tx, monitor_id: str, run_id: str, *, parts: Sequence[DataPart]
 
 
 def active_monitors(tx: Tx, account_id: str) -> int:
-    """Return the number of the account's monitors that count towards its plan's limit."""
+    """Return the number of the account's monitors that count toward its plan's limit."""
     return _count(tx, ACTIVE, account_id)
 
 

@@ -58,7 +58,7 @@ async def reset_late(store_: Store, instant: Instant) -> int:
     The number includes monitors, runs and deliveries.
 
     Raises:
-        StorageError: some of it may be unchanged.
+        StorageError: some monitors, runs or deliveries may be unchanged.
     """
     resets = 0
     for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):

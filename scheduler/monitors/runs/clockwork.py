@@ -278,7 +278,7 @@ def _lease_of(lease: RunLease) -> WorkLease:
 async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
     """Run a clock while the block runs.
 
-    Runs still in progress at its end are refunded and left to the next node.
+    Runs still in progress when the block ends are refunded and left to the next node.
 
     Raises:
         StorageError: the store is unavailable.

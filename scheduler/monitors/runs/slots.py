@@ -45,7 +45,8 @@ class Slots:
         self._make_id = make_id
 
     def open_due(self, tx: Tx, *, limit: int, crowds: Mapping[float, int]) -> Opened:
-        """Open the newest slot of at most `limit` monitors, record missed slots, and set the next ones.
+        """Open the newest slot of at most `limit` monitors, record missed slots, set the next ones, and return all of
+        them.
 
         Monitors that do not fit into one transaction keep their slot for the next one. A slot is skipped if the
         previous run is still active. `crowds` contains the number of monitors that share each slot.
