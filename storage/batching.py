@@ -256,7 +256,7 @@ class Writer:
             except trio.RunFinishedError:
                 if self._ended:
                     _log.warning(
-                        "calls that ended after the event loop had stopped: %d",
+                        "calls that ended after the event loop stopped: %d",
                         sum(len(jobs) for jobs, _ in self._ended),
                     )
 

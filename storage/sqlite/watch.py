@@ -152,8 +152,9 @@ class FileWatch:
         self._change(None if fault is None else f"{fault}: {self._advice(fault)}")
 
     def _save_log(self) -> bool:
-        """Write committed data into the open file, because its log may be removed at any time. Return whether all was
-        written.
+        """Write committed data into the open file, because its log may be removed or replaced at any time.
+
+        Return whether all data was written.
         """
         with suppress(sqlite3.Error):
             ((is_busy, _, _),) = self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
@@ -172,7 +173,10 @@ class FileWatch:
         )
 
     def _is_overwritten(self) -> bool:
-        """Return whether the file has another header. The header is read twice, as the first read may overlap a write."""
+        """Return whether the file has another header.
+
+        The header is read twice, because the first read may overlap a write.
+        """
         if self._has_header():
             return False
         time.sleep(AGAIN_S)

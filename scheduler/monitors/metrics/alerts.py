@@ -84,8 +84,7 @@ class Firing(NamedTuple):
 def judge(
     rules: Iterable[AlertRule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
 ) -> Judged:
-    """Evaluate rules on a run at the time `at`, compared with `previous`, the last successful run (None if there is
-    none).
+    """Evaluate rules on a run at the time `at`, compared with `previous`, the last successful run (if any).
 
     A failed run has no numbers, because its data is not stored, so only `no_data` rules can fire on it. Change rules
     never fire without a previous number, and percentage rules never fire if it was 0.

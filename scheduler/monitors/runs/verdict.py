@@ -102,8 +102,9 @@ def skipped(reason: str) -> RunVerdict:
 
 
 def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> RunVerdict:
-    """Return the verdict on a run's result. `previous` contains the stored numbers of its baseline, `at` is its
-    slot.
+    """Return the verdict on a run's result.
+
+    `previous` contains the stored numbers of the run's baseline, and `at` is the run's slot.
     """
     if not gathered.coverage:
         return RunVerdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
