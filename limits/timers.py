@@ -1,4 +1,6 @@
-"""Deadlines of many waits, kept by one task. Each costs a dictionary entry instead of a cancel scope, which takes 7 us.
+"""Deadlines of many waits, kept by one task.
+
+Each deadline costs a dictionary entry instead of a cancel scope, which takes 7 us.
 
 A new deadline is stored in `_new` with its exact time. Most deadlines are cleared before the task wakes, and cost
 nothing more. The task sleeps until the earliest known deadline. When it wakes, it expires overdue subjects and files

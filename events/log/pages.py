@@ -112,7 +112,7 @@ def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPag
 
 def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
     """Return the position right after an event, or None if no kept event with this id is visible to the key."""
-    if "\0" in event_id:  # PostgreSQL rejects a text with NUL, and no id contains it
+    if "\0" in event_id:  # PostgreSQL rejects text with a NUL, and no id has one
         return None
     first_pos = read_head(tx, account_id).first_pos
     row = tx.one(FIND, (event_id, account_id, key_id, first_pos))

@@ -125,7 +125,7 @@ class Waiter(Sleeper):
         """Wait until an event arrives after `arm`, Trio's clock reaches `until`, or `gone` returns.
 
         With `gone`, the task waits in `gone`, under a cancel scope. All other reasons to end the wait cancel that
-        scope, so a waiting reader needs no second task. Without `gone`, a call of `disconnect` reports that the client
+        scope, so a waiting reader needs no second task. Without `gone`, a call to `disconnect` reports that the client
         is gone. Events and deadlines then cancel no scope, which would take a third of the CPU time.
         """
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -1,7 +1,7 @@
 """Fair shares: decides which keys have recently had fewer requests admitted by a busy node than the others.
 
-Each valid key has its own share. All other requests come from strangers, who share a single share. Otherwise a client
-that sends a new key with each request would always look new.
+Each valid key has its own share. All other requests come from strangers, who have a single share in common. Otherwise a
+client that sends a new key with each request would always look new.
 """
 
 from __future__ import annotations

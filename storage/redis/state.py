@@ -215,4 +215,4 @@ async def _find_primary(sentinels: Sequence[Address], service: str, access: Acce
             match address:
                 case [bytes() as host, bytes() as port]:
                     return host.decode(), int(port)
-    raise trio.BrokenResourceError(f"no sentinel knows the service {service!r}")
+    raise trio.BrokenResourceError(f"no sentinel monitors the service {service!r}")

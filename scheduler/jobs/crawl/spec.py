@@ -43,7 +43,7 @@ _MAIN: Final = Meta(description="Whether to return only the main content, as in 
 
 
 def _patterns_meta(pages: str, example: str) -> Meta:
-    words = f"{pages} with such paths; `*` matches any text, at most {WILDCARDS_MAX} times per pattern."
+    words = f"{pages} whose paths match a pattern; `*` matches any text, at most {WILDCARDS_MAX} times per pattern."
     return Meta(description=words, examples=[[example]])
 
 

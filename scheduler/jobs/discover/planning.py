@@ -3,8 +3,8 @@
 The name of a step has one of three forms:
 
 - `12.3` reads the third page of the twelfth leg.
-- `12.3+1` adds rows of that page that were left over after the page had filled its share of `max_rows`. It is free, and
-  runs after the other steps of its wave.
+- `12.3+1` adds rows of that page that were left over after the page had filled its share of `max_rows`. This step is
+  free, and runs after the other steps of its wave.
 - `@mastodon row_...` reads an account that has too few details, in the accounts view.
 
 Steps run in waves: the first pages of all legs, then the accounts that they found and their second pages, and so on. In

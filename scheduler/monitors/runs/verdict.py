@@ -89,7 +89,7 @@ class RunVerdict:
 def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
     """Return the verdict on a run without a result. Everything but `used_credits` is refunded.
 
-    `reason` is a code. Such a run is never a baseline. The text `said` goes to the warnings. It may quote an upstream,
+    Such a run is never a baseline. `reason` is a code. The text `said` goes to the warnings. It may quote an upstream,
     so it is truncated, and NUL is replaced because PostgreSQL cannot store it.
     """
     text = said[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
