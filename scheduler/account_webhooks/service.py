@@ -132,8 +132,8 @@ class AccountWebhooks:
     async def change(self, account_id: str, webhook_id: str, sent: WebhookPatch) -> AccountWebhookState:
         """Change the fields that were sent. Saving the URL, even an unchanged one, resumes a paused webhook.
 
-        The webhook continues from its position in the feed. Deliveries are signed with a new secret from now on, and
-        for one day with the previous secret too.
+        The webhook continues from its position in the feed. If the secret is changed, deliveries are signed with the
+        new secret from now on, and for one day with the previous secret too.
 
         Raises:
             WebhookInvalid, AccountWebhookUnknown: nothing was changed.

@@ -75,7 +75,7 @@ class RedisLink:
 
     @property
     def waiting(self) -> int:
-        """Return the number of calls that have no outcome yet."""
+        """The number of calls that have no outcome yet."""
         return len(self._queue) + len(self._in_flight) + len(self._resend)
 
     def submit(self, call: RedisCall) -> None:
@@ -153,7 +153,7 @@ class RedisLink:
             await self._receive(connection)
 
     async def _send(self, connection: RedisConnection) -> None:
-        """Send all queued calls as one batch, as soon as nothing is in flight."""
+        """Send queued calls in batches, each as soon as nothing is in flight."""
         while True:
             while not self._queue or self._in_flight:
                 await self._sender.park()

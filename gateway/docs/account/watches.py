@@ -16,7 +16,7 @@ class WebMonitorView(TypedDict):
     """A watch on a page or a search, as its owner sees it."""
 
     monitor_id: WatchId | None
-    name: Annotated[str, meaning("The monitor's name.", "Changes of https://example.com/")]
+    name: Annotated[str, meaning("The monitor's name.", "Changes to https://example.com/")]
     mode: Literal["scrape", "search"]
     url: Annotated[
         str | None, meaning("The page. For a search, only results from its host count.", "https://example.com/")
