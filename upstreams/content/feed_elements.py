@@ -39,7 +39,8 @@ _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """A namespace declaration that serialization adds to each piece."""
 _EMPTY = re.compile(r"<(iframe|script|style|textarea|title)((?:\s[^<>]*)?)/>", re.IGNORECASE)
 _EMPTY_AS_HTML = r"<\1\2></\1>"
-"""Elements that contain everything after them in HTML if their end tag is missing."""
+"""The form in which to write an empty element of these. In HTML, without an end tag, it would contain everything after
+it."""
 _TITLE_TAG = re.compile(
     r"""
       <!--.*?-->
