@@ -39,8 +39,7 @@ _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """A namespace declaration that serialization adds to each piece."""
 _EMPTY = re.compile(r"<(iframe|script|style|textarea|title)((?:\s[^<>]*)?)/>", re.IGNORECASE)
 _EMPTY_AS_HTML = r"<\1\2></\1>"
-"""The form in which to write an empty element of these. In HTML, without an end tag, it would contain everything after
-it."""
+"""The replacement for a match of `_EMPTY`. In HTML, an element such as `<title/>` would contain everything after it."""
 _TITLE_TAG = re.compile(
     r"""
       <!--.*?-->

@@ -118,7 +118,9 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value leads to another path: with its example value, the path has fewer such segments.
+    """Return the parameter whose value leads to another path.
+
+    With the parameter's example value instead, the paths have fewer segments that are empty or dots.
 
     Return None if no parameter is responsible, because some paths end with a slash.
     """
