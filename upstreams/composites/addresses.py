@@ -87,7 +87,7 @@ class Addresses:
         """
         url, host, place = _checked(address)
         if host in SHORT:
-            raise InvalidArgument("url", f"is a {host} short link: send the URL that it leads to")
+            raise InvalidArgument("url", f"is a short link of {host}: send the URL that it leads to")
         for own, platform in self._hosts:
             if host == own or host.endswith(f".{own}"):
                 destination = _destination(platform, url + place, host, role)

@@ -96,7 +96,7 @@ async def test_rows_keep_order_and_bad_row_fails_alone(tmp_path: Path) -> None:
         assert rows[0]["platform"] == "hackernews"
         assert rows[0]["record"].keys() == {"id", "url", "engagement"}
         assert rows[0]["record"]["engagement"].keys() == {"views", "likes", "comments", "shares", "saves"}
-        assert rows[1]["ext"]["message"].startswith("is a bit.ly short link")
+        assert rows[1]["ext"]["message"].startswith("is a short link of bit.ly")
         assert rows[3]["ext"] == {"reason": "invalid_param", "message": "is not the URL of a post"}
         assert rows[5]["ext"] == {"reason": "UPSTREAM_ERROR"}
         statuses = {(leg["status"], leg["error"]) for leg in data["legs"]}

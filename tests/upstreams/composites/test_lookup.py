@@ -82,7 +82,7 @@ async def test_dry_run_resolves_without_calls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("https://bit.ly/x", "url is a bit.ly short link: send the URL that it leads to."),
+        ("https://bit.ly/x", "url is a short link of bit.ly: send the URL that it leads to."),
         ("https://127.0.0.1/x", "url is not a public web address"),
         ("https://github.com/topics/python", "url is at GitHub, but does not lead to any profile, repo"),
         ("https://www.youtube.com/@GoogleDevelopers", "url can be looked up only with the operator's YouTube key"),
