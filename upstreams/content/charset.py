@@ -25,7 +25,7 @@ _DECLARED = re.compile(
 _DECLARED_WITHIN = 4_096
 _DETECTED_BYTES = 4_096
 _UTF16_WITHIN = 64
-"""Zero bytes in this range indicate two-byte characters, which may also be well-formed UTF-8."""
+"""Zero bytes among this many first bytes indicate two-byte characters, which may also be well-formed UTF-8."""
 _ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
 """The bytes that start an escape, for charsets that use only ASCII bytes."""
 _ASCII = bytes(range(128))

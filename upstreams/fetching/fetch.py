@@ -43,7 +43,7 @@ _FALLBACK = "rung"
 """The key in a cursor's state for the source name of the fallback that issued the cursor."""
 _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
 """Failures that a read may raise before its first call, based on what the node has cached. All other errors are about
-the values."""
+the values in the request."""
 Sent = Got | tuple[Got, ...] | int
 """The answer or answers that the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
@@ -80,7 +80,7 @@ def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> 
     If the read fails before any call, the failure is stored in the plan's `refusal`.
 
     Raises:
-        InvalidArgument: No call could use this value. The request is free, because nothing was charged yet.
+        InvalidArgument: A value cannot be used in any call. The request is free, because nothing was charged yet.
         InvalidCursor: The cursor belongs to a fallback that the endpoint no longer has.
     """
     source = args.cursor.get(_FALLBACK) if args.cursor else None
@@ -118,7 +118,9 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> PlainR
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value leads to another path: with its example value, the path has fewer such segments.
+    """Return the parameter whose value leads to another path.
+
+    With the parameter's example value instead, the paths have fewer segments that are empty or dots.
 
     Return None if no parameter is responsible, because some paths end with a slash.
     """

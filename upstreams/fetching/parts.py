@@ -69,7 +69,7 @@ async def answer_part(
     planning: Planning,
     fetch: Callable[[Plan, float], Awaitable[Fetched]],
 ) -> Fetched | Missing:
-    """Return the answer of another endpoint, including its fallbacks, within its time limit.
+    """Read a part from its endpoint or a fallback, within the part's time limit, and return the answer.
 
     If an optional part fails, the answer is a `Missing`.
     """

@@ -69,7 +69,7 @@ class Conduct(NamedTuple):
 
     @property
     def of_parts(self) -> Conduct:
-        """The same settings for the parts, without the callbacks."""
+        """The same settings for the parts, without `wants_more` and `on_leg`."""
         return self._replace(wants_more=None, on_leg=None)
 
     async def pages_left(self, done: Round, deadline_at: float) -> int:

@@ -71,7 +71,7 @@ def begin(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) ->
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
-    """Turn a list endpoint into one that collects items, using the largest pages that the endpoint offers."""
+    """Return a list endpoint as one that collects items, using the largest pages that the endpoint offers."""
     if endpoint.collect is not None:
         return endpoint
     largest = next((param.maximum for param in endpoint.params if param.name == "limit"), None)
@@ -144,7 +144,7 @@ def _ended_by_limit(collected: _Collected, following: State, begun: Walk, pages_
     """
     if pages_max >= begun.reach.pages_max:
         return collected.answer(following)
-    return collected.answer(following, f"the credits covered only {pages_max} pages", whole=False)
+    return collected.answer(following, f"the credits ran out after page {pages_max}", whole=False)
 
 
 @dataclass(slots=True)

@@ -36,8 +36,8 @@ def rehearse(
 ) -> Page | Single:
     """Return the endpoint's result for its example parameters; `others` are the platforms that its parts may belong to.
 
-    Some reads call another source if there are `credentials`; their values do not matter here. Reads of web pages run
-    without credentials, because only one of the search engines has a stand-in.
+    Some reads call another source if there are `credentials`; the values of the credentials do not matter here. Reads
+    of web pages run without credentials, because only one of the search engines has a stand-in.
 
     Raises:
         UpstreamError: The stand-in has no data for the example.

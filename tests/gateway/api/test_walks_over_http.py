@@ -126,7 +126,7 @@ async def test_low_balance_shortens_a_walk_with_a_reason(target: str, tmp_path: 
         assert ids_of(answer.json) == list(range(160))
         assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (4, 1)
         assert warnings_of(answer) == [
-            "160 of 250 items were collected: the credits covered only 4 pages; continue with next_cursor"
+            "160 of 250 items were collected: the credits ran out after page 4; continue with next_cursor"
         ]
         assert await moved(node, answer) == [-4]
         await node.operate("credits.grant", account=node.account, amount=100)
@@ -163,7 +163,7 @@ async def test_key_budget_limits_a_walk_like_the_balance(tmp_path: Path) -> None
         short = await node.get(f"{HN}&limit=250", key=key)
         assert (len(ids_of(short.json)), short.json["credits_used"]) == (240, 6)
         assert warnings_of(short) == [
-            "240 of 250 items were collected: the credits covered only 6 pages; continue with next_cursor"
+            "240 of 250 items were collected: the credits ran out after page 6; continue with next_cursor"
         ]
         assert await key_used(node, key_id) == 6, "a walk reserves only half of the spare credits"
         await node.operate("key.update", key=key_id, credit_limit=8)

@@ -199,7 +199,7 @@ async def test_walk_stops_when_credits_run_out(
         node.upstream.script = questions = Questions(page_max=80)
         record = await run_once(node, (await make(node, monitor_request(200)))["monitor"]["id"])
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, cost)
-        reason = ["160 of 200 items were collected: the credits covered only 2 pages"] if status == "partial" else []
+        reason = ["160 of 200 items were collected: the credits ran out after page 2"] if status == "partial" else []
         assert record["warnings"] == reason
         assert len(questions.asked) == (cost - 1 if cost else 0)
         assert await node.money() == (credits_left - cost, 0)

@@ -129,7 +129,7 @@ def test_non_item_is_not_an_empty_story(body: Json) -> None:
 def test_missing_comments_are_skipped_with_a_warning() -> None:
     page = threads(items(story(1, 2), item(1, 11)))
     assert ([row["id"] for row in page.records], page.records[0]["replies"]) == (["1"], [])
-    assert page.warnings == ("2 of 3 items are left out: The upstream returned no data.",)
+    assert page.warnings == ("2 of 3 items left out: The upstream returned no data.",)
 
 
 def test_thread_whose_comments_all_fail_is_a_failure() -> None:

@@ -104,7 +104,7 @@ def apps_lookup(
     *,
     listings: Annotated[list[Record], Of(listing), "The listing of each store."],
     match: Annotated[Record, Of(match), "Whether the listings belong to the same app."],
-    rating_gap: Annotated[float | None, "The highest rating minus the lowest, as shares; null with fewer than two."],
+    rating_gap: Annotated[float | None, "The highest rating minus the lowest, as shares; null unless two are known."],
     method: Annotated[str, "How similarity is computed."],
 ) -> Record:
     """An app in all stores, side by side."""
