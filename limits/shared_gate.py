@@ -23,8 +23,8 @@ from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 from storage.supervision import Keep, unsupervised
 
-# The server keeps a generation for longer than any node uses what it has read about the key. If a key has no
-# generation, no node still uses anything that it read before the key's last change.
+# Redis keeps a key's generation for longer than any node caches the key. So if a key has no generation, no node
+# caches a state from before the key's last change.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
 UNSENT_MAX = 10_000

@@ -123,9 +123,9 @@ class ParkedRun:
                 raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 
     def wake_all(self) -> tuple[float, float]:
-        """Append one event for each account.
+        """Append one event for each account, and park all polls again after they have received it.
 
-        Return the seconds until every poll has received its event, and the CPU seconds. Then park all polls again.
+        Return the seconds until every poll had received its event, and the server's CPU seconds in that time.
         """
         began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
         self.control.send(APPEND, Append())

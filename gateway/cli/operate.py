@@ -231,7 +231,7 @@ def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -
 @key.command("update")
 @config_option
 @click.argument("key_id")
-@click.option("--credit-limit", default=None, help="Number of credits, or none.")
+@click.option("--credit-limit", default=None, help="Number of credits, or `none` for no limit.")
 @click.option("--reset-usage", is_flag=True, help="Reset the key's usage to 0.")
 @operation_id_option
 @json_option
@@ -248,7 +248,7 @@ def key_update(**o: Any) -> None:
 def _limit(text: str) -> int | str:
     if text == "none" or text.isdecimal():
         return text if text == "none" else int(text)
-    raise click.BadParameter("must be a number of credits, or none", param_hint="--credit-limit")
+    raise click.BadParameter("must be a number of credits, or `none` for no limit", param_hint="--credit-limit")
 
 
 @click.group()

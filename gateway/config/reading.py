@@ -27,7 +27,8 @@ class TableReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        # If several tables have a setting with this name, suggest the first one in the file.
+        # The key path to suggest for a setting in the wrong table. If several tables have a setting of the same name,
+        # the first one in the file is suggested.
         self._places = dict(reversed(list(_places(Config(), ""))))
 
     def read(self, base: S, table: object, path: str = "") -> S:

@@ -92,7 +92,8 @@ class Polls:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
                 waiter.expect(view.filters, behind=view.page.end.pos, begin_read=begin_read)
                 began = self.clock()
-                # During the wait, the poll is PARKED or HEARING and perhaps FETCHING. After it, the poll is AWAKE.
+                # With `gone`, the waiter is HEARING during the wait. Otherwise it is PARKED, then FETCHING if an event
+                # starts `begin_read`. After the wait, it is AWAKE (see `WaiterState`).
                 ended = await waiter.wait(until, gone)
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 raise_if_unusable(ended)

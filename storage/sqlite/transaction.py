@@ -106,10 +106,9 @@ class SqliteTx:
         doubts: list[Callback] | None = None,
         memo: Memo | None = None,
     ) -> None:
-        """`on_commit` and `on_doubt` append callbacks to the two lists.
+        """`on_commit` appends to `callbacks`, which is None if the transaction cannot commit.
 
-        A list is None if the transaction cannot commit, or its commit cannot be lost. Without a `memo`, no values are
-        kept.
+        `on_doubt` appends to `doubts`, which is None if a commit cannot be lost. Without a `memo`, no values are kept.
         """
         self._cursor = cursor
         self._callbacks = callbacks

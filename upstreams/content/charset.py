@@ -61,7 +61,10 @@ _CONTROLS_SHARE_MAX = 0.05
 
 
 def is_binary(raw: bytes, content_type: str = "") -> bool:
-    """Return whether a body is not text, regardless of its type: by its first bytes or its control characters."""
+    """Return whether a body is binary, judged by its first bytes and its share of control characters.
+
+    `content_type` only helps to decode the body.
+    """
     sample = text_of(raw[:_DETECTED_BYTES], content_type)
     return raw.startswith(_SIGNATURES) or len(_CONTROLS.findall(sample)) > _CONTROLS_SHARE_MAX * len(sample)
 
