@@ -194,7 +194,7 @@ def _kind(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return str(value) if abs(value) < 1e15 else "such a number"
+        return "a number with too many digits" if isinstance(value, int) and abs(value) >= 10**15 else str(value)
     if isinstance(value, str):
         return "text"
     if isinstance(value, list):

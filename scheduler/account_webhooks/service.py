@@ -163,7 +163,8 @@ class AccountWebhooks:
         """Queue a batch with one `webhook.test` event, and return the delivery's id.
 
         Raises:
-            AccountWebhookUnknown, WebhookInvalid: nothing was queued.
+            AccountWebhookUnknown: the account has no such webhook.
+            WebhookInvalid: the webhook is paused, or has too many queued deliveries.
         """
 
         def test(tx: Tx) -> str:

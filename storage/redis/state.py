@@ -210,7 +210,7 @@ async def _find_primary(sentinels: Sequence[Address], service: str, access: Acce
                 async with open_connection(sentinel, bare) as connection:
                     address = await connection.ask(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
             except FAULTS as exc:
-                _log.debug("the sentinel %s:%d does not respond: %s", *sentinel, exc)
+                _log.debug("cannot query the sentinel %s:%d: %s", *sentinel, exc)
                 continue
             match address:
                 case [bytes() as host, bytes() as port]:

@@ -90,7 +90,8 @@ async def _assert_created(node: OpenNode, owner: Owner, listing: Listing, costs:
     values = {f"p.{name}": value for name, value in example_of(listing.endpoint).items()}
     fields = {"recipe": listing.id, "cadence": "daily", "webhook_url": HOOK, **values}
     await owner.send_fields("/monitors", {**fields, "deed": "price"})
-    wanted = f"Each run costs {expected} credits" + (f", at most {most}" if expected < most else "")
+    plural, maximum = "s" if expected != 1 else "", f" (at most {most})" if expected < most else ""
+    wanted = f"Each run costs {expected} credit{plural}{maximum}, and a month costs"
     assert wanted in owner.words, (listing.id, owner.words)
     await ask(node, "DELETE", f"{MONITORS}/{monitor['id']}")
 

@@ -46,7 +46,7 @@ _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
 the values in the request."""
 Sent = Got | tuple[Got, ...] | int
 """The answer or answers that the generator receives for a yielded value."""
-_RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
+_RESULTS = (Page, Single)  # a constant, because `Page | Single` in the call would build the union each time
 
 
 class PlainRead(Plan):

@@ -21,7 +21,7 @@ _NO_CREDENTIALS: Credentials = {}
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
-    """Return the example parameters: the example values of required parameters, and the defaults of all others."""
+    """Return example values for the required parameters and the first of each `one_of` group, and other defaults."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)

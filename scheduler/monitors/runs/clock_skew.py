@@ -79,7 +79,7 @@ def _latest(cadence: str, now: float) -> float:
     """Return the next slot of a monitor created now. No other monitor of the cadence can have a later slot."""
     try:
         return next_slot(cadence_of(cadence), now, now)
-    except (CadenceInvalid, ValueError):  # the clock reports such a cadence when it opens the slot
+    except (CadenceInvalid, ValueError):  # an unreadable cadence is reported when its slot is opened
         return float("inf")
 
 

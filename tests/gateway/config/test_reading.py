@@ -64,7 +64,8 @@ NO_TABLES = {
     3: "3",
     "x": "text",
     True: "true",
-    1e300: "such a number",
+    1e300: "1e+300",
+    10**15: "a number with too many digits",
     datetime(2020, 1, 1, tzinfo=UTC): "a date or time",
 }
 

@@ -214,7 +214,7 @@ WRONG_VALUES = [
     ("[server]\nhost = 1979-05-27", "server.host: must be a host name or an IP address, not a date or time"),
     ("[server]\nengine = 'hyprcorn'", 'server.engine: must be one of "native", "hypercorn"; did you mean "hypercorn"?'),
     ("[server]\ndrain_s = -1", "server.drain_s: must be a number of seconds from 0 to 86400, not -1"),
-    ("[server]\ndrain_s = nan", "server.drain_s: must be a number of seconds from 0 to 86400, not such a number"),
+    ("[server]\ndrain_s = nan", "server.drain_s: must be a number of seconds from 0 to 86400, not nan"),
     (
         "[server]\nrequest_timeout_s = 0",
         "server.request_timeout_s: must be a number of seconds above 0, at most 86400, not 0",

@@ -47,7 +47,7 @@ async def new_schedule(node: OpenNode, **more: Any) -> str:
     return str(made["data"]["schedule_id"])
 
 
-async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -> None:
+async def test_run_page_shows_credits_and_rows_and_downloads_contain_all_rows(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(60)}).answer) as owner:
         await owner.get("/discover")
         assert "No runs yet" in owner.words

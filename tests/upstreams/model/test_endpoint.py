@@ -109,7 +109,7 @@ def test_other_statuses_are_left_to_the_fetch(status: int) -> None:
 
 
 @given(st.text(min_size=1))
-def test_segment_stays_in_its_position(text: str) -> None:
+def test_any_text_is_encoded_as_one_path_segment(text: str) -> None:
     encoded = segment(text)
     assert encoded.isascii()
     assert not set(encoded) & set("/?# ")

@@ -45,7 +45,7 @@ class Mention(NamedTuple):
     tone: Tone | None
 
     def record(self) -> Record:
-        """Return the mention in the form of the response."""
+        """Return the mention as a record for the response."""
         return words.mention(**self.row, platform=self.platform, date=self.day.isoformat(), tone=self.tone)
 
 
