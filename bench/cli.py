@@ -39,7 +39,7 @@ _steps = (
         "rates",
         type=click.FloatRange(0.1, 100_000),
         multiple=True,
-        help="Requests per second, once for each rate (default: shares of the node's capacity).",
+        help="Requests per second; repeat for each rate (default: shares of the node's capacity).",
     ),
     click.option("--repeats", type=click.IntRange(1, 100), default=5, show_default=True, help="Measurements per rate."),
 )
@@ -70,7 +70,7 @@ def _refusals() -> Iterator[None]:
 
 @click.group()
 def bench() -> None:
-    """Measure a node on this machine. Everything runs on loopback and is removed afterwards."""
+    """Measure a node on this machine. Everything runs on loopback and is removed afterward."""
 
 
 @bench.command("run")
@@ -78,7 +78,7 @@ def bench() -> None:
 @_with(*_steps, *_options)
 @click.option("--like", type=_EXISTING, help="Use the rates of this result, so that latencies are comparable.")
 @click.option(
-    "--polls", type=click.IntRange(25, 200_000), multiple=True, help="Polls to park in `parked`, once for each size."
+    "--polls", type=click.IntRange(25, 200_000), multiple=True, help="Polls to park in `parked`; repeat for each size."
 )
 @click.option(
     "--events", type=click.IntRange(1_000, 100_000_000), help="Events in the log of `depth` (default 1,000,000)."

@@ -40,7 +40,8 @@ def run_scenarios(
 ) -> None:
     """Run the named scenarios, or all of them if none is named.
 
-    `polls`, `events`, `charges` and `deliveries` override the default sizes of the scenarios with the same words.
+    `polls`, `events`, `charges` and `deliveries` override the default sizes of `parked`, `depth`, `growth` and
+    `deliveries`, in this order.
 
     Raises:
         BenchError: The usage is wrong, or the run failed, was stopped or is not valid.

@@ -66,7 +66,7 @@ def _answer_to(process: subprocess.Popen[str], line: str) -> None:
 
 
 def main(lists: Sequence[str]) -> None:
-    """Read the page that each line of stdin names, and print a line when it is done."""
+    """For each line of stdin, read the pages of the list that it names, then print a line."""
     of_list = {id_: prepared(id_, 2 * _PAGES) for id_ in lists}
     for of in of_list.values():
         for body in of.changed[_PAGES:]:

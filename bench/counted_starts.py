@@ -1,7 +1,7 @@
 """Counts the instructions of short commands, and of a node from its start to its end, for `bench.instructions`.
 
-They include Python's own start, which is a seventh of a short command. CPU time is proportional to instructions, so
-`MARKS` gives the instructions for 0.3 s of CPU in a short command and 0.6 s in a node.
+The counts include Python's own start, which is a seventh of a short command. CPU time is proportional to instructions,
+so `MARKS` gives the instructions for 0.3 s of CPU in a short command and 0.6 s in a node.
 """
 
 from __future__ import annotations

@@ -54,7 +54,8 @@ A thousand requests take two to four seconds, and occasional work of the node wo
 CONNECTIONS = 64
 COUNTS = 3
 NODES_AT_A_TIME = 2
-"""Counts do not depend on how busy the machine is, but each node needs a core."""
+"""The number of nodes that run at the same time. Counts do not depend on how busy the machine is, but each node needs a
+core."""
 ANSWERS_S = 300.0
 ANSWER_DRAIN_S = 60.0
 IDLE_S = 10.0
@@ -256,7 +257,7 @@ def record(counted: Figures, file: Path = FIGURES) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count and print. Exit 1 if a hot path exceeds its committed figure or if nothing could be counted."""
+    """Count and print. Exit 1 if the counting did not finish or, with `--check`, if a count is above its bound."""
     parser = argparse.ArgumentParser(prog="python -m bench.instructions", description=__doc__)
     parser.add_argument("--requests", type=int, default=1_000, help="requests per count (default 1,000)")
     wanted = parser.add_mutually_exclusive_group()

@@ -52,7 +52,7 @@ async def _side_by_side(connections: int, seconds: float, *, names: Sequence[str
 async def _few_and_many(seconds: float) -> list[Cost]:
     """Measure billed misses on one node with few and with many connections.
 
-    They alternate, because the speed of a machine drifts.
+    The two kinds alternate, because the speed of a machine drifts.
     """
     miss = SCENARIOS["miss"]
     async with open_stage(miss.stage) as target:

@@ -115,7 +115,7 @@ def row_marks(costs: Iterable[RowCost]) -> Iterator[Mark]:
 
 
 def _sized(body: Any, at: str, rows: int) -> Any:
-    """Return the body with this many rows, each with its own id."""
+    """Return the body with this many rows, which are its own rows, repeated."""
     found = body[at] if at else body
     sized = [found[nth % len(found)] for nth in range(rows)]
     return {**body, at: sized} if at else sized

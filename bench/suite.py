@@ -60,7 +60,7 @@ def works_of(options: SuiteOptions) -> int:
 
 
 def _works_of(name: str, options: SuiteOptions) -> int:
-    """Count the measurements of a scenario: the bare server, each rate with its repeats, and one for the capacity."""
+    """Count the measurements: the bare server, the capacity if no rates are given, and the repeats of each rate."""
     given = options.rates.get(name)
     return 1 + (0 if given else 1) + options.repeats * len(given or SCENARIOS[name].shares)
 
@@ -139,7 +139,7 @@ async def find_rates(scenario: Scenario, target: ServerTarget) -> dict[str, floa
 async def measure_hello(seconds: float) -> float:
     """Return the bare server's CPU microseconds per request, which show the machine's current speed.
 
-    Its warm-up is as long as that of the other measurements.
+    The warm-up is as long as the measurement.
     """
     async with open_stage(Stage("hello")) as target:
         cost = await measure_cost(SCENARIOS["hello"], target, connections=64, seconds=seconds, warmup_s=seconds)

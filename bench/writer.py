@@ -144,7 +144,7 @@ async def _make_owners(url: str, accounts: int) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print one line for each kind of batch: the best of its turns. The kinds alternate between turns."""
+    """Print one line for each kind of batch: the best of its turns."""
     with TemporaryDirectory(prefix="sluice-bench-writer-") as folder:
         for name, batches in KINDS.items():
             with open_load(Path(folder), batches) as load:

@@ -74,7 +74,7 @@ class KeyUnknown(BillingError):
 
 
 class TooManyKeys(BillingError):
-    """The account has reached the maximum of active keys."""
+    """The account has reached the maximum number of active keys."""
 
     def __init__(self, *, limit: int) -> None:
         super().__init__(f"an account may have {limit} active keys; revoke one first")

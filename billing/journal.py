@@ -101,7 +101,7 @@ HOUR_MICROS: Final = 3_600_000_000
 
 
 def micros(at: float) -> int:
-    """Return Unix seconds as whole microseconds, rounded like `datetime` does."""
+    """Return Unix seconds as whole microseconds, rounded as `datetime` does."""
     part, whole = modf(at)
     return int(whole) * 1_000_000 + round(part * 1e6)
 

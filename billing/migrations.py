@@ -93,7 +93,7 @@ UPDATE accounts SET pack = ledger_entries.amount FROM last JOIN ledger_entries O
 WHERE accounts.id = last.account_id
 """
 
-# If a counter is below the sum of its open charges, an older version reset it without marking these charges.
+# A key whose `used` is below the sum of its open charges was reset by an older version, which did not mark them.
 FIND_UNCOUNTED = """
 UPDATE charges SET counted = 0 WHERE key_id IN (
     SELECT keys.id FROM keys JOIN charges AS running ON running.key_id = keys.id

@@ -44,10 +44,10 @@ class UnknownConsumer(EventsError):
 
 
 class TooManyConsumers(EventsError):
-    """The key has the maximum number of consumers."""
+    """The key already has the maximum number of consumers."""
 
     def __init__(self, *, limit: int) -> None:
-        super().__init__(f"a key may have {limit} consumers; delete one first")
+        super().__init__(f"a key may have at most {limit} consumers; delete one first")
         self.limit = limit
 
 
@@ -71,7 +71,10 @@ class AckBeyondServed(EventsError):
 
 
 class Lapsed(EventsError):
-    """The consumer was idle for too long, or unacknowledged events were removed. Its next read restarts it."""
+    """The consumer was idle for too long, or unacknowledged events were removed.
+
+    Acknowledgements and the first read after the lapse raise this. The next read restarts the consumer.
+    """
 
     def __init__(self, name: str, committed: Position, head: LogHead) -> None:
         super().__init__(f"the consumer {name!r} has lapsed at position {committed.pos}")

@@ -29,8 +29,8 @@ CREATE TABLE events (
 )
 """
 
-# No event after `committed_pos` up to `quiet_pos` matches the consumer's filters. `counted` matching events are between
-# `committed_pos` and `counted_pos`.
+# No event after `committed_pos` up to `quiet_pos` matches the consumer's filters. `counted` is the number of matching
+# events after `committed_pos` up to `counted_pos`.
 CONSUMERS = """
 CREATE TABLE consumers (
     id TEXT PRIMARY KEY,

@@ -27,7 +27,7 @@ class LogHead(NamedTuple):
     def start(self) -> Position:
         """The position before the oldest kept event.
 
-        Its time is that event's time, because that event is removed next.
+        Its time is that event's time, because the position expires when that event is removed.
         """
         return Position(self.first_pos - 1, self.first_at)
 

@@ -32,7 +32,7 @@ class Sleeper:
             self._task = None
 
     def deliver(self, found: object) -> None:
-        """Wake the task with a result. Does nothing more if the task no longer waits."""
+        """Store a result in `found`, and wake the task if it is still asleep."""
         self.found = found
         self.resume()
 

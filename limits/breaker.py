@@ -248,7 +248,7 @@ class Breaker:
         return not self._needs_several or self._is_shared([one.address for one in failures])
 
     def _is_shared(self, causes: Sequence[Hashable]) -> bool:
-        """Return whether half of `failures`, at least one, have a cause other than the most frequent one."""
+        """Return whether enough causes differ from the most frequent one: half of `failures`, but at least one."""
         known = Counter(cause for cause in causes if cause)
         most = max(known.values(), default=0)
         return len(causes) - most >= max(1, self._rules.failures // 2)

@@ -33,14 +33,14 @@ class RateLimited(LimitError):
         self.state = state
 
     def __str__(self) -> str:
-        return f"the window already has {self.state.limit} requests; a slot frees in {self.state.retry_after_s} s"
+        return f"the window is full (limit {self.state.limit}); a slot becomes free in {self.state.retry_after_s} s"
 
 
 class ConcurrencyReached(LimitError):
     """The key already has `limit` leases in use."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} requests are already running")
+        super().__init__(f"the key has reached its limit of concurrent requests ({limit})")
         self.limit = limit
 
 

@@ -9,7 +9,7 @@ charged when it ends, because only then is its cost known. Three more rules:
 - An account with no running turn may use one of the `spare` slots when all others are in use. So an account that filled
   the resource while it was alone does not make a newcomer wait for a long turn to end.
 - The turns of one account are ordered by arrival time plus `PATIENCE` times the expected cost: short turns overtake
-  long ones, unless those have waited for long.
+  long ones, unless the long ones have waited for a long time.
 
 Example with two slots and one spare: A runs two turns and has ten waiting. B arrives and begins immediately, in the
 spare slot. When one of A's turns ends, no new turn begins, because two turns are still running. From then on A and B
@@ -107,7 +107,7 @@ class FairTurns:
 
         The caller must return the slot with `end`.
 
-        `expected_s` orders the turns of one account. `over_at`, on the same clock, is the latest end of the turn.
+        `expected_s` orders the turns of one account. `over_at`, on the clock `now`, is the latest end of the turn.
         """
         if not self._has_place(self._accounts.get(account_id)):
             return None
@@ -225,7 +225,7 @@ class FairTurns:
     def _forget(self) -> None:
         """Keep the level within the range of what active accounts have used.
 
-        Drop inactive accounts whose use it has reached.
+        Drop inactive accounts whose use the level has reached.
         """
         active = [one.used_s for one in self._accounts.values() if one.running or one.waiting]
         if not active:

@@ -50,7 +50,7 @@ _admitted = quick(Admitted)
 class GateStatistics(NamedTuple):
     """The number of leases of this node, of keys with leases, and of keys with requests in their window.
 
-    `window_keys` is None if only the server knows it.
+    `window_keys` is None if only the server has this number.
     """
 
     leases: int
@@ -89,12 +89,12 @@ class Gate(Protocol):
         Return None if all of them are in use.
 
         Raises:
-            StateUnavailable: like `admit`.
+            StateUnavailable: as in `admit`.
         """
         ...
 
     async def change_key(self, account_id: str, key_id: str) -> None:
-        """Begin a new generation. Call this before and after the commit of every change of a key.
+        """Begin a new generation. Call this before and after the commit of every change to a key.
 
         Raises:
             StateUnavailable: the new generation begins once the server is back, if it has not begun yet. Until then,

@@ -97,12 +97,12 @@ class Governor:
         self._waiters_max = waiters_max
         self._hold_s_max = hold_s_max
         self.held: dict[Hashable, _Hold] = {}
-        """The names that are held or being tried. Only the governor changes it; while it is empty, no call waits."""
+        """The names that are held or being tried. Only the governor changes this. While it is empty, no call waits."""
         self._waiting: dict[_Waiter, None] = {}  # the longest waiting first
         self._held_total = self._queued_total = self._refused_total = 0
 
     def hold(self, name: Hashable, for_s: float) -> None:
-        """Block all calls of `name` for `for_s` seconds. A hold that ends later stays in effect."""
+        """Block all calls of `name` for `for_s` seconds. An earlier hold that ends later stays in effect."""
         until = trio.current_time() + min(for_s, self._hold_s_max)
         known = self.held.get(name)
         if known is not None and known.until >= until:
@@ -111,7 +111,7 @@ class Governor:
             self._free([min(self.held.values(), key=lambda hold: hold.until)])
         self.held[name] = _Hold(name, until)
         self._held_total += 1
-        self._wake_all({name})  # those that can no longer start in time give up, and the others wait until later
+        self._wake_all({name})  # calls that can no longer start in time give up, and the others wait longer
 
     async def wait_turn(self, names: Sequence[Hashable], give_up_at: float) -> Turn:
         """Wait for permission to make one call, in order of arrival. The caller must call `end` in every case.
@@ -180,7 +180,7 @@ class Governor:
                 waiter.woken.set()
 
     def _wake_first(self, holds: Sequence[_Hold]) -> _Waiter | None:
-        """Wake and return the longest-waiting call that waits for one of `holds`, if all holds on it are over."""
+        """Wake and return the first call in the queue that waits for one of `holds` and whose holds are all over."""
         now = trio.current_time()
         names = {hold.name for hold in holds if self._is_due((hold.name,), now)}
         if not names:  # usual for a call that a new hold refuses; returning here avoids a scan of the whole queue

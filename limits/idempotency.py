@@ -26,7 +26,7 @@ FORGET_AT_ONCE = 200
 
 @dataclass(slots=True)
 class Claim:
-    """A request's claim on its key. `place` is its method and path; `fingerprint` also covers parameters and body."""
+    """A request's claim on its key. `place` is the method and path; `fingerprint` also covers parameters and body."""
 
     account_id: str
     key: str
@@ -42,7 +42,7 @@ class Claim:
 
 @dataclass(slots=True)
 class StoredReply:
-    """A finished outcome: its status, its text (None if it was too long or is no longer stored), and its request."""
+    """A finished outcome: status, text (None if it was too long or is no longer stored), and request id (`owner`)."""
 
     status: int
     text: str | None
@@ -79,7 +79,7 @@ def judge(held: ClaimRecord | None, claim: Claim, now: float) -> ClaimRecord | S
 
 
 def finished(held: ClaimRecord, reply: StoredReply, now: float, *, free: bool) -> ClaimRecord:
-    """Return the claim with its outcome. If the text exceeds 64 KB, only its status is stored."""
+    """Return the claim with its outcome. If the text exceeds 64 KB, only the status is stored."""
     text = reply.text if reply.text is not None and len(reply.text.encode()) <= REPLAY_BYTES_MAX else None
     return replace(held, reply=replace(reply, text=text), at=now, free=free)
 
@@ -177,7 +177,7 @@ def m0001_claims(schema: Schema) -> None:
 
 
 def m0002_cached(schema: Schema) -> None:
-    """Add the column `cached`, so that a replay reports it like the original answer."""
+    """Add the column `cached`, so that the replay of an answer from the cache is also marked as cached."""
     schema.execute("ALTER TABLE claims ADD COLUMN cached BIGINT NOT NULL DEFAULT 0 CHECK (cached IN (0, 1))")
 
 
@@ -214,7 +214,7 @@ SELECT id, '', LENGTH(body) + 512, at, body FROM old_claims WHERE body IS NOT NU
 
 
 def m0004_replies(schema: Schema) -> None:
-    """Move the texts to a table of their own. Add to claims the account, the id of the text, and `free`."""
+    """Move the texts to a table of their own. Add the account, the id of the text, and `free` to `claims`."""
     add_replies(schema)
     schema.execute("DROP INDEX claims_by_age")
     schema.execute("DROP INDEX claims_running")

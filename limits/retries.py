@@ -1,6 +1,6 @@
 """Limits the retries of a source, and spreads the pauses before them.
 
-The budget follows Finagle (a share of the calls of the last seconds, plus a small reserve so that quiet sources can
+The budget follows Finagle (a share of the calls in the last seconds, plus a small reserve so that quiet sources can
 retry) and Envoy (defaults of 20 % and 3). Counting in slices instead of one token per call keeps the cost O(1) and the
 size fixed.
 """

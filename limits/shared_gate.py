@@ -23,8 +23,8 @@ from storage.errors import StateUnavailable
 from storage.state import Reply, Script, State, read_script
 from storage.supervision import Keep, unsupervised
 
-# The server keeps a generation for longer than any node uses what it read earlier. A key without a generation has not
-# changed since then.
+# Redis keeps a key's generation for longer than any node caches the key. So if a key has no generation, no node
+# caches a state from before the key's last change.
 GENERATION_S = 20 * KNOWN_S
 BALANCE_S = 3600.0
 UNSENT_MAX = 10_000
@@ -195,9 +195,9 @@ class SharedGate:
         self._send_release(leases, lease_id)
 
     def _send_release(self, leases: bytes, lease_id: bytes) -> None:
-        """Send a release to the server, and send it again after a lost connection.
+        """Send a release to the server. If the connection is lost, send it again after the next connect.
 
-        Otherwise the lease would stay in use.
+        Otherwise the lease would stay in use until it expires.
         """
         on_loss = partial(_remember, self._unreleased, lease_id, leases)
         self._state.call_nowait(b"ZREM", leases, lease_id, on_loss=on_loss)
@@ -241,7 +241,7 @@ class SharedGate:
 def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
     """Store a message to send again.
 
-    Above the maximum, the oldest message is dropped. Its loss is temporary: leases and cached state expire anyway.
+    Above the maximum, the oldest message is dropped. The effect is temporary: leases and cached state expire anyway.
     """
     unsent[of] = what
     if len(unsent) > UNSENT_MAX:
@@ -249,7 +249,7 @@ def _remember(unsent: dict[bytes, _T], of: bytes, what: _T) -> None:
 
 
 def _take_all(unsent: dict[bytes, _T]) -> list[tuple[bytes, _T]]:
-    """Clear `unsent` and return its entries. `_remember` puts an entry back if it is lost again."""
+    """Clear `unsent` and return its entries. `_remember` puts an entry back if its message is lost again."""
     taken = list(unsent.items())
     unsent.clear()
     return taken

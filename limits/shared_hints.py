@@ -45,7 +45,7 @@ class CircuitHints:
         try:
             left_ms = await self._state.call(b"PTTL", _key(name))
         except StateUnavailable:
-            return  # the next connection reads all hints again
+            return  # after the next connect, all hints are read again
         if isinstance(left_ms, int) and left_ms > 0:
             self._breakers[name].apply_hint(left_ms / 1000)
 

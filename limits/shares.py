@@ -36,7 +36,7 @@ DROP_FREE = "DELETE FROM claims WHERE free = 1 AND at <= ? AND id IN {in}"
 
 @dataclass(frozen=True, slots=True)
 class StoredShare:
-    """The maximum that an account may store: bytes of replies (each with `ROW_BYTES`), and keys that cost nothing."""
+    """The maximum that an account may store: bytes of replies (plus `ROW_BYTES` each), and keys that cost nothing."""
 
     bytes: int = 64 * 1024 * 1024
     free_keys: int = 100_000

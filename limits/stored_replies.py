@@ -58,12 +58,12 @@ def forget_old_replies(tx: Tx, now: float) -> int:
 
 
 def forget_replies_of(tx: Tx, account_id: str) -> int:
-    """Drop some replies of an account. Return how many; 0 if none are left. Their claims then cannot be replayed."""
+    """Drop some replies of an account, which makes their claims unreplayable. Return how many; 0 if none are left."""
     return tx.run(DROP_OF_ACCOUNT, (account_id, FORGET_AT_ONCE))
 
 
 def add_replies(schema: Schema) -> None:
-    """Create the table. The text is the last column, so that the other columns can be read without it."""
+    """Create the table `replies`. The text is the last column, so that the other columns can be read without it."""
     schema.execute("""
     CREATE TABLE replies (
         id TEXT PRIMARY KEY,

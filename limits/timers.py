@@ -1,10 +1,12 @@
-"""Deadlines of many waits, kept by one task. Each costs a dictionary entry instead of a cancel scope, which takes 7 us.
+"""Deadlines of many waits, kept by one task.
+
+Each deadline costs a dictionary entry instead of a cancel scope, which takes 7 us.
 
 A new deadline is stored in `_new` with its exact time. Most deadlines are cleared before the task wakes, and cost
 nothing more. The task sleeps until the earliest known deadline. When it wakes, it expires overdue subjects and files
 the rest of `_new` by tick, so that it handles each deadline once, and wakes once for all deadlines in the same tick.
 
-`whole_seconds` returns a wait in the form of `Retry-After`.
+`whole_seconds` returns a wait in whole seconds, as the header `Retry-After` needs it.
 """
 
 from __future__ import annotations

@@ -192,6 +192,6 @@ class Window:
         if not count:
             return WindowState(limit, limit, 0)
         remaining, leaves_at = limit - count, times.head[times.first]
-        if remaining < 0:  # after the limit was lowered, a slot frees only when the excess has left too
+        if remaining < 0:  # after the limit was lowered, a slot becomes free only when the excess has left too
             remaining, leaves_at = 0, times.nth(-remaining)
         return _window_state((limit, remaining, whole_seconds(now, leaves_at + self._period_s)))

@@ -62,7 +62,7 @@ class RunUnknown(SchedulerError):
 
 
 class MonitorLimitReached(SchedulerError):
-    """The account has the maximum number of active monitors of its plan."""
+    """The account already has its maximum number of active monitors, of all monitors, or of discover schedules."""
 
     def __init__(self, plan: str, limit: int, counted: str) -> None:
         super().__init__(f"the plan {plan} allows {limit} {counted}")
@@ -120,7 +120,7 @@ class JobLimitReached(WorkRefused):
     """The account has its maximum number of unfinished jobs."""
 
     def __init__(self, limit: int) -> None:
-        message = f"An account has at most {limit} unfinished jobs; wait for one to end, or cancel one"
+        message = f"An account can have at most {limit} unfinished jobs; wait for one to end, or cancel one"
         super().__init__(message, "job_limit_reached", limit=limit)
 
 
@@ -132,7 +132,7 @@ class JobOver(WorkRefused):
 
 
 class CohortUnknown(SchedulerError):
-    """The cohort does not exist, or its retention has passed."""
+    """The cohort does not exist, or its retention period has ended."""
 
     def __init__(self, cohort_id: str) -> None:
         super().__init__(f"unknown cohort {cohort_id}")
@@ -175,14 +175,14 @@ class CohortLimitReached(CohortRefused):
 
     def __init__(self, limit: int) -> None:
         how = "Delete an unused cohort."
-        super().__init__(f"An account has at most {limit} cohorts", "cohort_limit_reached", "body", how)
+        super().__init__(f"An account can have at most {limit} cohorts", "cohort_limit_reached", "body", how)
 
 
 class CohortMembersLimitReached(CohortRefused):
     """The cohort would exceed its maximum number of members; none was added."""
 
     def __init__(self, members: int, limit: int) -> None:
-        message = f"A cohort has at most {limit} members; with these it would have {members}"
+        message = f"A cohort can have at most {limit} members; with these it would have {members}"
         super().__init__(message, "member_limit_reached", "members", "Send fewer, or create another cohort.")
 
 
@@ -220,7 +220,7 @@ class CohortQueryOver(CohortRefused):
 
 
 class CohortQueryNotReady(CohortRefused):
-    """The query has no readable results: it has not finished, was cancelled, or its retention has passed."""
+    """The query has no readable results: it has not finished, was cancelled, or has expired."""
 
     def __init__(self, status: str) -> None:
         how = "Read its results once its status is succeeded."
@@ -249,7 +249,7 @@ class SessionLimitReached(WorkRefused):
     """The account has its maximum number of open sessions."""
 
     def __init__(self, limit: int) -> None:
-        message = f"An account has at most {limit} open sessions"
+        message = f"An account can have at most {limit} open sessions"
         super().__init__(message, "session_limit_reached", limit=limit)
 
 

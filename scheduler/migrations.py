@@ -122,7 +122,7 @@ CREATE TABLE deliveries (
 )
 """
 
-# `status` is the receiver's response status, or NULL if it did not respond; `error` is the reason then.
+# `status` is the receiver's response status, or NULL if it did not respond. In that case, `error` is the reason.
 ATTEMPTS = """
 CREATE TABLE attempts (
     delivery_id TEXT NOT NULL REFERENCES deliveries (id) ON DELETE CASCADE,
@@ -154,7 +154,7 @@ REDELIVERIES = (
     "CREATE INDEX deliveries_in_line ON deliveries (host, account_id, next_at, id) WHERE status = 'queued'",
 )
 
-# Lets retention read rows in time order, so that it reads only the rows that it deletes. `kept_at` is when the run
+# These let retention read rows in time order, so that it reads only the rows that it deletes. `kept_at` is when the run
 # ended.
 RETENTION = (
     "ALTER TABLE run_data ADD COLUMN kept_at DOUBLE PRECISION",
@@ -221,7 +221,7 @@ def m0001_monitors(schema: Schema) -> None:
 
 
 def m0002_redeliveries(schema: Schema) -> None:
-    """Add redelivery counts, failure reasons, and an index for lines of deliveries."""
+    """Add redelivery counts, failure reasons, and an index of queued deliveries by host and account."""
     for statement in REDELIVERIES:
         schema.execute(statement)
 

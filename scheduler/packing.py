@@ -28,7 +28,7 @@ def unpacked(body: bytes) -> bytes:
 
 
 def rows_within(sizes: Iterable[int], bytes_max: int = PAGE_BYTES) -> int:
-    """Return how many of the first rows have at most `bytes_max` in total. The first row always counts."""
+    """Return how many of the first rows have at most `bytes_max` bytes in total. The first row always counts."""
     count = total = 0
     for size in sizes:
         total += size

@@ -41,8 +41,8 @@ class GatheringFailed(Exception):
 class Recipe:
     """An endpoint with valid parameters. The credits are its own price, without the scheduling credit.
 
-    `credits_least` and `credits_most` differ if several pages are read: a call needs the first to start, and uses at
-    most the second. `is_walked` means that several pages are read for one list.
+    `credits_least` and `credits_most` differ if several pages are read: a call needs `credits_least` to start, and uses
+    at most `credits_most`. `is_walked` means that several pages are read for one list.
     """
 
     path: str
@@ -95,7 +95,7 @@ class Recipes(Protocol):
         number.
 
         Raises:
-            RecipeInvalid: it cannot be used; nothing was called.
+            RecipeInvalid: the recipe cannot be used; nothing was called.
         """
         ...
 

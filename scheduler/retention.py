@@ -85,7 +85,7 @@ async def sweep(store: Store, now: float, retention: Retention, *, chunk: int = 
     Unfinished runs, baselines of monitors, runs with a delivery, and queued deliveries are never deleted.
 
     Raises:
-        StorageError: the next sweep continues.
+        StorageError: the next sweep deletes the rest.
     """
     runs_before = cutoff(now, retention.runs_days)
     before = max(runs_before, cutoff(now, retention.results_days))

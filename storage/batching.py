@@ -256,7 +256,8 @@ class Writer:
             except trio.RunFinishedError:
                 if self._ended:
                     _log.warning(
-                        "%d calls ended after the event loop had stopped", sum(len(jobs) for jobs, _ in self._ended)
+                        "calls that ended after the event loop stopped: %d",
+                        sum(len(jobs) for jobs, _ in self._ended),
                     )
 
     def _wait(self) -> Sequence[Job] | None:
@@ -317,6 +318,6 @@ async def open_writer(run: Callable[[Sequence[Job]], list[Callback] | None]) -> 
             while writer._alone is not None:  # noqa: ASYNC110 - it was woken but has not returned from the bell yet
                 await trio.sleep(0.001)
         if thread.is_alive():
-            _log.error("the database does not respond; %d calls are lost", writer.statistics().waiting)
+            _log.error("the database does not respond; calls lost: %d", writer.statistics().waiting)
         else:
             bell.close()

@@ -1,8 +1,8 @@
 """Tracks the live nodes of a shared store by their heartbeats. Another node takes over the work of a silent node.
 
 Times are on the database's clock. A node that was declared dead stays dead, and must use a new id if it still runs. For
-an hour, its work can be taken over repeatedly. This closes work that remained because the other node died too, and work
-that the node began before it noticed that it had been declared dead.
+an hour, its work can be taken over repeatedly. This closes work that remained because the node that took over died too,
+and work that the node began before it noticed that it had been declared dead.
 """
 
 from collections.abc import Sequence

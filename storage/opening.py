@@ -47,12 +47,12 @@ def try_store(url: str) -> None:
     """Check that the store at `url` can be opened, by logging in to the database or checking the file. Change nothing.
 
     Raises:
-        StoreUnusable: it cannot be reached; the message says why, without a password.
+        StoreUnusable: the store cannot be reached; the message says why, without a password.
     """
     if not url.startswith(POSTGRES):
         file = _file(url)
         if file.exists() and not os.access(file, os.R_OK | os.W_OK):
-            raise StoreUnusable(f"{file} cannot be read and written")
+            raise StoreUnusable(f"this user cannot read and write {file}")
         return
     from psycopg import Error  # noqa: PLC0415 - as above
 
@@ -62,7 +62,7 @@ def try_store(url: str) -> None:
     try:
         link = open_link(_checked(url), name="sluice-check", query_only=True)
     except Error as exc:
-        raise StoreUnusable(f"the database does not respond:{' '.join(str(exc).split())}") from exc
+        raise StoreUnusable(f"the database does not respond: {' '.join(str(exc).split())}") from exc
     try:
         check_version(link)
     finally:
@@ -86,7 +86,7 @@ def refuse_lost(url: str) -> None:
 
 
 def linked_folder(url: str) -> Path | None:
-    """Return the folder of the database if `url` is a symbolic link to it."""
+    """Return the folder of the database if the path in `url` is a symbolic link to the file, otherwise None."""
     is_link = url.startswith(SQLITE) and os.path.islink(url.removeprefix(SQLITE))
     return _file(url).parent if is_link else None
 

@@ -1,4 +1,4 @@
-"""Creates files and folders that only their owner can access, whatever the umask, and warns about existing ones."""
+"""Creates files and folders that only their owner can access, whatever the umask, and warns about exposed ones."""
 
 import errno
 import os
@@ -26,10 +26,10 @@ def make_folder(folder: Path) -> None:
 def open_private(file: Path) -> int:
     """Open a regular file for reading and writing, and return its descriptor. The file is created if missing.
 
-    It never blocks: a pipe or a device in the file's place is refused.
+    This never blocks: a pipe or a device in the file's place is refused.
 
     Raises:
-        OSError: it cannot be opened, or is not a regular file.
+        OSError: the file cannot be opened, or is not a regular file.
     """
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
     try:
@@ -47,10 +47,10 @@ def open_private(file: Path) -> int:
 
 
 def read_small(file: Path, *, bytes_max: int) -> bytes:
-    """Return the content of a regular file. It never blocks, unlike reading a pipe or a device.
+    """Return the content of a regular file. This never blocks, because pipes and devices are refused.
 
     Raises:
-        OSError: it cannot be read, is longer than `bytes_max`, or is not a regular file.
+        OSError: the file cannot be read, is longer than `bytes_max`, or is not a regular file.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as opened:

@@ -42,7 +42,8 @@ def read_script(package: str, name: str) -> Script:
 class StateStatistics:
     """Counts since the start, except for `waiting`.
 
-    `calls` were sent in `round_trips`; `lost` calls failed with their connection.
+    `round_trips` is the number of round trips in which the `calls` were sent. `lost` counts the calls that failed
+    because their connection was lost.
     """
 
     waiting: int
@@ -62,7 +63,7 @@ class State(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Return the reason why calls are refused at the moment; None if they are accepted."""
+        """The reason why calls are refused at the moment; None if they are accepted."""
         ...
 
     async def run(self, script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> Reply:
@@ -94,7 +95,7 @@ class State(Protocol):
         ...
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
-        """Run a plain command on one key. Raises like `run`."""
+        """Run a plain command on one key. Raises the same errors as `run`."""
         ...
 
     def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:

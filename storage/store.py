@@ -188,7 +188,7 @@ class PartitionTx(Tx, Protocol):
     """A transaction that changes partitions. Tables are partitioned by their primary key, the column `id`."""
 
     def add_partition(self, part: Partition) -> None:
-        """Create the partition, and move its rows into it that arrived earlier and were stored separately.
+        """Create the partition, and move into it its rows that arrived earlier and were stored separately.
 
         Raises:
             PartitionRefused: there are too many of these rows, so they stay where they are.
@@ -306,13 +306,13 @@ class Store(Protocol):
         ...
 
     async def flush_log(self) -> None:
-        """Write the commit log into the file in parallel to the writer, which would otherwise do so between commits.
+        """Write the commit log into the file in parallel with the writer, which would otherwise do so between commits.
 
         Call this in work that writes much and is not urgent. Other calls then wait less, because fewer pages remain for
         the writer. A database server does this automatically.
 
         Raises:
-            StorageError: it failed.
+            StorageError: the log could not be written.
         """
         ...
 

@@ -103,8 +103,8 @@ class Supervision:
         again after a pause of 0.5 s, which doubles with each failure in a row up to 30 s, with jitter.
 
         `StoreUnavailable` and `StateUnavailable` do not count as failures of the loop, because readiness reports them
-        itself. They are logged as a warning, and `work` starts again after a second. An exception group counts as one
-        failure.
+        separately. They are logged as a warning, and `work` starts again after a second. An exception group counts as
+        one failure.
 
         Raises:
             StoreUnusable: this process may not use the store any more, so it must end.

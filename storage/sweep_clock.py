@@ -4,7 +4,7 @@ Removed data cannot be restored, and if the clock is wrong, all data may seem ol
 therefore uses this time. The last trusted time is kept in the store for the next process. A clock is in doubt if it is
 more than a day ahead of that time plus the time elapsed since then. In this case, nothing is removed until the clock
 has run evenly for `SECOND_CHECK_S`. This gives the operator time to read the warning and correct the clock. If the node
-was just off for a long time, removing then continues. A clock that goes back is trusted immediately, because that makes
+was just off for a long time, removal then continues. A clock that goes back is trusted immediately, because that makes
 no data seem older.
 """
 
@@ -92,7 +92,7 @@ def _save(tx: Tx, at: float) -> None:
 
 
 def m0001_sweep_clock(schema: Schema) -> None:
-    """Create `sweep_clock`, with one row: the time of the last removal."""
+    """Create `sweep_clock`, with one row: the last trusted time."""
     schema.execute("""
     CREATE TABLE sweep_clock (
         id BIGINT PRIMARY KEY CHECK (id = 1),

@@ -81,7 +81,7 @@ def test_documented_commands_exist_with_their_options(document: Path) -> None:
 
 
 @of_each_document
-def test_documented_curl_calls_are_answered(document: Path, node: Node) -> None:
+def test_documented_curl_calls_return_the_documented_status_and_fields(document: Path, node: Node) -> None:
     assert [wrong for block in shell_blocks(document) for wrong in unanswered(block, node)] == []
 
 

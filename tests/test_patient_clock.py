@@ -13,7 +13,7 @@ async def test_time_asleep_counts_in_full() -> None:
     assert time.perf_counter() - really >= 0.1
 
 
-async def test_time_busy_between_two_checkpoints_hardly_counts() -> None:
+async def test_busy_time_between_two_checkpoints_hardly_counts() -> None:
     with trio.move_on_after(0.1) as bound:
         for _ in range(4):
             time.sleep(0.1)  # noqa: ASYNC251 - blocks the process on purpose

@@ -23,7 +23,7 @@ def drawn() -> list[int]:
     return seen
 
 
-def test_examples_are_the_same_whatever_modules_are_loaded(tmp_path: Path) -> None:
+def test_examples_do_not_depend_on_the_loaded_modules(tmp_path: Path) -> None:
     first = drawn()
     (tmp_path / "odd_constants.py").write_text(f"ODD = ({ODD}, {ODD + 1}, {ODD + 2})\n")
     spec = importlib.util.spec_from_file_location("odd_constants", tmp_path / "odd_constants.py")

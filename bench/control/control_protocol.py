@@ -26,9 +26,10 @@ LEFT = "bench.left"
 TRUST = "bench.trust"
 ANSWER_S = 120.0
 IDLE_S = 2.0
-"""Seconds after which a connection is replaced, because a node closes connections that were idle for longer."""
+"""Seconds after which a connection is replaced, because a node closes idle connections."""
 PEOPLE_AT_ONCE = 20
-"""Small, so that the memory for creating accounts is not attributed to later work."""
+"""The number of accounts to create per command. Small, so that the memory for creating accounts is not attributed to
+later work."""
 
 T = TypeVar("T")
 
@@ -62,7 +63,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Append `count` events to one account, or one event to each account created here in a single transaction.
+    """Append `count` events to one account, or, in a single transaction, one event to each account created here.
 
     With `key_id`, the events are visible only to that key. The response is `Appended`.
     """

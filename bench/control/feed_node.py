@@ -136,7 +136,7 @@ def main(path: str) -> None:
     """Run the node of a config."""
     config = read_config(path)
     read_again = partial(load_config, path, os.environ, known_platforms())
-    secrets = load_secret({}, config.store.data_dir)  # not the operator's, because its token is sent
+    secrets = load_secret({}, config.store.data_dir)  # not the operator's, because the bench sends the admin token
     with open_log(config.log.level, access=config.log.access) as log:
         run(partial(serve, Start(config, read_again, secrets, os.environ, log)))
 

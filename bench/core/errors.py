@@ -12,7 +12,7 @@ class ChildFailed(BenchError):
 
 
 class ResultsUnreadable(BenchError):
-    """A file does not contain results in this format. The text names the file and the reason."""
+    """A results file is missing, unreadable or in another format. The text names the file and the reason."""
 
 
 class NotAsExpected(BenchError):

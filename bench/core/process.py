@@ -29,7 +29,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU seconds (user and system) and resident bytes of a process and its living children.
+    """CPU seconds (user and system) and resident bytes of a process and its living descendants.
 
     `own_bytes` are the resident bytes without mapped files, because the pages of a store are in the system's cache
     anyway.
@@ -83,7 +83,7 @@ def _own_usage(pid: int) -> Usage:
 
 
 def machine_ticks() -> tuple[int, int]:
-    """Return the idle and all ticks of all CPUs since the system started.
+    """Return the idle ticks and the total ticks of all CPUs since the system started.
 
     Compute the load of a period from the differences between two calls.
     """

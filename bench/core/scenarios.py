@@ -11,7 +11,7 @@ TRANSPARENT: Mapping[str, Setting] = MappingProxyType(
 )
 """Limits that no request reaches, so that no request is refused.
 
-The window of one key then has 16 MB (8 bytes per request), which is part of the resident memory.
+The window of one key then takes up 16 MB (8 bytes per request), which is part of the resident memory.
 """
 
 

@@ -129,7 +129,7 @@ class Lines:
         line.sock, line.unsent = None, b""
 
     def __enter__(self) -> Self:
-        """Return itself; leaving the block closes all connections."""
+        """Return `self`; leaving the block closes all connections."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

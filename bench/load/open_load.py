@@ -57,7 +57,7 @@ class OpenLoadCounts:
     lags: dict[int, int]
     """The generator's own lateness: the time from a request's scheduled time until the generator noticed it."""
     served_in_time: int
-    """The number of requests served before the last scheduled time, from which the throughput is computed.
+    """The number of requests served within the counted time, from which the throughput is computed.
 
     Latencies also cover the drain.
     """
@@ -239,7 +239,7 @@ class Ticker:
                 continue
 
     def __enter__(self) -> Self:
-        """Return itself; leaving the block stops the timer."""
+        """Return `self`; leaving the block stops the timer."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:

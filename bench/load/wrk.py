@@ -44,7 +44,7 @@ class Summary:
 async def drive_wrk(spec: RequestSpec, *, pid: int, connections: int, seconds: float) -> WrkFigures | None:
     """Drive a server with wrk, with one thread and for whole seconds.
 
-    Returns None if wrk is not installed or the keys are mixed.
+    Return None if wrk is not installed or the keys are mixed.
 
     Raises:
         ChildFailed: wrk did not run.

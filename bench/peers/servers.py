@@ -174,7 +174,7 @@ async def open_feed(bed: Bed) -> AsyncIterator[ServerTarget]:
 
 @asynccontextmanager
 async def open_shared(bed: Bed) -> AsyncIterator[ServerTarget]:
-    """Run the gateway as one of many nodes, on a new PostgreSQL and a new Redis on this machine."""
+    """Run the gateway as one of many nodes, with new PostgreSQL and Redis servers on this machine."""
     if missing := missing_servers():
         raise ChildFailed(f"not installed: {', '.join(missing)}")
     async with (

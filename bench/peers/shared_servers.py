@@ -1,4 +1,4 @@
-"""Runs a PostgreSQL and a Redis for a node of the bench. Both are new, on loopback, and removed at the end."""
+"""Runs PostgreSQL and Redis servers for a node of the bench. They are new, on loopback, and removed at the end."""
 
 import os
 import pwd
@@ -27,7 +27,7 @@ def missing_servers() -> list[str]:
 
 @asynccontextmanager
 async def open_redis(folder: Path) -> AsyncIterator[str]:
-    """Run a Redis without persistence, and yield the address for `state.url`.
+    """Run a Redis server without persistence, and yield the address for `state.url`.
 
     Raises:
         ChildFailed: The server did not start.
@@ -40,11 +40,11 @@ async def open_redis(folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_postgres(place: Path | None = None, settings: Sequence[str] = ()) -> AsyncIterator[str]:
-    """Run a PostgreSQL with default settings plus the given ones, and yield the value for `store.url`.
+    """Run a PostgreSQL server with default settings plus the given ones, and yield the value for `store.url`.
 
-    The server syncs every commit. Its files are in a folder of `place`, or of the system's temporary folder, and are
-    deleted with it. PostgreSQL refuses to run as root. In that case it runs as an unprivileged user that owns the
-    folder.
+    The server syncs every commit. Its files are in a new folder inside `place`, or inside the system's temporary
+    folder, and are deleted when the block ends. PostgreSQL refuses to run as root. In that case it runs as an
+    unprivileged user that owns the folder.
 
     Raises:
         ChildFailed: The server did not start.

@@ -10,7 +10,7 @@ from bench.report.compare import SMALLEST, difference
 RATE_SHARE = 0.02
 """Offered rates that differ by more than this share are reported, because the latencies belong to different loads."""
 BUSY_LOAD = 0.5
-"""A load average per CPU, in the minute before the run, that is at least this high indicates other work."""
+"""A load average per CPU above this, in the minute before the run, indicates other work."""
 _HARDWARE = ("cpu", "cpus", "cpu_quota", "memory_bytes", "store_on")
 
 

@@ -105,7 +105,7 @@ def _cpu(points: Sequence[Point], hello_us: Sequence[float]) -> Figure:
     scenarios = list(dict.fromkeys(point.scenario for point in points))
     figure = Figure(figsize=(9.5, 1.6 + 0.5 * len(scenarios)), layout="constrained")
     axes = figure.subplots()
-    axes.set_title("CPU of the server's process per response: one dot per repeat, dark at high rates")
+    axes.set_title("CPU time of the server process per response: one dot per repeat, darker at higher rates")
     for place, scenario in enumerate(scenarios):
         rows = [point for point in points if point.scenario == scenario]
         highest = max(_rate(point) for point in rows)

@@ -58,7 +58,7 @@ WORDS = frozenset({"scenario", "mark", "measure", "unit", "figure", "verdict", "
 LONG = frozenset({"mark", "measure", "figure", "remark", "setting"})
 """Columns whose text may wrap."""
 LONG_AT_LEAST, LONG_AT_MOST = 10, 30
-"""The widths of these columns. Only longer words are broken."""
+"""The minimum and maximum widths of these columns. A word is broken only if it is longer than the maximum."""
 
 
 def show_results(results: Results, *, as_json: bool) -> None:
@@ -220,7 +220,7 @@ def remark(point: Point) -> str:
         notes.append("machine full")
     if median(step.lag_p99_ms for step in steps) > LAG_SHARE * median(step.p99_ms for step in steps):
         notes.append(f"generator late {median(step.lag_p99_ms for step in steps):.1f} ms")
-    # If less than one request exceeds a percentile, the percentile is just the slowest request.
+    # If fewer than one request is expected above a percentile, the percentile is just the slowest request.
     requests = max(step.requests for step in steps)
     if not requests:
         notes.append("no request in such a short time")

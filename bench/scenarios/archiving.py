@@ -95,7 +95,7 @@ class Archives:
         self.rows = 0
 
     async def keep_archiving(self, until_s: float) -> None:
-        """Run one archive operation after another until a monotonic time. The last one may finish later."""
+        """Run archive operations until a monotonic time or until no rows are left. The last one may finish later."""
         while time.monotonic() < until_s:
             done = await trio.to_thread.run_sync(self._archive)
             self.rows += done.rows

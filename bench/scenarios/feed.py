@@ -64,7 +64,7 @@ class FeedOptions:
     events: int = 1_000_000
     """The length of the log of `depth`."""
     seconds: float | None = None
-    """The duration of acknowledging in seconds (default 5)."""
+    """The seconds of acknowledging (default 5), of a turn of deliveries (default 3), or of a flood (default 10)."""
     charges: int = 1_000_000
     """The number of misses of `growth`."""
     due: int = 10_000
@@ -104,7 +104,7 @@ async def depth(options: FeedOptions) -> Found:
 
 
 async def growth(options: FeedOptions) -> Found:
-    """Measure how many bytes settled misses leave in the store, on both engines."""
+    """Measure how many bytes settled misses leave in the store: on SQLite, and on PostgreSQL if it is installed."""
     found = Found([], [])
     with TemporaryDirectory(prefix="sluice-bench-growth-") as folder:
         seen = await measure_growth(GrowthSetting(f"sqlite:///{folder}/sluice.db", options.charges))

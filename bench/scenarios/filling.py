@@ -144,7 +144,7 @@ def _new_schema(url: str, name: str) -> str:
 
 
 async def make_store(url: str, misses: Misses) -> float:
-    """Create a store with the misses, and return the seconds that this took.
+    """Create a store with the misses, and return the seconds that inserting them took.
 
     On PostgreSQL, also create the months of the misses.
     """
@@ -190,7 +190,7 @@ def fill_sqlite(file: Path, misses: Misses) -> None:
 
 
 async def _fill_postgres(store: Store, misses: Misses) -> None:
-    """Insert the misses like `fill_sqlite`, but with concurrent writers."""
+    """Insert the misses and update the accounts, like `fill_sqlite`."""
     ((endpoint,),) = await store.write(lambda tx: tx.all(ADD_ENDPOINT))
     known = {**misses.words, "endpoint": endpoint}
     for sql, steps in ((FILL_POSTGRES, misses.steps(POSTGRES_ROWS)), (FILL_USAGE, misses.hours())):

@@ -26,7 +26,7 @@ POLLS_A_KEY = 5
 POLLS_EACH = KEYS_EACH * POLLS_A_KEY
 ANSWER_S = 60.0
 TOGETHER = 500
-"""The number of polls to send at a time, before the server has parked them. More could overflow its backlog."""
+"""The number of polls to send before waiting until the server has parked them. More could overflow its backlog."""
 SETTLE_S = 0.3
 POLL_EVERY_S = 0.002
 FRESH_S = 0.9 * WAIT_S - 2
@@ -71,7 +71,7 @@ class Parked:
     ended_s: float
     """The seconds from SIGTERM to the end of the server's process."""
     lost: int
-    """The number of polls that received a response other than 200 when the server stopped."""
+    """The number of polls that received no response with status 200 when the server stopped."""
 
 
 @dataclass(slots=True)
@@ -123,9 +123,9 @@ class ParkedRun:
                 raise TimeoutError(f"{self.control.waiting()} of {len(self.clients.polls)} polls were parked")
 
     def wake_all(self) -> tuple[float, float]:
-        """Append one event for each account.
+        """Append one event for each account, and park all polls again after they have received it.
 
-        Return the seconds until every poll has received its event, and the CPU seconds. Then park all polls again.
+        Return the seconds until every poll had received its event, and the server's CPU seconds in that time.
         """
         began_s, cpu_s = time.monotonic(), usage(self.polls.pid).cpu_s
         self.control.send(APPEND, Append())

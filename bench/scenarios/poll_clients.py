@@ -43,7 +43,7 @@ class PollAnswer:
     at_ns: int
     """The time of its arrival on CLOCK_MONOTONIC."""
     is_early: bool = False
-    """Whether the server answered immediately with a time to retry."""
+    """Whether the response came before the end of the poll and says when to poll again."""
 
 
 @dataclass(slots=True)

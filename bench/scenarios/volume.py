@@ -147,7 +147,7 @@ class Ground:
         return cpu_s / BATCHES * 1e6
 
     async def _page(self, before: int | None) -> float:
-        """Read a page of transactions, starting before a position."""
+        """Return the CPU microseconds per read of a page of transactions, which starts before a position."""
         return await self._per_read(partial(self._ledger.transactions, limit=PAGE, before=before))
 
     async def _per_read(self, read: Callable[[str], Awaitable[object]]) -> float:

@@ -128,7 +128,7 @@ class Accounts:
         return self._grant(account_id, amount, description, tx)
 
     def enter_return(self, tx: Tx, account_id: str, amount: int, description: str) -> int:
-        """Return credits that `Charges.take_back` took. The account's last pack does not change."""
+        """Give back credits that `Charges.take_back` took. The account's last pack does not change."""
         return self._grant(account_id, amount, description, tx, is_pack=False)
 
     async def change_plan(self, account_id: str, plan: Plan, *, write: Write | None = None) -> Account:

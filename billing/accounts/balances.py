@@ -1,4 +1,4 @@
-"""Keeps the last committed balance of each account in use in memory, for responses that only report it.
+"""Keeps in memory the last committed balance of each account in use, for responses that only report the balance.
 
 After a commit, each changed balance is published, and other nodes receive it with their next request for the account.
 If two balances differ, the one with the higher account version is newer.

@@ -115,12 +115,12 @@ def _find_usable(account_id: str, tx: Tx) -> list[TouchedKey]:
 
 
 def list_deleting(tx: Tx) -> list[str]:
-    """Return the deleted accounts whose data may not be removed completely."""
+    """Return the deleted accounts that may still have data to remove."""
     return [row[0] for row in tx.all(FIND_DELETING)]
 
 
 def end_deletion(tx: Tx, account_id: str) -> bool:
-    """Mark the deletion as complete. Return False while an open charge could still produce data."""
+    """Mark the deletion as complete and return True, or return False while an open charge could still produce data."""
     return tx.run(END_DELETION, (account_id,)) == 1
 
 

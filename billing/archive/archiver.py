@@ -146,7 +146,10 @@ class Archiver:
         await self._store.write(partial(_enter_day, file, due.month))
 
     async def _drop_month(self, month: Month, archives: Sequence[Archive]) -> int:
-        """Drop a month whose rows are all in files, or copy its late rows first. Return the number of new files."""
+        """Drop a month whose rows are all in files.
+
+        If some rows arrived late, copy those instead. Return the number of new files.
+        """
         assert self._store.partitions is not None, "only an engine with partitions has months"
         if month.copied_to is None:
             await self._store.partitions.change(partial(begin_to_copy, month))
@@ -163,7 +166,10 @@ class Archiver:
     async def _copy(
         self, day: int, archives: Sequence[Archive], sql: str, *, ids: list[bytes] | None = None
     ) -> ArchiveFile:
-        """Copy the day's rows into the next file. With `ids`, copy only some members and append their row ids to it."""
+        """Copy the day's rows into the next file.
+
+        With `ids`, copy only some members and append their row ids to `ids`.
+        """
         number = len(archives) + 1
         writer = FileWriter(self.folder, number=number, day=day)
         index = IndexWriter(self.folder, writer.name)
@@ -230,7 +236,10 @@ class Archiver:
 
 
 def _next_due(tx: Tx, end: int, today: int) -> Due | None:
-    """Return the oldest day before `end` that is not in files yet and whose month, if it has a partition, is over."""
+    """Return the oldest day before `end` that is not in files yet, or None.
+
+    If the day's month has a partition, the month must be over.
+    """
     tx.pin("journal")
     for stretch in stretches(read_months(tx), end=end, today=today):
         oldest = tx.one(OLDEST, (first_id(stretch.begin), first_id(max(stretch.begin, stretch.end))))
@@ -240,14 +249,14 @@ def _next_due(tx: Tx, end: int, today: int) -> Due | None:
 
 
 def _next_month(tx: Tx, end: int) -> Month | None:
-    """Return the oldest month that ends before `end`, once no earlier day needs to be copied."""
+    """Return the oldest month that is over by `end`, or None. All days before `end` must already be copied."""
     return next((month for month in read_months(tx) if month.until <= end), None)
 
 
 def _copy_some(
     writer: FileWriter, index: IndexWriter, ids: list[bytes] | None, tx: Tx, *, sql: str, after: bytes, end: bytes
 ) -> bytes | None:
-    """Copy at most one member of rows between two ids. Return the last row's id, or None if no rows were left."""
+    """Copy rows between two ids into at most one member. Return the last row's id, or None if no rows were left."""
     rows = read_rows(tx, after, end, ROWS_A_MEMBER, sql=sql)
     if not rows:
         return None

@@ -55,7 +55,7 @@ NOW_AND_NEW: Final = "SELECT {now}, NOT EXISTS (SELECT 1 FROM journal)"
 def m0008_archives(schema: Schema) -> None:
     """Add the table of archive files, and allow deleting journal rows once a file contains their day."""
     schema.execute(ARCHIVES)
-    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # checks whether a row may be deleted
+    schema.execute("CREATE INDEX archives_by_end ON archives (until_id)")  # used to check whether a row may be deleted
     schema.execute("CREATE INDEX openings_by_day ON openings (day)")  # to compare a day with its archive files
     schema.allow_deletes("journal", "EXISTS (SELECT 1 FROM archives WHERE archives.until_id > OLD.id)")
 

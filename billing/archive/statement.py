@@ -98,8 +98,8 @@ def left_request_lines(folder: Path, day: LeftDay, id_: bytes, *, newest: int, l
 def read_sums(tx: Tx, account_id: str, *, before: str | None, newest: int, limit: int) -> list[Transaction]:
     """Return sums of the days that have left the journal, newest first, starting after the sum with the id `before`.
 
-    The sum for a day is exact. It is split by endpoint only if the usage counters add up to the same total. They differ
-    if a charge was settled on a later day than it began, because usage counts a charge on the day of settlement.
+    The sum for a day is exact. It is split by endpoint only if the usage counters add up to the same total. The totals
+    differ if a charge was settled on a later day than it began, because usage counts a charge on the day of settlement.
     """
     tx.pin("journal")
     last, number = (LAST_DAY, -1) if before is None else _read_id(before)

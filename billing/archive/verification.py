@@ -41,7 +41,7 @@ def verify_chain(tx: Tx, folder: Path) -> list[Violation]:
 
 
 def next_day(tx: Tx, after: int) -> int | None:
-    """Return the next day that has files in the archive."""
+    """Return the next day that has files in the archive, or None."""
     ((day,),) = tx.all(NEXT_DAY, (after,))
     return None if day is None else int(day)
 
@@ -88,7 +88,7 @@ def _checked(archive: Archive, folder: Path, found: list[Violation]) -> Iterator
             check.add(member)
             yield member
         if not check.is_sound():
-            text = "the index does not match the file: delete it, and `sluice ledger archive` rebuilds it"
+            text = "the index does not match the file: delete the index, and `sluice ledger archive` rebuilds it"
             found.append(Violation(INDEXED, index_name(name), text))
 
 

@@ -77,7 +77,7 @@ class CloseRequest(NamedTuple):
     used: int
     description: str = "Refund"
     charge: Charge | None = None
-    """The charge, if the caller still has it. While the charge is open, its row then need not be read."""
+    """The charge, if the caller still has it. If it is given and still open, its row need not be read."""
 
 
 class Closed(NamedTuple):
@@ -208,7 +208,7 @@ class KnownRows:
         self.accounts: dict[str, Row] = {}
         self.keys: dict[str, Row] = {}
         self.latest = ENDLESS
-        """No charge has an id between this one and `ENDLESS`."""
+        """No charge has an id between this id and `ENDLESS`."""
 
     def learn(self, decision: Decision) -> None:
         """Update the rows to their state after the decision is written."""

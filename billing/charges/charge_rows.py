@@ -27,8 +27,8 @@ from billing.names import Names
 from storage.store import Row, Tx
 
 RESERVED = "reserved"
-"""The node name of reservations, which outlive every process. The work that made one closes it; recovery never does.
-"""
+"""The node name of reservations, which outlive every process. The work that made a reservation closes it; recovery
+never does."""
 
 # Joins the list with the table. `IN` would cost twice as much, because it first sorts the list into a temporary table.
 READ_ACCOUNTS = """
@@ -75,7 +75,7 @@ SAVE_KEY = "UPDATE keys SET used = ?2 WHERE id = ?1"
 ADD_CHARGES = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node) VALUES {rows}
 """
-# Only for charges of runs, and charges of an unlimited account that was issued the missing credits.
+# Used only for charges of runs, and for charges of an unlimited account that was issued the missing credits.
 ADD_OTHERS = """
 INSERT INTO charges (id, account, key, endpoint, credits, balance_after, place, taken_at, node, kind, issued,
                      issued_place)
@@ -114,7 +114,7 @@ def _find_held(tx: Tx, decision: Decision) -> None:
 def read_rows(
     tx: Tx, requests: Sequence[Request], names: Names, known: KnownRows | None, *, node: str, at: int
 ) -> BatchRows:
-    """Return all rows that `requests` can touch. Delete the rows of the charges that the requests close."""
+    """Delete the rows of the charges that `requests` close, and return all rows that `requests` can touch."""
     taking: list[ChargeRequest] = []
     settling: list[Charge] = []
     closing: list[CloseRequest] = []

@@ -84,7 +84,7 @@ class Charges:
         """Settle `used` credits and refund the rest. A charge that is already closed keeps its first outcome.
 
         Raises:
-            StoreUnavailable: the charge is still open; `finish` retries it.
+            StorageError: the charge is still open; `finish` retries it.
             ChargeUnknown: its row is missing from the store.
         """
         assert 0 <= used <= charge.credits
@@ -95,7 +95,7 @@ class Charges:
         """Close a charge by calling `closing`, which may also do other work. If the call fails, `finish` repeats it.
 
         Raises:
-            StoreUnavailable: the charge is still open.
+            StorageError: the charge is still open.
             ChargeUnknown: its row is missing from the store.
         """
         try:
@@ -160,7 +160,7 @@ class Charges:
     def judge(self, tx: Tx, requests: Sequence[Request]) -> Sequence[Outcome]:
         """Process a batch on the store's thread.
 
-        Handlers of transactions that contain more than charges also call it.
+        Also called by code whose transaction contains more than charges.
         """
         return self._judge(tx, requests, self.node)
 
@@ -170,7 +170,7 @@ class Charges:
         The work closes the charge with `release`. Crash recovery ignores reservations.
 
         Raises:
-            The errors of `take`; the caller's transaction must be rolled back then.
+            The errors of `take`; the caller's transaction must then be rolled back.
         """
         (outcome,) = self._judge(tx, [request], RESERVED)
         if isinstance(outcome, BillingError):

@@ -21,7 +21,7 @@ from math import ceil
 from typing import Final
 
 NOTHING_USED: Final = 0
-"""The credits used by a failure, a cancellation or a crash: all are refunded (spec 7.5, decisions 6)."""
+"""A failure, a cancellation or a crash uses no credits: all are refunded (spec 7.5, decisions 6)."""
 
 _PARTS_MAX: Final = 1_000
 """The maximum number of legs in a response."""

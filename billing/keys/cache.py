@@ -51,7 +51,7 @@ class KeyCache:
         self._refused: dict[str, Refused] = {}
 
     def active(self, digest: str) -> Key | None:
-        """Return the key if it is known to be active."""
+        """Return the key if it is known to be active, otherwise None."""
         key = self._active.get(digest)
         if key is None or key.known_until is None or trio.current_time() < key.known_until:
             return key

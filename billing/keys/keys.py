@@ -157,7 +157,7 @@ class Keys:
     async def list(
         self, account_id: str | None = None, *, after: str | None = None, limit: int = PAGE_MAX
     ) -> list[KeyRecord]:
-        """Return up to `limit` keys of one account or of all, oldest first, after the key `after`.
+        """Return up to `limit` keys of one account or of all accounts, oldest first, after the key `after`.
 
         Revoked keys are included.
 

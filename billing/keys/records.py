@@ -41,7 +41,7 @@ def read_key(tx: Tx, key_id: str) -> KeyRecord:
 
 
 def list_keys(account_id: str | None, after: str | None, limit: int, tx: Tx) -> list[KeyRecord]:
-    """Return up to `limit` keys of an account or of all, oldest first, after the key `after`. Raises KeyUnknown."""
+    """Return up to `limit` keys of one account or of all accounts, oldest first, after `after`. Raises KeyUnknown."""
     if after is not None:
         read_key(tx, after)
     bounds = {rule: value for rule, value in ((OF_ACCOUNT, account_id), (AFTER, after)) if value is not None}

@@ -17,9 +17,9 @@ MODULUS: Final = 2**61 - 1
 def weight(place: int, balance: int) -> int:
     """Return the weight of a link: the balance times an odd factor that differs among 2,048 consecutive places.
 
-    The factor changes with each place, so a single wrong balance is detected wherever it occurs. The change is rarely
-    the same, so two equal faults at different places hardly ever cancel out. The link of place 0 weighs 0, because the
-    account has no credits at that point.
+    The factor changes with each place, so a single wrong balance is detected wherever it occurs. The steps between
+    neighboring factors are rarely equal, so two equal faults at different places hardly ever cancel out. The link of
+    place 0 weighs 0, because the account has no credits at that point.
     """
     near = place & 2047
     return (near * (near + 1) & 4095 | 1) * (balance % _PRIME)

@@ -15,8 +15,8 @@ from billing.journal import HOUR_MICROS, micros
 from billing.names import Names
 from storage.store import Store, Tx
 
-# Locks the accounts first, like batches of charges do, because only code that has locked the account may add to its
-# usage rows.
+# Locks the accounts first, as batches of charges do, because only code that has locked the account may add to its usage
+# rows.
 READ_ACCOUNTS = """
 SELECT accounts.id, number FROM {in} AS asked, accounts WHERE accounts.id = asked.value ORDER BY accounts.id {lock}
 """
@@ -27,11 +27,11 @@ ON CONFLICT (account, hour, endpoint, key) DO UPDATE
 SET hits = usage.hits + excluded.hits, refusals = usage.refusals + excluded.refusals
 """
 SEEN_MAX: Final = 100_000
-"""The maximum number of calls between two flushes. Calls beyond it are not counted."""
+"""The maximum number of cache hits, and of refusals, between two flushes. Beyond it, the oldest are not counted."""
 PLACES_MAX: Final = 100_000
-"""The maximum number of distinct keys, endpoints and hours while the store is unavailable.
+"""The maximum number of combinations of key, endpoint and hour to keep while the store is unavailable.
 
-Further ones are not counted.
+Calls with further combinations are not counted.
 """
 FLUSHED_AT_ONCE: Final = 200
 
@@ -69,7 +69,7 @@ class FreeUsage:
         self._platforms[path] = platform
 
     async def flush(self) -> int:
-        """Add the counts to usage. Return the number of distinct keys, endpoints and hours.
+        """Add the counts to usage. Return the number of combinations of key, endpoint and hour.
 
         Calls whose key or account no longer exists in the store are dropped.
 
@@ -107,7 +107,9 @@ class FreeUsage:
             if account in accounts and key in keys
         ]
         if len(rows) < len(counts):
-            _log.warning("dropped the usage of %d keys: their rows are missing from the store", len(counts) - len(rows))
+            _log.warning(
+                "dropped %d usage counts: the rows of their keys are missing from the store", len(counts) - len(rows)
+            )
         tx.run_many(ADD_USAGE, rows)
 
 

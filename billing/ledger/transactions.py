@@ -105,7 +105,7 @@ class Ledger:
         for _ in range(READS_MAX):
             settling = self._settling(account_id)
             report = await self._store.read(partial(_report, account_id, self._now()))
-            if self._settling(account_id) == settling:  # otherwise some were committed, perhaps before the read
+            if self._settling(account_id) == settling:  # otherwise the read may already include some
                 break
         return replace(report, held=max(0, report.held - sum(settling.values())))
 

@@ -73,7 +73,7 @@ class UsageReports:
         return await self._store.read(read)
 
     async def rows(self, account_id: str, days: int) -> list[tuple[int, str, str | None, UsageSum]]:
-        """Return the usage of the same days, split by day, endpoint and key."""
+        """Return the usage of the last `days` UTC days including today, split by day, endpoint and key."""
         first, end = self._days(days)
         params = (account_id, first * DAY_HOURS, end * DAY_HOURS)
         rows = await self._store.read(lambda tx: tx.all(BY_ALL, params))

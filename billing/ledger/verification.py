@@ -62,7 +62,7 @@ SUMS: Final = f"""
 SELECT {_ADDED}, key, SUM(CASE WHEN {ODD_ROW} THEN 1 ELSE 0 END)
 FROM journal WHERE id > ? AND id <= ? GROUP BY account, key
 """  # noqa: S608 - constants
-# Two queries for single rows and their places: by id, and by piece above a given place.
+# Two queries for the sums of single rows: of rows with the given ids, and of a piece's rows above a given place.
 CLOSED_SINCE: Final = f"SELECT {_ADDED} FROM journal WHERE id IN {{in}} GROUP BY account, place"  # noqa: S608 - constants
 TAKEN_SINCE: Final = f"""
 SELECT {_ADDED} FROM journal WHERE id > ? AND id <= ? AND place > ? GROUP BY account, place
@@ -108,7 +108,7 @@ async def prove(read: Read, *, progress: Callable[[int], None] = unheard) -> lis
 def verify(tx: Tx, *, progress: Callable[[int], None] = unheard) -> list[Violation]:
     """Return every violation of the ledger's invariants in the state that `tx` sees.
 
-    The list of a correct ledger is empty.
+    The list is empty if the ledger is correct.
 
     `progress` is called on the same thread before each piece, with the number of journal rows added up so far.
     """
@@ -210,7 +210,7 @@ class Proof:
             self._sums[account].add(*added, times=-1)
 
     def _judge_keys(self, tx: Tx, places: dict[tuple[int, int], int]) -> Iterator[Violation]:
-        """Yield a violation for each row whose key belongs to another account or is missing.
+        """Yield a violation for each key that belongs to another account or is missing.
 
         Before an unknown key is reported as missing, the keys are read again.
         """

@@ -184,7 +184,7 @@ def drop_open(tx: Tx, purchase_id: str) -> int:
 
 
 def drop_purchase(tx: Tx, purchase: Purchase) -> int:
-    """Remove an unpaid purchase without a checkout page. Return how many were removed."""
+    """Like `drop_open`, for a purchase whose checkout page could not be created."""
     return drop_open(tx, purchase.id)
 
 

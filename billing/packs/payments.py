@@ -140,7 +140,7 @@ class Payments:
         if read_account(tx, account_id).state in GONE:
             return "account_deleted"
         purchase, state = read_paid_by(tx, payment), _payment(tx, payment)
-        assert purchase is not None, "the purchase was found, and purchases are not deleted"
+        assert purchase is not None, "the purchase was found, and paid purchases are not deleted"
         due = credits_reversed(purchase, state)
         if due > purchase.reversed:
             self._take(tx, purchase, state, due)
@@ -158,7 +158,7 @@ class Payments:
         self._save(tx, Reversal(saved, reason, read_account(tx, purchase.account_id).balance))
 
     def _return(self, tx: Tx, purchase: Purchase, due: int) -> None:
-        """Return the credits that a won dispute restores. The account keeps its mark."""
+        """Give back the credits that a won dispute restores. The account keeps its mark."""
         back = max(0, purchase.taken_back - due)
         if back:
             words = f"Dispute won: credit pack {purchase.pack}"

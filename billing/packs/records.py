@@ -106,12 +106,12 @@ def credits_reversed(purchase: Purchase, payment: Payment) -> int:
 
 
 def read_purchase(tx: Tx, purchase_id: str) -> Purchase | None:
-    """Return the purchase and lock it against other writers."""
+    """Return the purchase, or None, and lock it against other writers."""
     return _purchase(tx.one(READ, (purchase_id,)))
 
 
 def read_paid_by(tx: Tx, payment: str) -> Purchase | None:
-    """Return the purchase of a payment, if it is known."""
+    """Return the purchase of a payment, or None if it is unknown."""
     return _purchase(tx.one(READ_BY_PAYMENT, (payment,)))
 
 

@@ -51,14 +51,14 @@ class Passwords:
         self._limiter = trio.CapacityLimiter(AT_ONCE)
 
     async def digest(self, password: str) -> str:
-        """Return the digest to store. Raises TooManyAttempts if too many calls wait."""
+        """Return the digest to store. Raises TooManyAttempts if too many calls are waiting."""
         return await self._run(partial(_digest, password))
 
     async def fits(self, password: str, digest: str) -> bool:
         """Return whether a password matches a digest. An empty digest never matches, but the check takes the same time.
 
         Raises:
-            TooManyAttempts: too many calls wait.
+            TooManyAttempts: too many calls are waiting.
         """
         return await self._run(partial(_fits, password[: LENGTH_MAX + 1], digest or _DUMMY_DIGEST)) and digest != ""
 

@@ -93,7 +93,7 @@ class UserSessions:
         self._make_id = make_id
 
     async def sign_in(self, email: str, password: str, visitor: Visitor, *, instead_of: str = "") -> tuple[str, Stage]:
-        """Start a session; return its token and whether a code is required. Ends the session `instead_of`.
+        """Start a session in place of the session `instead_of`. Return its token and whether a code is required.
 
         An unknown email address takes the same time as a wrong password. Raises SignInRefused, TooManyAttempts.
         """
@@ -143,7 +143,7 @@ class UserSessions:
             raise SignInRefused
 
     async def renew(self, token: str, user: User) -> str:
-        """Return a new token for a session whose user has passed all checks. Raises SessionOver."""
+        """Replace the token of a session whose user has passed all checks. Return the new token. Raises SessionOver."""
         new, now = new_token(), self.now()
 
         def renew(tx: Tx) -> str:

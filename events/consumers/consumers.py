@@ -65,7 +65,7 @@ class Consumers:
             FiltersConflict: the first read used other filters.
             UnknownConsumer: the consumer does not exist, and `start` is None.
             Lapsed: raised once; the next read restarts at the oldest kept event.
-            TooManyConsumers: the key has `CONSUMERS_MAX`.
+            TooManyConsumers: the key already has `CONSUMERS_MAX` consumers.
         """
         want = Want(account_id, key_id, name, start, filters, limit, streamed_to, omitted, self._scan_max)
         outcome = await self._take(partial(read_step, want, self._now()))
@@ -77,9 +77,9 @@ class Consumers:
         """Acknowledge everything up to `position`. An older position changes nothing.
 
         Raises:
-            UnknownConsumer: the consumer was never read.
+            UnknownConsumer: the consumer does not exist.
             AckBeyondServed: the position was never served to the consumer.
-            Lapsed: the consumer's next read restarts it.
+            Lapsed: the consumer has lapsed, and must be restarted by reading it.
         """
         return await self._take(partial(ack_step, key_id, name, position, self._now()))
 
@@ -121,7 +121,7 @@ class Consumers:
         raise StoreContended("too many calls change the same consumer at once")
 
     async def _store_counts(self, found: Sequence[Overview]) -> Sequence[Overview]:
-        """Store counts that took long to compute, unless the row has changed in the meantime."""
+        """Store counts that took long to compute, unless the row has changed in the meantime. Return `found`."""
         for one in found:
             after = rules.with_counts(one.consumer, last_pos=one.head.last_pos, unread=one.unread)
             if after != one.consumer:

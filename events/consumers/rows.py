@@ -44,9 +44,9 @@ DROP_OF_ACCOUNT: Final = "DELETE FROM consumers WHERE account_id = ?"
 class Consumer:
     """A key's named position in the log.
 
-    `committed` moves only when the client acknowledges; `served` is the end of the furthest page that was served since
-    then. No event after `committed` up to `quiet_pos` matches the filters. `counted` matching events are between
-    `committed` and `counted_pos`.
+    `committed` moves only when the client acknowledges; `served` is the end of the furthest page served since the
+    consumer was created, reset or restarted. No event after `committed` up to `quiet_pos` matches the filters.
+    `counted` is the number of matching events after `committed` up to `counted_pos`.
     """
 
     key_id: str
@@ -64,7 +64,7 @@ class Consumer:
 
     @property
     def id(self) -> str:
-        """Return the key of the row."""
+        """The key of the row."""
         return consumer_id(self.key_id, self.name)
 
 
@@ -110,12 +110,12 @@ def forget_consumers(tx: Tx, key_id: str) -> int:
 
 
 def forget_consumers_of(tx: Tx, account_id: str) -> int:
-    """Delete all consumers of an account, a few for each of its keys. Return how many."""
+    """Delete all consumers of an account, at most `CONSUMERS_MAX` per key. Return how many."""
     return tx.run(DROP_OF_ACCOUNT, (account_id,))
 
 
 def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumers]:
-    """Perform the swaps in order and return whether each took effect (a batch handler).
+    """Perform the swaps in order. For each, return whether it took effect, or the error (a batch handler).
 
     The keys are locked against other nodes.
     """
@@ -134,7 +134,10 @@ def swap_consumers(tx: Tx, swaps: Sequence[Swap]) -> list[bool | TooManyConsumer
 def judge_swaps(
     rows: Mapping[str, Consumer], counts: Mapping[str, int], swaps: Sequence[Swap]
 ) -> tuple[list[bool | TooManyConsumers], dict[str, Consumer | None]]:
-    """Decide in order which `swaps` take effect on the current `rows`. `counts` is the number of consumers per key."""
+    """Decide in order which `swaps` take effect on the current `rows`. `counts` is the number of consumers per key.
+
+    Return the outcomes, and the changed rows by id; None means that the row is deleted.
+    """
     held = dict(counts)
     changed: dict[str, Consumer | None] = {}
     outcomes: list[bool | TooManyConsumers] = []
@@ -170,7 +173,10 @@ def _consumer(row: Row) -> Consumer:
 
 
 def _filters(named: frozenset[str] | None, subjects: frozenset[str] | None) -> Filters:
-    """Return the filters. Families are expanded now, so that their readers also get types that were added later."""
+    """Return the filters, with families expanded on each read.
+
+    A consumer therefore also gets types that were added to a family later.
+    """
     return Filters(None if named is None else expand(named), subjects, named)
 
 

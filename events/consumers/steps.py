@@ -1,6 +1,6 @@
 """The steps of a named consumer, computed in a reader's transaction.
 
-A step is the outcome of a call and the change of the row that the outcome needs.
+A step consists of the outcome of a call and the change to the row. The outcome is valid only if that change succeeds.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ def _serve(tx: Tx, want: Want, before: Consumer | None, consumer: Consumer, now:
 def _begin_pos(consumer: Consumer, want: Want) -> int:
     """Return the position before the page: the one that the stream has reached, or the consumer's `quiet_pos`.
 
-    No unacknowledged event up to `quiet_pos` matches the filters. By starting there, a client that never acknowledges
-    the empty pages of a long search still reaches the events after them.
+    No unacknowledged event up to `quiet_pos` matches the filters. Because the page starts there, a client that never
+    acknowledges the empty pages of a long search still reaches the events after these pages.
     """
     if want.streamed_to is not None and want.streamed_to.pos >= consumer.committed.pos:
         return want.streamed_to.pos
@@ -221,7 +221,7 @@ def _begin_pos(consumer: Consumer, want: Want) -> int:
 
 
 def _page(tx: Tx, consumer: Consumer, want: Want, begin_pos: int) -> EventPage:
-    """Return the page that was served but not acknowledged if it still has events, otherwise all available events."""
+    """Return the page that was served but not acknowledged if it still has events, otherwise the next page."""
     query = PageQuery(consumer.account_id, consumer.key_id, begin_pos, want.limit, consumer.filters)
     if want.streamed_to is None and consumer.served.pos > begin_pos:
         page = read_page(tx, query._replace(upto=consumer.served.pos), scan_max=want.scan_max)

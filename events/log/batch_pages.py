@@ -1,8 +1,8 @@
 """Reads pages for many readers together. Most readers that are woken for an account want the same few newest events.
 
 A reader thread releases the interpreter lock with each statement and row, and must then compete with a busy event loop
-to get the lock back. When all polls of a node wake, reading their pages one by one costs more than the rest of their
-answers.
+to get the lock back. When all polls of a node wake, reading their pages one by one costs more than all other work for
+their answers.
 """
 
 from __future__ import annotations

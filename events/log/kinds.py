@@ -202,7 +202,7 @@ _ALL_KINDS = (
     Kind("discover.paused", "A background or scheduled run settles `paused`.", DiscoverRun),
     Kind(
         "discover.failed",
-        "A background or scheduled run settles `failed`; a cancel sends nothing.",
+        "A background or scheduled run settles `failed`; a cancelled run sends no event.",
         DiscoverRun,
     ),
     Kind("discover.new_rows", "A scheduled run of the posts view settles with new rows.", DiscoverNewRows),

@@ -4,8 +4,8 @@ Positions have no gaps. Because the feed is locked until the commit, no node see
 transaction locks the feed last, after accounts and keys. It locks several feeds in a fixed order.
 
 An event of a revoked or expired key is published for the whole account, because otherwise no key could read it. Whether
-a key has ended is checked while the feed is locked: events before `key.revoked` in the log are visible to that key,
-events after it to all keys of the account.
+a key has ended is checked while the feed is locked: a key's events before its `key.revoked` in the log are visible to
+that key, and its later events to all keys of the account.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class EventLog:
             return
         ends = _lock_feeds(tx, sorted({fact.account_id for fact in facts}))
         facts = self._visible(tx, facts)
-        now = floor(self._now() * 1000) / 1000  # rounded as it is published, so that cursors have the same time
+        now = floor(self._now() * 1000) / 1000  # floored like the published time, so that cursors agree with it
         rows = [self._row(ends[fact.account_id], fact, now) for fact in facts]
         tx.run_many(ADD_EVENTS, rows)
         tx.run_many(

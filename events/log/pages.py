@@ -17,7 +17,7 @@ from storage.store import Tx, Value
 
 SCAN_MAX: Final = 10_000
 COUNT_STEP: Final = 200_000
-"""The maximum number of positions that one statement counts. A server aborts statements that take seconds."""
+"""The maximum number of positions that one statement counts. A server aborts statements that take too long."""
 _COUNTS_AT_ONCE: Final = 100
 
 READ_HEAD = "SELECT first_pos, first_at, last_pos, last_at FROM feeds WHERE account_id = ?"
@@ -112,7 +112,7 @@ def read_page(tx: Tx, query: PageQuery, *, scan_max: int = SCAN_MAX) -> EventPag
 
 def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position | None:
     """Return the position right after an event, or None if no kept event with this id is visible to the key."""
-    if "\0" in event_id:  # PostgreSQL rejects a text with NUL, and no id contains it
+    if "\0" in event_id:  # PostgreSQL rejects text with a NUL, and no id has one
         return None
     first_pos = read_head(tx, account_id).first_pos
     row = tx.one(FIND, (event_id, account_id, key_id, first_pos))
@@ -120,7 +120,7 @@ def find_event(tx: Tx, account_id: str, key_id: str, event_id: str) -> Position 
 
 
 class CountQuery(NamedTuple):
-    """The events after `after`, up to `upto`, that a key sees and its filters select."""
+    """The events after `after`, up to `upto`, that a key sees and `filters` select."""
 
     account_id: str
     key_id: str
@@ -196,7 +196,7 @@ def _matching(
 
 
 def _padded(names: list[str]) -> list[str]:
-    """Return the names, with the last one repeated to a length that is a power of two.
+    """Return the names, with the last one repeated until the length is a power of two.
 
     This keeps the number of prepared statements small. An empty list becomes one empty name, which selects nothing,
     because no stored name is empty.

@@ -1,7 +1,7 @@
 """Reads pages for many readers together: queries that arrive during a read are combined into the next read.
 
-A reader's transaction needs a round trip to a thread, which takes longer than most pages. When ten thousand polls wake
-together, they share a few of these round trips.
+A reader's transaction needs a round trip to a thread, which takes longer than reading most pages. When ten thousand
+polls wake together, they share a few of these round trips.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PageReader:
     """Reads pages of any account's log."""
 
     def __init__(self, store: Store) -> None:
-        """The tasks that run `keep_reading` must be running."""
+        """Pages are read only while at least one task runs `keep_reading`."""
         self._store = store
         self._wanted: dict[PageQuery | str, list[Sleeper]] = {}
         """Sleepers by query. Polls of one key at the same position need the same page, so it is read only once."""
@@ -44,7 +44,7 @@ class PageReader:
         """Return the page. It is read together with other requested pages, now or a moment later.
 
         Raises:
-            CursorExpired, CursorAhead: like `read_page`.
+            CursorExpired, CursorAhead: as in `read_page`.
             StorageError: the store cannot be read.
         """
         page = await self._found(query)

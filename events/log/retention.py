@@ -110,7 +110,9 @@ def _find_due(after: str, before: float, tx: Tx) -> Sequence[DueRemoval]:
 
 
 def _first_kept(tx: Tx, account_id: str, first_pos: int, last_pos: int, *, before: float) -> int:
-    """Return the first position from `first_pos` on whose event is not older than `before`, or the one after the last.
+    """Return the position of the first event from `first_pos` on that was not created before `before`.
+
+    If there is none, return the position after the last event.
 
     Times never decrease along a log, so bisection finds the position.
     """

@@ -48,7 +48,7 @@ class Hub:
     """The waiters of one node, by account. Publishes the node's new events to these waiters and to other nodes."""
 
     def __init__(self, state: State | None = None) -> None:
-        """`state` carries messages between nodes, if there are others."""
+        """`state` carries messages between nodes; None if this node is the only one."""
         self._state = state
         self._waiting: dict[str, dict[Waiter, None]] = {}
         self._check_now = trio.Event()
@@ -92,7 +92,7 @@ class Hub:
             del self._waiting[waiter.account_id]
 
     def publish(self, appended: Sequence[AppendedEvent]) -> None:
-        """Wake the readers, on this and other nodes, that wait for events committed by this node."""
+        """Wake the readers, on this and other nodes, that wait for these events, which this node has committed."""
         self.appended.update(event.type for event in appended)
         self._observe(appended)
         if self._state is not None:

@@ -38,9 +38,9 @@ class WaiterState(enum.Enum):
     """The state of the reader's task."""
 
     AWAKE = "it reads the store or answers"
-    PARKED = "it sleeps, and any end wakes it"
+    PARKED = "it sleeps, and any reason to end the wait wakes it"
     FETCHING = "it sleeps while its page is read for it"
-    HEARING = "it listens to its client, under a cancel scope"
+    HEARING = "it waits for its client to disconnect, under a cancel scope"
 
 
 class WaitEnd(enum.Enum):
@@ -124,9 +124,9 @@ class Waiter(Sleeper):
     async def wait(self, until: float, gone: Callable[[], Awaitable[object]] | None = None) -> WaitEnd:
         """Wait until an event arrives after `arm`, Trio's clock reaches `until`, or `gone` returns.
 
-        With `gone`, the task waits only in `gone`, under a cancel scope that all other reasons to end the wait cancel,
-        so a parked poll needs no second task. Without `gone`, a call of `disconnect` reports that the client is gone,
-        and neither events nor deadlines need a cancellation, which takes a third of the CPU.
+        With `gone`, the task waits in `gone`, under a cancel scope. All other reasons to end the wait cancel that
+        scope, so a waiting reader needs no second task. Without `gone`, a call to `disconnect` reports that the client
+        is gone. Events and deadlines then cancel no scope, which would take a third of the CPU time.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
         self.found = None

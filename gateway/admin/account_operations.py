@@ -14,7 +14,7 @@ from gateway.admin.operations import ChangeArguments, Operation, Operations, Tex
 from storage.store import Store
 
 ERASE_S: Final = 10.0
-"""Seconds that `account.delete` waits until all data is removed. Later, a node's maintenance removes the rest."""
+"""Seconds that `account.delete` waits until all data is removed. After that, a node's maintenance removes the rest."""
 
 
 class AccountLife(ChangeArguments, frozen=True):

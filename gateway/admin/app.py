@@ -43,7 +43,7 @@ _HOST = re.compile(r"(?:\[(?P<bracketed>[^][]*)\]|(?P<name>[^][:]*))(?::[0-9]*)?
 
 
 Readiness = Callable[[], Awaitable[str | None]]
-"""Return why the node cannot serve, one reason a line, without a final line end; None if it can serve."""
+"""Return why the node cannot serve, in one or more lines without a final line end; None if it can serve."""
 Scrape = Callable[[], Awaitable[bytes]]
 """Return the metrics in Prometheus format."""
 Operate = Callable[[str, bytes], Awaitable[AdminAnswer]]
@@ -89,7 +89,7 @@ class KnownHosts:
         """Return the status and the reason for refusing a request; None if the request is allowed.
 
         The status is 421 if the name belongs to another server (RFC 9110, 15.5.20), 403 if the request comes from
-        another site, and 415 if its content type is one that a form can send.
+        another site, and 415 if its content type is one of `_FORM_TYPES`.
         """
         headers = scope["headers"]
         if (unknown := self.refusal_of_host(scope)) is not None:
@@ -109,7 +109,7 @@ class KnownHosts:
         return None
 
     def refusal_of_page(self, scope: HTTPScope) -> tuple[int, str] | None:
-        """Check a request for an operator page.
+        """Return the status and the reason for refusing a request for an operator page; None if it is allowed.
 
         Unlike in `refusal`, an `Origin` with the host name of the request is allowed, because the pages' own forms send
         it.

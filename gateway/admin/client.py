@@ -90,7 +90,7 @@ async def ask_proved(admin_url: str, token: str, question: AdminQuestion) -> Adm
 
     Raises:
         AdminUnreached: no request was sent.
-        AdminUnproved: the listener is not the node, so the operation was not sent.
+        AdminUnproved: the listener did not prove that it is the node, so the operation was not sent.
         AdminSilent: there was no valid response; the operation may have run.
     """
     async with _connect(admin_url) as line:

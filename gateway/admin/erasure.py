@@ -1,4 +1,4 @@
-"""Remove the data of a deleted account: Monitors, webhooks, runs, jobs, events, consumers, stored replies, users.
+"""Remove the data of a deleted account, such as Monitors, webhooks, jobs, events, sessions, stored replies and users.
 
 The ledger, the usage, and the account's row without its name remain. Data is removed in small batches, so that other
 writes wait only briefly. If a removal is interrupted, a node's maintenance continues it. The account stays `deleting`

@@ -74,7 +74,7 @@ class LedgerOperations:
         operations.add("ledger.export", Operation(ExportArguments, self._export))
 
     async def _prove(self, args: ProofName) -> dict[str, Any]:
-        """Prove the whole ledger, without a time limit, and return all violations.
+        """Verify the whole ledger, without a time limit, and return all violations.
 
         `ledger.progress` reports the progress meanwhile.
         """

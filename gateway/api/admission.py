@@ -24,7 +24,7 @@ _KEY_NAMES = frozenset(("x-api-key", "x_api_key", "api_key", "apikey", "api-key"
 
 
 class Admission:
-    """Admits requests by key, rate window and lease. Passes the balances that the gate returns to `balances`."""
+    """Admits requests by key, rate window and lease. Passes to `balances` the balances that the gate returns."""
 
     def __init__(self, keys: Keys, gate: Gate, balances: Balances, *, key_prefix: str) -> None:
         self._keys = keys
@@ -52,7 +52,7 @@ class Admission:
                 raise Refused(
                     "INVALID_REQUEST" if has_key else "MISSING_API_KEY",
                     "Do not put an API key in a URL. Send it in the x-api-key header. "
-                    "Revoke this key, because URLs are logged on their way, and create another.",
+                    "Revoke this key, because servers on the way may have logged it, and create another.",
                     details={
                         "reason": "key_in_query",
                         "param": "query" if self._has_key(name) else name[:100],
@@ -113,7 +113,7 @@ class Admission:
             raise
         if admitted is None:
             return False
-        caller.window, caller.lease, _ = admitted  # A gate in this process reports no balance.
+        caller.window, caller.lease, _ = admitted  # The third value, the balance, is None from a gate in this process.
         self.counts["admitted"] += 1
         return True
 
@@ -158,7 +158,7 @@ class Admission:
             self.counts["rate_limited"] += 1
             caller.window = refusal.state
         else:
-            self.counts["concurrency_limited"] += 1  # The response then reports only the leases (spec 7.2).
+            self.counts["concurrency_limited"] += 1  # The response reports the leases, not the window (spec 7.2).
 
 
 WINDOW: tuple[bytes, ...] = (

@@ -58,7 +58,7 @@ class Changes:
         If the node dies in between, a repeated request makes the change again, so the change must be safe to repeat.
 
         Raises:
-            The same exceptions as `make` of this class.
+            The same exceptions as `Changes.make`.
         """
         claim = claim_of_change(request, caller, body)
         if claim is None:

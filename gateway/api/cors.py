@@ -42,9 +42,9 @@ class Cors:
         return Reply(204, b"", (names, (_METHODS, _HEADERS, _KEPT_S)))
 
     def fields(self, origin: bytes) -> Fields:
-        """Return the headers that let a page of this origin read a response; none for an empty origin.
+        """Return the headers that let a page of this origin read a response, or only `Vary` if it may not.
 
-        A response without permission also depends on the origin, so it has `Vary` too.
+        Unless every origin is allowed, a response depends on the origin, so it has `Vary`.
         """
         allowed = self._allowed(origin)
         if allowed is None:

@@ -32,7 +32,7 @@ async def run_charged(
     """Return the result of `work`, which returns the credits used and the encoded fragment.
 
     If the work fails or is cancelled, the credits in `spent` (for results already delivered) stay charged. If a page
-    was too costly, `page_credits` are charged in addition.
+    was too costly, at least `page_credits` stay charged.
 
     Raises:
         InsufficientCredits, KeyBudgetReached, KeyUnusable, ClaimRefused, StorageError: nothing was charged.

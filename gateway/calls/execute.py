@@ -2,8 +2,8 @@
 
 A request and a monitor run share the same steps: plan, reserve, call, shape, settle. For a request, `BilledCalls` first
 looks in the cache, then reserves and settles. A run does not use the cache, and reserves and settles in its own
-transactions (`scheduler.monitors.runs`). After a reservation, the charge is always closed. After a response, the rules
-of `billing.charges.refunds` apply; after a failure or a cancellation, all credits are refunded. Recovery refunds
+transactions (`scheduler.monitors.runs`). After a reservation, the charge is always closed. After a response or a
+failure, the rules of `billing.charges.refunds` apply; after a cancellation, all credits are refunded. Recovery refunds
 charges that a crash leaves open.
 """
 
@@ -161,7 +161,7 @@ class BilledCalls:
                 result = await self._miss(request, planned, arrived)
             finally:
                 self.flights.end(flight, result)
-        except trio.TooSlowError as exc:  # In another request's call, on any node.
+        except trio.TooSlowError as exc:  # Raised by the wait for another request's call, on any node.
             slug = request.listing.site.platform.slug
             raise UpstreamFailed(slug, f"no response within {self.timeout_s:g} s", passing=True) from exc
         return result

@@ -171,7 +171,9 @@ class Claims:
         return begun
 
     async def earlier(self, claim: Claim) -> StoredReply | None:
-        """Return the stored reply of a key, for a change that cannot claim the key in its own transaction.
+        """Return the stored reply of a key, or None after claiming the free key.
+
+        For a change that cannot claim the key in its own transaction.
 
         Raises:
             ClaimRefused: the key is in use.

@@ -20,7 +20,7 @@ Seal = Callable[[State], str]
 
 @dataclass(slots=True)
 class Shaped:
-    """`data`, `pagination` (lists only), whether it is complete enough to cache, and the share of successful legs."""
+    """`data`, `pagination` (lists only), whether it is complete enough to cache, and the share of covered legs."""
 
     data: Record
     pagination: Record | None

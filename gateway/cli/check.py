@@ -78,7 +78,7 @@ def _connect(config: Config) -> None:
 
 
 async def _reach_all(config: Config) -> dict[str, str | None]:
-    """Return, by name, why each target is unreachable, or None if it is reachable. Tries all concurrently."""
+    """Try all targets concurrently. Return, by name, why each is unreachable, or None if it is reachable."""
     import trio
 
     found: dict[str, str | None] = {}

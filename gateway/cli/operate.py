@@ -177,7 +177,7 @@ def key() -> None:
 
 @key.command("create")
 @config_option
-@click.option("--account", "account_id", required=True, help="Id of the account of the key.")
+@click.option("--account", "account_id", required=True, help="Id of the account that owns the key.")
 @click.option("--name", default="", help="Name of the key.")
 @click.option("--credit-limit", type=_ZERO_OR_MORE, help="Credits that the key may use (default no limit).")
 @click.option("--expires-at", callback=instant, help="ISO 8601, such as 2030-01-31T12:00:00Z (default never).")
@@ -231,7 +231,7 @@ def key_reveal(config_path: str | None, key_id: str, yes: bool, as_json: bool) -
 @key.command("update")
 @config_option
 @click.argument("key_id")
-@click.option("--credit-limit", default=None, help="Number of credits, or none.")
+@click.option("--credit-limit", default=None, help="Number of credits, or `none` for no limit.")
 @click.option("--reset-usage", is_flag=True, help="Reset the key's usage to 0.")
 @operation_id_option
 @json_option
@@ -248,7 +248,7 @@ def key_update(**o: Any) -> None:
 def _limit(text: str) -> int | str:
     if text == "none" or text.isdecimal():
         return text if text == "none" else int(text)
-    raise click.BadParameter("must be a number of credits, or none", param_hint="--credit-limit")
+    raise click.BadParameter("must be a number of credits, or `none` for no limit", param_hint="--credit-limit")
 
 
 @click.group()

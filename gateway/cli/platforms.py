@@ -89,7 +89,7 @@ def reset(config_path: str | None, slug: str, as_json: bool) -> None:
 @click.argument("slug", required=False)
 @json_option
 def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
-    """Make a live call to each endpoint. It uses the example parameters; exit 1 if a call fails.
+    """Make a live call to each endpoint. The calls use the example parameters. Exit 1 if one fails.
 
     Composites only combine calls to other endpoints, so they are skipped unless you name their slug. `drifted` lists
     fields that Sluice reads and that are missing from the platform's response.
@@ -115,7 +115,7 @@ async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
 
 
 def _of_others(listing: Listing) -> dict[str, Any]:
-    detail = f"combines calls of other endpoints; to try it, run: sluice platforms smoke {listing.site.platform.slug}"
+    detail = f"combines calls to other endpoints; to try it, run: sluice platforms smoke {listing.site.platform.slug}"
     return {"id": listing.id, "outcome": "skipped", "detail": detail}
 
 

@@ -62,7 +62,7 @@ def _disk(found: Mapping[str, Any]) -> str:
     free, whole, floor = (_bytes(disk[name]) for name in ("free_bytes", "total_bytes", "floor_bytes"))
     room = f"disk: {free} of {whole} free, floor {floor}"
     if days is not None:
-        return f"{room}; {days:g} days until it reaches the floor"
+        return f"{room}; days until only the floor is free: {days:g}"
     return f"{room}; " + ("days left: not known yet" if found["measured_over_h"] is None else "it is not filling up")
 
 

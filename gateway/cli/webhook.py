@@ -78,9 +78,9 @@ def verify_(secret: str, header: str, tolerance_s: float, as_json: bool) -> None
 @click.option("--full", is_flag=True, help="Print the whole body of each delivery instead of one line.")
 @json_option
 def listen(secret: str, port: int, **o: Any) -> None:
-    """Receive and verify deliveries, and print a line for each. Listens on this machine until Ctrl-C.
+    """Receive and verify deliveries, and print a line for each. The command listens on this machine until Ctrl-C.
 
-    A valid delivery receives a 204, and any other delivery a 401 with the reason.
+    A valid delivery receives a 204, and an invalid one a 401 with the reason.
     """
     line = _json_line if o["as_json"] else partial(_line, full=o["full"])
     first = partial(_first_line, as_json=o["as_json"])

@@ -47,7 +47,7 @@ def certificate_flaws(server: ServerSettings) -> list[Problem]:
 
 
 def certificate_doubts(server: ServerSettings, now: float) -> list[str]:
-    """Return warnings that do not prevent serving: an expired or future certificate, or a key that others can read."""
+    """Return warnings that do not prevent serving: the certificate is not valid now, or others can read its key."""
     if not (server.tls_cert and server.tls_key):
         return []
     try:

@@ -71,6 +71,6 @@ def _doubts_of_payments(config: Config, environ: Mapping[str, str]) -> Iterator[
         if variable and _SECRET_SHAPE.fullmatch(variable):
             yield f"{path} looks like the secret itself: set the name of the environment variable that contains it"
         elif variable and not environ.get(variable):
-            yield f"{path}: the environment variable {variable} is not set, so packs cannot be paid by card"
+            yield f"{path}: the environment variable {variable} is not set, so packs cannot be paid for by card"
     if any(named.values()) and not config.packs:
         yield "billing.stripe has no effect without [[packs]]"

@@ -27,7 +27,8 @@ class TableReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        # If several tables have a setting with this name, suggest the first one in the file.
+        # The key path to suggest for a setting in the wrong table. If several tables have a setting of the same name,
+        # the first one in the file is suggested.
         self._places = dict(reversed(list(_places(Config(), ""))))
 
     def read(self, base: S, table: object, path: str = "") -> S:
@@ -125,7 +126,7 @@ def field_names(settings: msgspec.Struct) -> frozenset[str]:
 def _settable(settings: msgspec.Struct) -> dict[str, object]:
     """Return the keys of a table, with their types.
 
-    Mappings of platforms are left out, because they are read separately.
+    Mappings are left out, because platforms and credentials are read separately.
     """
     return {
         name: kind
@@ -193,7 +194,7 @@ def _kind(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):
-        return str(value) if abs(value) < 1e15 else "such a number"
+        return "a number with too many digits" if isinstance(value, int) and abs(value) >= 10**15 else str(value)
     if isinstance(value, str):
         return "text"
     if isinstance(value, list):

@@ -49,7 +49,7 @@ def _broken_by_workers(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_packs(config: Config) -> Iterator[Problem]:
-    """Check that pack names are unique, and that Stripe has both of its secrets and an encrypted connection."""
+    """Check that pack names are unique, and that Stripe has both of its secrets or none, and uses encryption."""
     names = [pack.name for pack in config.packs]
     for place, name in enumerate(names):
         if name and name in names[:place]:
@@ -72,7 +72,7 @@ def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:
 
 
 def _broken_by_tls(server: ServerSettings) -> Iterator[Problem]:
-    """Check that the certificate and its key are both set, and that the engine supports TLS."""
+    """Check that the certificate and its key are set together, and that the engine supports TLS."""
     files = {"server.tls_cert": server.tls_cert, "server.tls_key": server.tls_key}
     for key_path, file in files.items():
         if file and server.engine != "hypercorn":
@@ -100,7 +100,7 @@ def _http_url_flaw(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not host or port == 0:
         return wanted
     if parts.username is not None or parts.query or parts.fragment or url.endswith(("?", "#")):
-        return f"{wanted}, without user name, query and fragment"
+        return f"{wanted}, without user name, query or fragment"
     return ""
 
 

@@ -57,7 +57,7 @@ def doubt_of(environ: Mapping[str, str], data_dir: Path) -> str | None:
     """Return why the node's secret is weak; None if it is strong, or if its file is missing or not readable.
 
     Raises:
-        SecretUnusable: the secret is too weak for a node to accept.
+        SecretUnusable: the secret is too weak to accept, or its file cannot be trusted.
     """
     master, file = _from_environment(environ), data_dir / "secret"
     if master is not None:

@@ -120,7 +120,7 @@ class LimitSettings(Struct, frozen=True):
 
 
 class CacheSettings(Struct, frozen=True):
-    """[cache]: the response cache, which 0 bytes turn off."""
+    """[cache]: the response cache. A size of 0 bytes turns it off."""
 
     max_bytes: Bytes = 268_435_456
 
@@ -169,7 +169,7 @@ class MonitorSettings(Struct, frozen=True):
 
 
 class WebhookSettings(Struct, frozen=True):
-    """[webhooks]: deliveries of Monitor runs."""
+    """[webhooks]: the deliveries to all webhooks."""
 
     allow_insecure_targets: bool = False
     backoff_s: Steps = (5.0, 300.0, 1800.0, 7200.0, 18000.0)

@@ -42,7 +42,7 @@ def judge_strength(secret: str) -> Strength:
 
 
 def looks_random(secret: str) -> bool:
-    """Return whether a secret must have been generated randomly, like 32 bytes in base64.
+    """Return whether a secret looks as if it was generated randomly, like 32 bytes in base64.
 
     In random text, most neighboring characters differ in kind (upper case, lower case, digit, other), unlike in words.
     Random text also has many distinct characters, unlike repetitive text.

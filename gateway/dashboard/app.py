@@ -91,7 +91,10 @@ class DashboardApp:
         return app
 
     async def _enter(self) -> Response | None:
-        """Admit a request, or return the response that refuses it. Checks the host, connection, form and session."""
+        """Check the host, connection, form and session of a request.
+
+        Return the response that refuses it, or None if it is admitted.
+        """
         incoming: Request = request.scope["sluice.request"]  # type: ignore[typeddict-item] # put there by `_scope`
         services = self._services
         g.incoming = incoming
@@ -154,7 +157,7 @@ _OLD_FORM: Final = "Nothing was changed. The form has expired: open its page aga
 _ABSENT: Final = "This page does not exist, or belongs to another account."
 _BUSY: Final = "Several long pages of this account are being built. Try again in a moment."
 _STORE_UNAVAILABLE: Final = "The store is unavailable at the moment. No data was lost. Try again in a moment."
-_FAILED: Final = "The error was logged for the operator. This page was not charged."
+_FAILED: Final = "The error was logged for the operator. You were not charged for this page."
 
 
 def _scope(incoming: Request) -> Any:

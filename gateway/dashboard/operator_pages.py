@@ -1,6 +1,6 @@
 """The operator's pages on the admin address: accounts, users and platforms, with the same operations as the CLI.
 
-A sign-in with the admin token lasts an hour. Actions on the pages work like commands, also on a supervisor.
+A sign-in with the admin token lasts an hour. Actions on the pages work like commands, including on a supervisor.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class OperatorPages:
 
     @staticmethod
     def covers(path: str) -> bool:
-        """Return whether a path is a page."""
+        """Return whether a path belongs to a page."""
         return path in (HOME, f"{HOME}/", PAGES) or path.startswith(f"{PAGES}/")
 
     async def answer(
@@ -183,7 +183,7 @@ class OperatorPages:
             self._sessions.pop(incoming.session, None)
             return _redirect(HOME)
         if name not in FORM_OPERATIONS:
-            raise _OperationFailed("this operation does not exist here")
+            raise _OperationFailed("this operation is not available on the pages")
         result = await self._do(name, _arguments(name, incoming.form))
         if name in ("user.invite", "user.reset"):
             return await self._account(incoming, link=result)
@@ -197,7 +197,7 @@ class OperatorPages:
         answer = await self.operate(name, orjson.dumps(arguments))
         result = orjson.loads(answer.body)
         if answer.status != 200:
-            raise _OperationFailed(str(result.get("error", "it failed")))
+            raise _OperationFailed(str(result.get("error", "the operation failed")))
         return result
 
     async def _refused(self, incoming: PageRequest, status: int, text: str) -> PageAnswer:

@@ -58,7 +58,7 @@ class Dashboard:
         return path == PREFIX or path.startswith(f"{PREFIX}/")
 
     async def answer(self, request: Request) -> Reply:
-        """Return a page, a redirect or a refusal. Its headers forbid browsers to store it or show it in a frame."""
+        """Return a page, a file, a redirect or a refusal. Its headers forbid browsers to show it in a frame."""
         if request.path in _FILES and request.method in ("GET", "HEAD"):
             name, content_type = _FILES[request.path]
             body = await trio.Path(_HERE / name).read_bytes()

@@ -81,7 +81,7 @@ class EncodedCatalog:
 
 
 def stats_of(reference: Reference) -> dict[str, int]:
-    """Return the current counts of platforms and data endpoints."""
+    """Return the counts of available platforms and data endpoints."""
     available = reference.catalog.available()
     platforms = {listing.site.platform.slug: listing.site.platform for listing in available}
     social = sum(1 for platform in platforms.values() if platform.social)

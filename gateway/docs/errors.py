@@ -61,7 +61,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "account_gone", "The handle is no longer in use; a numeric id may still work."),
     Reason("RESOURCE_NOT_FOUND", "captions_disabled", "The video's owner has turned off captions."),
     Reason("RESOURCE_NOT_FOUND", "no_captions", "The video has no captions with words."),
-    Reason("RESOURCE_NOT_FOUND", "login_required", "Only signed-in users can see it."),
+    Reason("RESOURCE_NOT_FOUND", "login_required", "Only signed-in users can see the content."),
     Reason("RESOURCE_NOT_FOUND", "video_gone", "The video was removed."),
     Reason("RESOURCE_NOT_FOUND", "challenge", "The page's host requires a bot check."),
     Reason("RESOURCE_NOT_FOUND", "robots_disallowed", "The host's robots.txt does not allow reading the page."),
@@ -81,7 +81,7 @@ _ALL: Final = (
     Reason("RESOURCE_NOT_FOUND", "unknown_webhook", "The account has no such webhook, or the monitor has none."),
     Reason("RESOURCE_NOT_FOUND", "unknown_schedule", "The account has no such schedule."),
     Reason("RESOURCE_NOT_FOUND", "unknown_job", "The account has no such job."),
-    Reason("RESOURCE_NOT_FOUND", "unknown_cohort", "The account has no such cohort, or its retention has passed."),
+    Reason("RESOURCE_NOT_FOUND", "unknown_cohort", "The account has no such cohort, or it has expired."),
     Reason("RESOURCE_NOT_FOUND", "unknown_cohort_query", "The account has no such query, or its cohort was deleted."),
     Reason("COHORT_LIMIT_EXCEEDED", "cohort_limit_reached", "The account has reached its limit of cohorts."),
     Reason("COHORT_MEMBER_LIMIT_EXCEEDED", "member_limit_reached", "The cohort would have too many members."),
@@ -104,7 +104,7 @@ _ALL: Final = (
     Reason("CURSOR_EXPIRED", "retention_passed", "Events after the cursor were removed."),
     Reason("CONCURRENCY_LIMIT", "credits_held", "Calls in progress have reserved the credits."),
     Reason("RATE_LIMITED", "run_too_soon", "A run was started manually less than 60 s ago."),
-    Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The event store is unavailable. Retry after `Retry-After`."),
+    Reason("SERVICE_UNAVAILABLE", "store_unavailable", "The event store is unavailable. Retry later."),
 )
 REASONS: Final[Mapping[str, Reason]] = MappingProxyType({reason.key: reason for reason in _ALL})
 _BAD: Final = (
@@ -178,7 +178,7 @@ def reasons_of(operation: ApiOperation) -> list[str]:
 
 
 def _gone(listing: Listing) -> Iterable[str]:
-    """Return the not-found reasons of an endpoint, as its platform declares them (spec 7.3)."""
+    """Yield the not-found reasons of an endpoint, as its platform declares them (spec 7.3)."""
     refusals = listing.site.platform.refusals
     if isinstance(refusals, Refusals):
         yield from ("account_private",) if refusals.private else ()

@@ -164,7 +164,7 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
     how = f"The operator names environment variables in [upstreams.{platform.slug}] of config.toml: {keys}."
     if platform.open_web:
-        how = "The operator sets a search engine in [web.search] of config.toml: its URL, or its key's variable."
+        how = "The operator sets a search engine in [web.search] of config.toml: its URL, or the variable with its key."
     if "contact" in missing:
         how = f"The operator sets operator_contact in [upstreams] of config.toml.{f' {how}' if keys else ''}"
     return {"available": False, "missing_credentials": missing, "next_step": how}

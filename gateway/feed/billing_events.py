@@ -1,4 +1,4 @@
-"""Writes billing's events to the account's feed: keys revoked, credits low or exhausted, packs bought."""
+"""Writes billing's events about keys, accounts, credits and packs to the account's feed."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def still_holding(sent: bytes, query: FeedQuery, key_id: str, *, after: int, hea
     """Return the tag in `If-None-Match` that matches the current page of a read by cursor, without reading the page.
 
     A page that was cut short never changes. Any other page ends at the end of the log, and its tag is valid until the
-    log grows.
+    log grows. Return None if no tag matches.
     """
     if query.consumer is not None or after < head.first_pos - 1:
         return None

@@ -92,7 +92,8 @@ class Polls:
                 begin_read = None if by_cursor is None else by_cursor.next_read()
                 waiter.expect(view.filters, behind=view.page.end.pos, begin_read=begin_read)
                 began = self.clock()
-                # During the wait, the poll is PARKED or HEARING and perhaps FETCHING. After it, the poll is AWAKE.
+                # With `gone`, the waiter is HEARING during the wait. Otherwise it is PARKED, then FETCHING if an event
+                # starts `begin_read`. After the wait, it is AWAKE (see `WaiterState`).
                 ended = await waiter.wait(until, gone)
                 request.held_s += (self.clock() if waiter.found is None else waiter.read_since) - began
                 raise_if_unusable(ended)
@@ -102,7 +103,7 @@ class Polls:
                     return Polled(view)
                 if by_cursor is not None and isinstance(waiter.found, EventPage):
                     view = by_cursor.view(waiter.found)
-                else:  # Also if the prefetch failed: this read then raises the error.
+                else:  # If the prefetch failed, this read raises the error.
                     waiter.arm()
                     view = await reading.read()
                 if ended is WaitEnd.TIME_UP or is_news(view):

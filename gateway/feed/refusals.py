@@ -49,7 +49,7 @@ def expired(head: LogHead, since: Position, tokens: FeedTokens, source: CursorSo
         "missed_from": iso_or_none(since.at or None),
         "missed_until": iso_or_none(until or None),
     }
-    message = "Events after this position were removed, because their retention has passed."
+    message = "Events after this position were removed, because their retention period has ended."
     return Refused("CURSOR_EXPIRED", message if is_missed else "This consumer was idle for too long.", details=details)
 
 
@@ -65,7 +65,7 @@ def store_away() -> Refused:
     details = {
         "reason": "store_unavailable",
         "param": None,
-        "next_step": "Retry after Retry-After. No position was lost.",
+        "next_step": "Retry after Retry-After seconds. No position was lost.",
     }
     return Refused(
         "SERVICE_UNAVAILABLE",

@@ -57,7 +57,7 @@ class EventSource:
         self._sent_pos = -1
 
     async def send(self, view: PageView) -> None:
-        """Send a page's events. The first page also opens the stream. If it is empty, its start position is sent."""
+        """Send a page's events. The first page also opens the stream. If it is empty, its end position is sent."""
         lines = []
         if view.restarted_from is not None:
             restart = {"restarted_from": self._tokens.seal(view.restarted_from), "dropped": view.dropped}

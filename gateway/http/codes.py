@@ -23,7 +23,12 @@ CODES = {
     code.name: code
     for code in (
         Code("MISSING_API_KEY", 401, "none", "No `x-api-key` header."),
-        Code("INVALID_API_KEY", 401, "none", "The key is malformed, unknown, revoked, expired or suspended."),
+        Code(
+            "INVALID_API_KEY",
+            401,
+            "none",
+            "The key is malformed, unknown, revoked or expired, or its account is suspended.",
+        ),
         Code("INSUFFICIENT_CREDITS", 402, "none", "The account's balance is below the endpoint's cost."),
         Code("KEY_BUDGET_EXCEEDED", 402, "none", "The key's own credit limit would be exceeded."),
         Code("INVALID_REQUEST", 400, "none", "A parameter is missing, malformed, undeclared or in conflict."),
@@ -90,6 +95,6 @@ OF_THE_EDGE = {
 
 
 def sentence(words: object, remedy: str = "") -> str:
-    """Format an error message as a sentence, followed by a sentence on how to fix the problem."""
+    """Format an error message, followed by the remedy if there is one, as a sentence."""
     text = str(words)
     return f"{text[:1].upper()}{text[1:]}{remedy and f'; {remedy}'}."

@@ -146,7 +146,7 @@ def _credits_held(required: int) -> Refused:
     """Return the error for a call whose credits are reserved by other calls. A retry may succeed (decisions 28)."""
     return Refused(
         "CONCURRENCY_LIMIT",
-        f"This request costs {required} credits, which other calls have reserved; retry when they have finished.",
+        f"Other calls have reserved the credits for this request ({required}); retry when they have finished.",
         details={"reason": "credits_held", "credits_required": required},
         retry_after_s=CONCURRENCY_RETRY_AFTER_S,
     )
@@ -157,7 +157,7 @@ def _insufficient(exc: InsufficientCredits) -> Refused:
         return _credits_held(exc.required)
     return Refused(
         "INSUFFICIENT_CREDITS",
-        f"The account has {exc.balance} credits; this request costs {exc.required}.",
+        f"This request costs more credits ({exc.required}) than the account has ({exc.balance}).",
         details={"reason": "balance_too_low", "credits_required": exc.required},
     )
 
@@ -172,7 +172,7 @@ def _key_budget(exc: KeyBudgetReached) -> Refused:
     )
 
 
-@lru_cache(maxsize=256)  # During a flood most errors are identical, and a cached one costs a tenth.
+@lru_cache(maxsize=256)  # During a flood most errors are identical; a cached one takes a tenth of the time.
 def _rate_limited(limit: int, reset_s: int) -> Refused:
     message = f"The limit of {limit} requests in 60 s is reached; retry in {reset_s} s."
     return Refused("RATE_LIMITED", message, retry_after_s=reset_s or 1)
@@ -283,7 +283,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     KeyMissing: lambda _: _MISSING_KEY,
     KeyUnusable: lambda _: _UNUSABLE_KEY,
     AccountSuspended: lambda _: _SUSPENDED,
-    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Same response: all keys of a deleted account are revoked.
+    AccountDeleted: lambda _: _UNUSABLE_KEY,  # Like a revoked key: deleting an account revokes its keys.
     InsufficientCredits: _insufficient,
     KeyBudgetReached: _key_budget,
     RateLimited: lambda exc: _rate_limited(exc.state.limit, exc.state.reset_s),
@@ -317,7 +317,7 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     ScheduleUnknown: _unknown("unknown_schedule", "GET /v1/prism/discover/schedules lists all schedules"),
     DiscoverRunUnknown: _unknown("unknown_run", "GET /v1/prism/discover/runs lists all runs"),
     JobUnknown: _unknown("unknown_job", "to list all jobs, GET the path before the id"),
-    CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention has passed"),
+    CohortUnknown: _unknown("unknown_cohort", "it was deleted, or its retention period has ended"),
     CohortQueryUnknown: _unknown("unknown_cohort_query", "queries are deleted with their cohort"),
     CohortRefused: _cohort,
     SessionUnknown: _unknown("unknown_session", "GET /v1/web/sessions lists all sessions"),

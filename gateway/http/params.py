@@ -126,7 +126,7 @@ class Declared:
             elif name in sent:
                 raise InvalidParam(name, "was sent more than once")
             else:
-                # Use the declaration's own string object, because values are kept in memory.
+                # Use the declaration's string as the name, because parsed queries are cached.
                 sent[param.name] = _value(param, text)
         if undeclared:
             raise self._undeclared(undeclared)
@@ -230,7 +230,7 @@ def _integer(param: Param, text: str) -> int:
     """Parse a whole number. A `limit` above the upstream's maximum becomes that maximum (spec 4.3, rule 7)."""
     if (digits := _INTEGER.fullmatch(text)) is None:
         raise InvalidParam(param.name, f"must be a whole number{_bounds(param)}, such as {param.example}")
-    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # One more digit already exceeds every bound.
+    number = int(digits[1] + digits[2][: _DIGITS_MAX + 1])  # A number with one more digit exceeds every bound.
     if param.minimum is not None and number < param.minimum:
         raise InvalidParam(param.name, f"must be at least {param.minimum}{_bound_text('and at most', param.maximum)}")
     if param.maximum is not None and number > param.maximum:

@@ -81,7 +81,7 @@ class Request:
     receive: Receive = field(default=_receive_nothing, repr=False)
     """ASGI's `receive`: the pieces of the body, then the disconnect."""
     send: Send | None = field(default=None, repr=False)
-    """ASGI's `send`, if the server supports our extension."""
+    """ASGI's `send`, if the server supports Sluice's extension of ASGI."""
     client: tuple[str, int] | None = None
     """The address and port of the connection's peer."""
     named: Mapping[str, str] | None = None
@@ -148,7 +148,7 @@ def joined_headers(sent: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def repeated_of(sent: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the first repeated header that must be unique."""
+    """Return the first repeated header that must be unique, or None."""
     seen = Counter(name for name, _ in sent)
     return next((name.decode() for name in _ONCE if seen[name] > 1), None)
 

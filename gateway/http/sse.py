@@ -11,7 +11,7 @@ from gateway.server.asgi import Receive, Send
 from gateway.server.errors import ClientGone
 
 PEEK_S = 0.001
-"""Seconds to wait when checking for a disconnect. The server reports a disconnect that it has noticed immediately."""
+"""Seconds to wait when checking for a disconnect. The server immediately reports a disconnect that it has noticed."""
 
 
 class EventStream:
@@ -70,7 +70,7 @@ class EventStream:
 
 
 def _event(name: str, data: bytes) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # The data is JSON on one line.
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)  # One `data` line, because the JSON has one line.
 
 
 def _event_around(name: str, parts: Sequence[bytes]) -> tuple[bytes, ...]:

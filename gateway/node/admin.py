@@ -25,7 +25,7 @@ READY_WITHIN_S = 2.0
 
 
 class NodeReadiness:
-    """Reports whether a node can serve. If it cannot, the report says why, in sentences for the operator."""
+    """The readiness check of a node: whether it is stopping, and the health of its state, store, disk and loops."""
 
     def __init__(self, stores: Stores, state: State | None, supervision: Supervision, stopping: trio.Event) -> None:
         self._store = stores.store

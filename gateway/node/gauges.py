@@ -223,7 +223,7 @@ def _state(state: State) -> Iterator[Metric]:
 
 
 def _turns(catalog: Catalog, rendering: Rendering | None) -> Iterator[Metric]:
-    """Return metrics of the resources that accounts share fairly, which are the same for all sites of a node."""
+    """Yield metrics of the resources that accounts share fairly, which are the same for all sites of a node."""
     site = next(iter(catalog.sites.values()), None)
     shared = {} if site is None else {"reading": site.aside.statistics(), "workers": site.workers.statistics()}
     if rendering is not None:

@@ -54,7 +54,7 @@ TRIM_PAUSE_S = 1.0
 SEAL_AGAIN_S = 60.0
 SWEEP_EVERY_S = 3_600.0
 SWEEP_FIRST_S = 300.0
-"""Seconds until the first deletion.
+"""Seconds until monitor runs and jobs are first deleted, and days are first archived.
 
 Deleted rows cannot be restored, so a machine that started with a wrong clock gets time to correct it.
 """
@@ -68,7 +68,7 @@ SweepAt: TypeAlias = Callable[[], Awaitable[float | None]]
 def maintenance_loops(
     stores: Stores, config: Config, *, runtime: Runtime, shares: Shares, keeps_time: bool
 ) -> dict[str, Work]:
-    """Return all maintenance loops by name. The loops for monitors are included only if the node `keeps_time`."""
+    """Return all maintenance loops by name. The loops for monitors, jobs, webhooks and cohorts require `keeps_time`."""
     store, log, rng = stores.store, runtime.log, runtime.rng
     instant = instant_of(runtime.now, is_alone=not is_shared(config.store.url))
     sweep_at = SweepClock(store, instant, event=log.event).check
@@ -134,7 +134,10 @@ async def erase_deleted(stores: Stores, log: Log) -> None:
 
 
 async def forget_old_claims(store: Store, log: Log, sweep_at: SweepAt) -> None:
-    """Delete expired idempotency keys, replies without a key, old operation ids and lapsed consumers."""
+    """Delete old idempotency keys, operation ids, user sessions and sign-in attempts.
+
+    Also delete replies without a key, and the consumers of revoked and expired keys.
+    """
     while True:
         await trio.sleep(FORGET_EVERY_S)
         try:
@@ -161,7 +164,10 @@ async def forget_unreadable(store: Store, at: float) -> None:
 
 
 async def _repeat(store: Store, remove_some: Callable[[Tx], int]) -> None:
-    """Call `some`, which deletes a few rows per write, until no rows are left. Other writes can run in between."""
+    """Call `remove_some`, which deletes a few rows per write, until no rows are left.
+
+    Other writes can run in between.
+    """
     removed = 1
     while removed:
         removed = await store.write(remove_some)
@@ -181,7 +187,7 @@ async def trim_shares(store: Store, shares: Shares, log: Log) -> None:
 
 
 async def sweep_events(store: Store, retention_days: int, log: Log, *, sweep_at: SweepAt, rng: Random) -> None:
-    """Delete events whose retention has passed. Nodes that share a store take turns at random."""
+    """Delete events whose retention period has ended. Nodes that share a store take turns at random."""
     while True:
         try:
             if (at := await sweep_at()) is not None:
@@ -237,7 +243,7 @@ async def sweep_jobs(store: Store, log: Log, *, sweep_at: SweepAt, rng: Random) 
 
 
 async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
-    """Destroy cohorts whose retention has passed, and delete the remaining rows of destroyed cohorts."""
+    """Destroy cohorts whose retention period has ended, and delete the remaining rows of destroyed cohorts."""
     while True:
         await trio.sleep(COHORTS_EVERY_S)
         try:

@@ -64,7 +64,7 @@ class Start:
     spans: GateSpans = DEFAULT_SPANS
     now: Callable[[], float] = time.time
     resolve: Resolve | None = None
-    """Resolves the hosts of webhooks. None means the system's resolver."""
+    """Resolves host names that users specify. None means the system's resolver."""
     probe_disk: Probe | None = None
     """Measures the disk space of the store. None means the store's own check."""
     supervise: Supervise = Supervision
@@ -83,7 +83,7 @@ class Start:
 
 @asynccontextmanager
 async def open_served_node(start: Start) -> AsyncIterator[tuple[Node, dict[str, str]]]:
-    """Open a node that serves both addresses, and drain it on exit. Yields the node and its `listening` line.
+    """Open a node that serves both addresses, yield it with its `listening` line, and drain it on exit.
 
     Raises:
         AddressUnusable, ConfigError, StoreUnusable: the node cannot start; the message says what to do.

@@ -121,7 +121,7 @@ class LogWriter:
         while rest:
             try:
                 rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:  # another process made the descriptor, which it shares, non-blocking
+            except BlockingIOError:  # another process that shares the descriptor made it non-blocking
                 wait_writable(self._descriptor, RETRY_S)
             except OSError:
                 if self._closing.wait(RETRY_S):

@@ -24,7 +24,7 @@ from gateway.observability.standard_streams import STDERR, discard, wait_writabl
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _TEXT_MAX = 4_000
 KEY_SHAPE = re.compile(r"[A-Za-z0-9_-]{46,}")
-"""Matches anything that looks like an API key, or may contain one. Matches are removed from all logged text."""
+"""Matches anything that looks like an API key, or may contain one. Matches are removed from events and paths."""
 
 
 AccessLines = bool | Literal["errors"] | float
@@ -209,7 +209,7 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def carry_library_logs(log: Log) -> None:
-    """Route Python's logging to `log`."""
+    """Route the warnings and errors of Python's logging to `log`."""
     root = logging.getLogger()
     root.handlers = [LogHandler(log)]
     root.setLevel(logging.WARNING)

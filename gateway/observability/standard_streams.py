@@ -40,7 +40,7 @@ def write_all(descriptor: int, data: bytes) -> None:
     while rest:
         try:
             rest = rest[os.write(descriptor, rest) :]
-        except BlockingIOError:  # another process made the descriptor, which it shares, non-blocking
+        except BlockingIOError:  # another process that shares the descriptor made it non-blocking
             wait_writable(descriptor)
 
 

@@ -106,7 +106,7 @@ class Checkout:
         """Handle an event from Stripe, and return 200 once it is committed. Stripe repeats an event until it gets 200.
 
         Raises:
-            Refused: the request is not a POST, is too long, or its signature is invalid or too old.
+            Refused: the request is not a POST, is too long or unreadable, or its signature is invalid or too old.
         """
         if request.method != "POST":
             raise wrong_method(request, ("POST",))

@@ -44,7 +44,7 @@ class Bounds:
     Above this limit, responses are aborted, beginning with the one that has made no progress for the longest time.
     """
     unsent_key_bytes: int = 16_777_216
-    """Maximum number of such bytes for each API key. A single response may exceed it."""
+    """Maximum number of bytes of waiting responses for each API key. A single response may exceed it."""
     unsent_kernel_bytes: int = 65_536
     """Maximum number of bytes that the kernel buffers for a client that does not read.
 

@@ -104,7 +104,7 @@ class Connection:
         """Read the rest of an incomplete head and return the head. Return None if the client ends the connection first.
 
         Raises:
-            Refused: the data is not a valid request, or arrived too slowly.
+            RequestRefused: the data is not a valid request, or arrived too slowly.
         """
         wire, heads = self.wire, self._heads
         wire.read_by = self._edge.now() + self._edge.bounds.header_s
@@ -122,7 +122,7 @@ class Connection:
         It is a WebSocket if the client requests one on a path that accepts WebSockets.
 
         Raises:
-            Refused: the server does not support this kind of WebSocket request.
+            RequestRefused: the server does not support this kind of WebSocket request.
         """
         scope, edge = request.scope, self._edge
         if scope["path"] in edge.websocket_paths:

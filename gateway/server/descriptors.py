@@ -9,9 +9,9 @@ _UNLIMITED = 1_048_576  # the default maximum on Linux
 
 
 def connections_possible(wanted: int) -> int:
-    """Return how many of `wanted` client connections the descriptors allow.
+    """Raise the soft limit of descriptors as far as possible.
 
-    Raises the soft limit to the highest possible value.
+    Return how many of `wanted` client connections the descriptors then allow.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _UNLIMITED if hard == resource.RLIM_INFINITY else hard

@@ -38,7 +38,7 @@ class Client(Protocol):
 
 
 class Shedding(Protocol):
-    """While more requests arrive than the app can serve, refuses some of them before the app is called."""
+    """Refuses some requests before the app is called, while more arrive than the app can serve."""
 
     active: bool
     """Whether `refuses` must be called. This is read for every request, so reading it must be cheap."""

@@ -11,7 +11,7 @@ from gateway.server.http1.response_head import BODILESS, head_lines
 from gateway.server.wire import BODY_READ_BYTES, Patience, Wire
 
 DRAIN_BYTES = 65_536
-"""How much of a request's body is dropped if the app does not read it. With a longer rest, the connection closes."""
+"""How much of a request's body is dropped if the app does not read it. If the rest is longer, the connection closes."""
 _JOIN_BYTES = 65_536
 """A body up to this size is appended to its head, so that one system call sends both."""
 
@@ -223,7 +223,8 @@ class Exchange:
         """Decide how the end of the response is marked and whether the connection stays open. Add both to the head."""
         edge, body, version = self._edge, self._request.body, self._request.scope["http_version"]
         if self._left is None and not (more or self._bodiless or (self.head_only and not size)):
-            self._left = size  # a GET sent in pieces has an unknown length, so its HEAD has none (RFC 9110, 8.6)
+            # The length of a GET response sent in pieces is unknown, so a HEAD response has none (RFC 9110, 8.6).
+            self._left = size
         if self._left is not None:
             lines.append(b"content-length: " + str(self._left).encode())  # faster than `%d` (measured)
         elif not (self._bodiless or self.head_only):

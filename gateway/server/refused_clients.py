@@ -1,4 +1,4 @@
-"""Refuses further requests of clients that were refused because of overload, in one task with one epoll.
+"""Refuses further requests from clients that were refused because of overload, in one task with one epoll.
 
 An overloaded node refuses most requests. A task switch for each refusal would cost three times as much as the refusal
 itself. Thousands of them in one pass of the event loop would delay the requests that are served. This module therefore

@@ -246,7 +246,7 @@ class Wire:
         self.wake()
 
     def wake(self) -> None:
-        """Make a waiting `read` check for data once more and then return."""
+        """Make a waiting `read` check for data once more and return, and make a waiting write fail."""
         if self.wake_parked is not None:
             self.wake_parked()
         else:

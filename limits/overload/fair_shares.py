@@ -1,6 +1,6 @@
 """Fair shares: decides which keys have recently had fewer requests admitted by a busy node than the others.
 
-Each valid key has its own share. All other requests come from strangers, who have one share together. Otherwise a
+Each valid key has its own share. All other requests come from strangers, who have a single share in common. Otherwise a
 client that sends a new key with each request would always look new.
 """
 

@@ -51,7 +51,7 @@ class SheddingStatistics(NamedTuple):
     active: bool
     limit: int
     refused: dict[str, int]
-    """Refused requests since the start: from keys that had received their equal part, and from strangers."""
+    """Refused requests since the start, from valid keys (`known`) and from strangers (`strange`)."""
 
     @property
     def refused_total(self) -> int:
@@ -80,7 +80,7 @@ class LoadShedder:
         return self.active or self._behind_since is not None
 
     def observe(self, at: float, pressure: float, busy: int) -> None:
-        """Record the pressure (1 is the target) and the number of requests in progress."""
+        """Record the pressure (above 1, the node is late) and the number of requests in progress."""
         if self.active:
             self._adapt(at, pressure, busy)
             return

@@ -27,7 +27,8 @@ end
 
 local first = at(0)
 if first and first + window <= now then
-  -- All times before `kept` have left. It is found by doubling, then halving, because a million may leave together.
+  -- All times before `kept` have left the window. `kept` is found by doubling, then halving, because a million times
+  -- may leave at once.
   local gone, kept = 0, 1
   local next = at(kept)
   while next and next + window <= now do
@@ -58,14 +59,14 @@ end
 
 local count = first and redis.call('LLEN', KEYS[1]) or 0
 if count >= limit then
-  -- After the limit was lowered, a slot frees only when the excess has left too.
+  -- After the limit was lowered, a slot becomes free only when the excess has left too.
   local leaves = redis.call('LINDEX', KEYS[1], count - limit) + window
   return {0, generation, 0, math.ceil((leaves - now) / 1000000), balance}
 end
 
 if redis.call('ZCARD', KEYS[2]) >= held_max then
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 2 * lease, '+inf')  -- left over when the clock was set back
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 2 * lease, '+inf')  -- left over from before the clock was set back
   if redis.call('ZCARD', KEYS[2]) >= held_max then
     return {-1, generation, 0, 0, balance}
   end

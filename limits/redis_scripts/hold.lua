@@ -9,7 +9,7 @@ local now = clock[1] * 1000000 + clock[2]
 local held_max, lease = tonumber(ARGV[1]), tonumber(ARGV[3])
 if redis.call('ZCARD', KEYS[1]) >= held_max then
   redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
-  redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 2 * lease, '+inf')  -- left over when the clock was set back
+  redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 2 * lease, '+inf')  -- left over from before the clock was set back
   if redis.call('ZCARD', KEYS[1]) >= held_max then
     return 0
   end

@@ -52,6 +52,8 @@ class EventBatches:
     def feed(self, tx: Tx, webhook_id: str) -> Fed:
         """Queue the next events that a webhook selects, up to one full batch, and move its position past them.
 
+        Return the number of queued events, and whether there are more.
+
         Events that were already removed by retention are skipped.
         """
         webhook = rows.read(tx, webhook_id, locked=True)

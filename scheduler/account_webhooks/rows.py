@@ -72,7 +72,7 @@ class AccountWebhook:
 
     @property
     def filters(self) -> Filters:
-        """The events that the webhook selects. Families are expanded here because later versions add types to them."""
+        """The events that the webhook selects. Families are expanded here, because later versions may extend them."""
         return ALL if kinds.ALL in self.names else Filters(types=kinds.expand(self.names))
 
 

@@ -132,8 +132,8 @@ class AccountWebhooks:
     async def change(self, account_id: str, webhook_id: str, sent: WebhookPatch) -> AccountWebhookState:
         """Change the fields that were sent. Saving the URL, even an unchanged one, resumes a paused webhook.
 
-        The webhook continues from its position in the feed. Deliveries are signed with a new secret from now on, and
-        for one day with the previous secret too.
+        The webhook continues from its position in the feed. If the secret is changed, deliveries are signed with the
+        new secret from now on, and for one day with the previous secret too.
 
         Raises:
             WebhookInvalid, AccountWebhookUnknown: nothing was changed.
@@ -163,7 +163,8 @@ class AccountWebhooks:
         """Queue a batch with one `webhook.test` event, and return the delivery's id.
 
         Raises:
-            AccountWebhookUnknown, WebhookInvalid: nothing was queued.
+            AccountWebhookUnknown: the account has no such webhook.
+            WebhookInvalid: the webhook is paused, or has too many queued deliveries.
         """
 
         def test(tx: Tx) -> str:

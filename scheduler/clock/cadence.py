@@ -68,10 +68,10 @@ class Cadence:
 
 
 def read_cadence(sent: object, at: float) -> Cadence:
-    """Read a cadence from a client's JSON. A cron must fire within 366 days of the time `at`.
+    """Read a cadence from a client's JSON. A cron expression must fire within 366 days of the time `at`.
 
     Raises:
-        CadenceInvalid: it cannot be read, never fires in that time, or fires twice in less than five minutes.
+        CadenceInvalid: the cadence cannot be read, never fires in that time, or fires twice in less than five minutes.
     """
     if isinstance(sent, Cadence):  # the web watch has already read it
         return sent
@@ -85,7 +85,7 @@ def stored_cadence(kept: object) -> Cadence:
     """Return the cadence that `to_json` wrote, without validating it again.
 
     Raises:
-        CadenceInvalid: it cannot be read.
+        CadenceInvalid: the stored cadence cannot be read.
     """
     if isinstance(kept, dict) and isinstance(kept.get("minutes"), int):
         return Cadence("minutes", minutes=kept["minutes"])

@@ -3,7 +3,7 @@
 cronsim parses the expression and decides which dates match. The times on a date are computed from its local clock; the
 clock's offset changes at most once a day. An expression that names hours runs at those local times: a time that the
 clock skips runs once, right after the gap, and a repeated time runs only the first time. An expression that runs every
-hour cannot miss an hour: it runs at each of its minutes, also in a repeated hour.
+hour cannot miss an hour: it runs at each of its minutes in every hour that passes, including a repeated one.
 """
 
 from __future__ import annotations

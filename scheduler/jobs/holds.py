@@ -26,7 +26,7 @@ async def patiently(read: Callable[[], Awaitable[T]], on: Refusals = HELD_BACK) 
     """Return the result of a read. Retry later if it fails with an error in `on`.
 
     Raises:
-        GatheringFailed: all attempts failed.
+        GatheringFailed: all attempts failed, or an attempt failed with an error that is not retried.
     """
     for _ in range(TRIES - 1):
         try:

@@ -25,7 +25,7 @@ DROPPED_AT_ONCE: Final = 50
 NAMES_AT_ONCE: Final = 100
 FINDINGS_AT_ONCE: Final = 50
 FINDINGS_BYTES: Final = 250_000
-"""How many bytes of step names and stored findings planning reads at a time."""
+"""The maximum size in bytes of the stored findings that planning reads at a time."""
 
 COLUMNS: Final = """
 id, kind, account_id, key_id, request_id, spec, status, stopped_because, held_credits, used_credits, waves, planned,
@@ -204,7 +204,7 @@ def ready_jobs(tx: Tx, node: str, *, kinds: Sequence[str], leases_at: float, lim
 
 
 def lease_jobs(tx: Tx, ready: Sequence[Ready], node: str, *, now: float, leases_at: float) -> list[JobRecord]:
-    """Start an attempt of each job that is still available."""
+    """Start an attempt of each job that is still available, and return these jobs."""
     tx.lock([f"jobs of {account_id}" for account_id in sorted({one.account_id for one in ready})])
     elsewhere = {row[0] for row in tx.all(ELSEWHERE, (leases_at, node))}
     free = []
@@ -218,7 +218,7 @@ def lease_jobs(tx: Tx, ready: Sequence[Ready], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, job_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Extend the leases of `node`, and return how many jobs it still holds."""
+    """Extend the leases of `node` on these jobs, and return how many of them it still holds."""
     return tx.run_in(RENEW, job_ids, (leases_at + LEASE_S, node))
 
 
@@ -228,7 +228,7 @@ def orphan_jobs(tx: Tx, leases_at: float) -> int:
 
 
 def holds(tx: Tx, job: JobRecord) -> bool:
-    """Return whether this attempt still holds the job, and lock the job. This prevents stale attempts from writing."""
+    """Lock the job and return whether this attempt still holds it. This prevents stale attempts from writing."""
     return tx.one(HELD, (job.id, job.attempt, job.node)) is not None
 
 

@@ -52,7 +52,7 @@ class _Round:
     begun_credits: int = 0
 
     def next(self) -> JobStep | None:
-        """Start the next step that the job can pay for.
+        """Start the next step that the job can pay for, and return it, or None if there is none.
 
         A started step counts with its maximum price until the job is read again.
 
@@ -230,7 +230,7 @@ class JobRuns:
             part = await self._store.read(partial(job_rows.plan_part, job=job, named=named, found=found))
 
     def _add(self, tx: Tx, *, job: JobRecord, first: int, names: list[str], planned: int | None) -> bool:
-        """Add steps to the next wave.
+        """Add steps to the next wave. Return False if this attempt has lost the job.
 
         `planned` is None until the last call for a wave. In that call it is the job's new number of steps, and the wave
         starts.
@@ -281,7 +281,7 @@ def _read_state(tx: Tx, job: JobRecord, after: int) -> _JobState | None:
 
 
 def settle(tx: Tx, charges: Charges, job_id: str, now: float, stop: Stop) -> JobRecord:
-    """End or pause a locked job: charge its steps, and refund the rest of its reservation."""
+    """End or pause a locked job: charge its steps, refund the rest of its reservation, and return the changed job."""
     job = job_rows.read_job(tx, job_id, locked=True)
     assert job is not None, "its row is locked"
     if job_rows.is_reserved(tx, job):

@@ -47,7 +47,7 @@ class JobOwner:
 
     account_id: str
     key_id: str | None
-    """None if no key started it. In that case no key budget applies."""
+    """None if the job was started without a key. In that case, no key budget applies."""
     request_id: str
     in_background: bool = False
     """As in `ChargeRequest`."""

@@ -123,7 +123,7 @@ def _lease_of(job: JobRecord) -> WorkLease:
 
 @asynccontextmanager
 async def open_workers(setting: WorkerSetting, *, works: bool = True) -> AsyncIterator[Workers]:
-    """Run workers while the block runs. Jobs still in progress at its end are left to the next node.
+    """Run workers while the block runs. Jobs still in progress when the block ends are left to the next node.
 
     Raises:
         StorageError: the store is unavailable.

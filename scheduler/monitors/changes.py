@@ -87,7 +87,7 @@ def add(tx: Tx, setting: MonitorSetting, monitor: Monitor, webhook: Webhook | No
 def change(
     tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str, *, patch: Patch, secret: str
 ) -> tuple[View, bool]:
-    """Change a monitor. Return True if the change created its webhook, which then uses `secret`.
+    """Change a monitor. Return its view, and whether the change created its webhook, which then uses `secret`.
 
     Raises:
         MonitorInvalid, MonitorUnknown, MonitorLimitReached: nothing was changed.
@@ -145,7 +145,7 @@ def _save_url(
 
 
 def open_slot(tx: Tx, setting: MonitorSetting, account_id: str, monitor_id: str) -> Run:
-    """Open a slot for the current second.
+    """Open a slot for the current second, and return its run.
 
     Raises:
         MonitorUnknown, MonitorPaused, RunTooSoon: nothing was opened.

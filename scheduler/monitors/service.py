@@ -73,8 +73,8 @@ class MonitorService:
     async def create(self, draft: Draft, account_id: str, key_id: str | None, *, write: Write | None = None) -> Saved:
         """Create a monitor within the limits of the account's plan, and start its first run if requested.
 
-        The monitor's events belong to the key. If the owner creates it without a key, every key of the account sees its
-        events. `write` replaces the store's own write, so that the caller can record the result in the same
+        The monitor's events belong to the key. If the owner creates the monitor without a key, every key of the account
+        sees its events. `write` replaces the store's own write, so that the caller can record the result in the same
         transaction.
 
         Raises:

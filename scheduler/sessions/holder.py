@@ -87,7 +87,7 @@ class SessionHolder:
         return len(self._held)
 
     async def open(self, session: SessionRecord) -> None:
-        """Open the page of a stored session, and hold the session. It continues if the caller is cancelled.
+        """Open the page of a stored session, and hold the session, even if the caller is cancelled.
 
         Raises:
             UpstreamError, LimitError: the page could not be opened. The session is closed, and charged only if the page
@@ -163,7 +163,7 @@ class SessionHolder:
         return held.because or "closed"
 
     async def _renew(self, session_ids: list[str]) -> None:
-        """Renew the leases of the sessions held here, and release those that have ended."""
+        """Renew the leases of the sessions held here, and release the sessions that have ended."""
         known, revoked = await self._store.write(partial(self._renew_rows, session_ids=session_ids))
         for session in known:
             held = self._held.get(session.id)
@@ -183,7 +183,7 @@ class SessionHolder:
     async def _close_lost(self) -> None:
         """Close the sessions of dead nodes. Each is charged until the last renewal of its lease.
 
-        A session held by this node is never lost, even if this poll is late, because its lease is renewed next.
+        A session held by this node is not lost, even if its lease has expired because the renewal is late.
         """
         look = lambda tx: session_rows.lost_sessions(tx, self.leases_at(tx), LOST_AT_ONCE)  # noqa: E731
         for session_id in await self._store.read(look):
@@ -208,7 +208,7 @@ def _lease_of(held: _Held) -> WorkLease:
 
 @asynccontextmanager
 async def open_holder(setting: HolderSetting) -> AsyncIterator[SessionHolder]:
-    """Run a holder while the block runs. Sessions still held at its end are closed.
+    """Run a holder while the block runs. Sessions still held when the block ends are closed.
 
     Raises:
         StorageError: the store is unavailable.

@@ -41,7 +41,7 @@ class SessionRecord:
     used_credits: int
     ttl_s: int
     idle_s: int | None
-    """After how many seconds without an action the session ends."""
+    """The session ends after this many seconds without an action."""
     context_id: str | None
     target_id: str | None
     node: str
@@ -69,7 +69,7 @@ class SessionPages(Protocol):
     def open(self, url: str, *, mobile: bool) -> AbstractAsyncContextManager[PageIds]:
         """Keep a page open while the block runs.
 
-        Raises `UpstreamError` and `LimitError`, also when the page is lost later.
+        Raises `UpstreamError` or `LimitError`, even if the page is lost only later.
         """
         ...
 

@@ -31,7 +31,7 @@ class WebhookLimitReached(WebhookInvalid):
     """The account has its maximum number of webhooks."""
 
     def __init__(self, limit: int) -> None:
-        problem, how = f"would exceed the limit: an account has at most {limit} webhooks", "Delete an unused one."
+        problem, how = f"would exceed the limit: an account can have at most {limit} webhooks", "Delete an unused one."
         super().__init__("body", problem, how, reason="webhook_limit_reached")
 
 

@@ -51,7 +51,8 @@ def verify(secret: str, header: str, body: bytes, *, now: float, tolerance_s: fl
     """Verify a delivery as its receiver does, and return the time at which it was signed.
 
     Raises:
-        SignatureRefused: the header cannot be read, no `v1` matches this secret and body, or it is too old.
+        SignatureRefused: the header cannot be read, no `v1` matches this secret and body, or the timestamp is too far
+            off.
     """
     stamp, offered = _read(header)
     wanted = _hex_digest(secret, stamp, body).encode("ascii")

@@ -20,8 +20,8 @@ from storage.store import Value
 
 CONNECT_S = 2
 STATEMENT_MS = 3000
-# The limit is below one second, after which the server would look for deadlocks. Until then, a transaction that waits
-# too long gives up and is retried.
+# The limit is below one second, after which the server would look for deadlocks. A transaction that waits too long
+# therefore gives up first, and is retried.
 LOCK_MS = 900
 IDLE_IN_TRANSACTION_MS = 10_000
 PATIENCE_S = 4.0  # longer than the server's own limits, so after this time the server or the network hangs
@@ -179,7 +179,7 @@ def open_link(
     """Open a new connection, with `name` as the application name on the server.
 
     Raises:
-        psycopg.Error: the server cannot be reached, or refuses.
+        psycopg.Error: the server cannot be reached, or refuses the connection.
     """
     settings = {
         "statement_timeout": statement_ms,

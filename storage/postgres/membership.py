@@ -87,7 +87,7 @@ class WriterConnection:
         """Check that the interrupted commit took effect.
 
         Raises:
-            StoreContended: it did not.
+            StoreContended: the commit did not take effect.
             CommitUnknown: the server is still unavailable.
         """
         if not self._back.wait(RESOLVE_S):

@@ -29,7 +29,7 @@ PAUSE_S: Final = 0.25
 CHANGE_MS: Final = 600_000
 MOVED_MAX: Final = 10_000
 
-# All rows of `{table}_before` must be in the range of that partition. This is validated in advance, in parallel to
+# All rows of `{table}_before` must be in the range of that partition. This is validated in advance, in parallel with
 # normal traffic, so that attaching the partition scans no rows.
 PREPARE: Final = (
     "DROP TABLE IF EXISTS {table}_others",

@@ -122,7 +122,7 @@ def migrate(link: PostgresLink, sets: Sequence[MigrationSet]) -> None:
     """Apply missing migrations, each in its own transaction, on one node at a time.
 
     Raises:
-        StoreTooNew: the database has a migration that this program does not know.
+        StoreTooNew: the database has a migration that this program does not have.
     """
     link.queue("SELECT pg_advisory_lock(?)", (MIGRATION_LOCK,))
     for table in TABLES:

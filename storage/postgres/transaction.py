@@ -1,7 +1,8 @@
 """Runs transactions on PostgreSQL, and translates its errors.
 
-Statements without a needed result are queued. They are sent with the next statement whose result is needed, or with the
-commit. Each batch of calls locks its rows in a fixed order, so that nodes can wait for each other without deadlocks.
+Statements whose result is not needed are queued. They are sent with the next statement whose result is needed, or with
+the commit. Each batch of calls locks its rows in a fixed order, so that nodes can wait for each other without
+deadlocks.
 """
 
 import time

@@ -1,7 +1,7 @@
 """Subscribes to channels, and passes their messages to the listeners.
 
-In a cluster, every message reaches every server, so a channel can be subscribed on any link. It stays on that link
-until the link is lost.
+In a cluster, every message reaches every server, so any link can be used to subscribe to a channel. The channel stays
+on that link until the link is lost.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Channels:
                 self._leave(name, channel)
 
     def connected(self, link: Calls) -> None:
-        """Subscribe the channels that have no link on this new link."""
+        """Use this new link to subscribe to the channels that have no link."""
         self._links[link] = None
         for name, channel in self._channels.items():
             self._settle(name, channel)

@@ -37,11 +37,11 @@ ROUND_TRIP_S = 0.1
 STALL_S = 0.15  # together with one round trip, long enough for TCP to resend a lost packet after 0.2 s
 CONNECT_S = 0.5
 PAUSE_S, PAUSE_S_MAX = 0.05, 0.5
-STEADY_S = 1.0  # a connection that lasted less than this is not retried immediately
+STEADY_S = 1.0  # after a shorter connection, the pause before reconnecting doubles
 GRACE_S = 0.02
 LOGGED_MAX = 100
 LOG_AGAIN_S = 30.0  # a message is repeated in the log at most once in this time
-QUIET_S = 1.0  # without calls, a frozen server is detected after this time
+QUIET_S = 1.0  # an idle link sends a PING at this interval, to detect a frozen server
 
 _log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class RedisLink:
 
     @property
     def waiting(self) -> int:
-        """Return the number of calls that have no outcome yet."""
+        """The number of calls that have no outcome yet."""
         return len(self._queue) + len(self._in_flight) + len(self._resend)
 
     def submit(self, call: RedisCall) -> None:
@@ -153,7 +153,7 @@ class RedisLink:
             await self._receive(connection)
 
     async def _send(self, connection: RedisConnection) -> None:
-        """Send all queued calls as one batch, as soon as nothing is in flight."""
+        """Send queued calls in batches, each as soon as nothing is in flight."""
         while True:
             while not self._queue or self._in_flight:
                 await self._sender.park()

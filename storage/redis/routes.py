@@ -32,7 +32,7 @@ class RedisRoutes(Protocol):
 
     @property
     def fault(self) -> str | None:
-        """Return why some keys cannot be used now; None if all can."""
+        """Why some keys cannot be used now; None if all can."""
         ...
 
     def links(self) -> Iterable[RedisLink]:
@@ -115,7 +115,10 @@ class Cluster:
         return self._links[address][0]
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Retry the call if its slot has moved or is moving. This is safe, because a refused call has had no effect."""
+        """Retry the call if its slot has moved or is moving, otherwise return False.
+
+        A retry is safe, because a refused call has had no effect.
+        """
         if not isinstance(error, MovedError | AskError) or call.moves >= MOVES_MAX:
             return False
         if call.is_left:
@@ -150,7 +153,7 @@ class Cluster:
                 await self._outdated.wait()
 
     async def _scout(self) -> bool:
-        """Read the map of slots from the first server that responds."""
+        """Read the map of slots from the first server that responds. Return False if none does."""
         up = [address for address, (link, _) in self._links.items() if link.fault is None]
         self._rng.shuffle(up)
         others = [address for address in (*self._links, *self._seeds) if address not in up]

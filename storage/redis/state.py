@@ -155,7 +155,7 @@ class RedisState:
 async def open_redis(
     url: str, *, round_trip_s: float = ROUND_TRIP_S, start_s: float = START_S, keep: Keep = unsupervised
 ) -> AsyncIterator[RedisState]:
-    """Open the state at `url`. If the server is unavailable, yield it after `start_s`; it connects in the background.
+    """Open the state at `url`. If the server is unavailable, yield the state after `start_s`, and keep connecting.
 
     Raises:
         StoreUnusable: the address is invalid.
@@ -193,7 +193,7 @@ async def open_primary(sentinels: Sequence[Address], service: str, access: Acces
     """Connect to the primary of a service. The password is used only for the servers, not for the sentinels.
 
     Raises:
-        One of FAULTS: the sentinels know no primary, or it does not respond as one.
+        One of FAULTS: the sentinels report no primary, or the server that they report is not a primary.
     """
     async with open_connection(await _find_primary(sentinels, service, access), access) as connection:
         role = await connection.ask(b"ROLE")
@@ -210,9 +210,9 @@ async def _find_primary(sentinels: Sequence[Address], service: str, access: Acce
                 async with open_connection(sentinel, bare) as connection:
                     address = await connection.ask(b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", service.encode())
             except FAULTS as exc:
-                _log.debug("the sentinel %s:%d does not respond: %s", *sentinel, exc)
+                _log.debug("cannot query the sentinel %s:%d: %s", *sentinel, exc)
                 continue
             match address:
                 case [bytes() as host, bytes() as port]:
                     return host.decode(), int(port)
-    raise trio.BrokenResourceError(f"no sentinel knows the service {service!r}")
+    raise trio.BrokenResourceError(f"no sentinel monitors the service {service!r}")

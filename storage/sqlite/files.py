@@ -108,7 +108,7 @@ def migrate(connection: sqlite3.Connection, sets: Sequence[MigrationSet]) -> Non
     """Apply missing migrations, each in its own transaction, recorded in the format of the sqlite-utils command.
 
     Raises:
-        StoreTooNew: the file has a migration that this program does not know.
+        StoreTooNew: the file has a migration that this program does not have.
     """
     applied = _applied(connection)
     refuse_newer(applied, sets)

@@ -1,6 +1,6 @@
 """Exclusive ownership of a database file: a lock on the file itself, which the kernel releases with the process.
 
-The lock is flock(2)'s, which identifies the file by its inode instead of its name, and is independent of SQLite's
+The lock is taken with flock(2). It identifies the file by its inode instead of its name, and is independent of SQLite's
 record locks. If a process closes any descriptor of a file, it loses all its record locks on that file. The locked
 descriptor is therefore closed only after SQLite has closed the file, and no other code here opens the database.
 

@@ -14,7 +14,7 @@ from storage.sqlite.memo import Memo
 from storage.store import Row, T, Value
 from storage.transactions import Callback
 
-# Rows are sent in pieces whose size is this or a multiple of `STEP`, plus one piece for the rest. This keeps the number
+# Rows are sent in pieces of `ROWS_MAX` or of a multiple of `STEP`, plus one piece for the rest. This keeps the number
 # of different statements small. Starting a statement costs 10,000 to 20,000 instructions. If every length had its own
 # statement, preparing a new one would cost 60,000.
 ROWS_MAX = 64
@@ -106,10 +106,9 @@ class SqliteTx:
         doubts: list[Callback] | None = None,
         memo: Memo | None = None,
     ) -> None:
-        """`on_commit` and `on_doubt` append callbacks to the two lists.
+        """`on_commit` appends to `callbacks`, which is None if the transaction cannot commit.
 
-        A list is None if the transaction cannot commit, or its commit cannot be lost. Without a `memo`, no values are
-        kept.
+        `on_doubt` appends to `doubts`, which is None if a commit cannot be lost. Without a `memo`, no values are kept.
         """
         self._cursor = cursor
         self._callbacks = callbacks

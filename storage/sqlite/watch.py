@@ -90,7 +90,7 @@ class FileWatch:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
-        # If another program is reading, no checkpoint may have written this opening's id into the file yet.
+        # If another program is reading, perhaps no checkpoint has written this opening's id into the file yet.
         self._ids = {self._id, _number(self._header(), ID_AT)}
 
     def check(self) -> None:
@@ -152,7 +152,10 @@ class FileWatch:
         self._change(None if fault is None else f"{fault}: {self._advice(fault)}")
 
     def _save_log(self) -> bool:
-        """Write committed data into the open file, because its log may be removed or replaced at any time."""
+        """Write committed data into the open file, because its log may be removed or replaced at any time.
+
+        Return whether all data was written.
+        """
         with suppress(sqlite3.Error):
             ((is_busy, _, _),) = self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
             return not is_busy
@@ -170,7 +173,10 @@ class FileWatch:
         )
 
     def _is_overwritten(self) -> bool:
-        """Return whether the file has another header. It is read twice, because the first read may overlap a write."""
+        """Return whether the file has another header.
+
+        The header is read twice, because the first read may overlap a write.
+        """
         if self._has_header():
             return False
         time.sleep(AGAIN_S)

@@ -83,7 +83,7 @@ def test_json_output_equals_the_saved_document(place: Place) -> None:
     assert msgspec.json.decode(ended.out, type=Results) == load(out / "a.json")
 
 
-def test_suite_is_imported_lazily_with_an_install_hint() -> None:
+def test_suite_is_imported_lazily_and_missing_packages_get_an_install_hint() -> None:
     ended = subprocess.run(
         [sys.executable, "-c", BARE], cwd=PROJECT, capture_output=True, text=True, timeout=INTERPRETER_S, check=False
     )
@@ -131,7 +131,7 @@ def test_ctrl_c_ends_a_run_and_its_processes_and_keeps_results(place: Place) -> 
     assert len(results.points[0].steps) == said.count(STEP) - 1  # every started step except the last
 
 
-def test_stopped_long_log_leaves_no_files(place: Place) -> None:
+def test_stopped_depth_run_leaves_no_files(place: Place) -> None:
     """Method: the signal is sent once the store's process has started to write, in its own folder."""
     temporary, out = place.folder / "temporary", place.folder / "files"
     temporary.mkdir()

@@ -37,7 +37,7 @@ echo '{"requests":1234,"micros":2000000}'
 """
 
 
-def test_every_scenario_can_be_requested() -> None:
+def test_every_scenario_has_its_name_and_a_known_server_and_key_mode() -> None:
     assert all(name == row.name for name, row in SCENARIOS.items())
     assert {row.stage.server for row in SCENARIOS.values()} <= {*SERVERS, "sandbox"}
     assert {row.keys for row in SCENARIOS.values()} <= set(KEYS)
@@ -198,7 +198,7 @@ async def test_wrk_figures_are_missing_without_wrk(tmp_path: Path, monkeypatch: 
     assert await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1) is None
 
 
-def test_wrk_script_sends_the_same_requests() -> None:
+def test_wrk_script_sends_the_requests_of_its_spec() -> None:
     new = script_for(RequestSpec("http://h:1", '/user{n}?q="x"', keys="new", headers=(("x-api-key", "k"),)))
     assert f"local n = {NEW_FROM}\n" in new
     assert "n = n + 1\n" in new

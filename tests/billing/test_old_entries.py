@@ -82,7 +82,7 @@ async def test_migration_keeps_every_balance_and_line(store_url: str, monkeypatc
             assert week.last_7d == ledger.accounts[0].spent + ledger.accounts[0].held
 
 
-async def test_account_continues_after_its_old_lines(store_url: str) -> None:
+async def test_account_with_migrated_lines_is_charged_and_refunded_as_before(store_url: str) -> None:
     """Open charges are refunded, new charges are taken, and an old request is not charged again."""
     ledger = old_ledger(200)
     account = ledger.accounts[2]

@@ -195,7 +195,7 @@ def test_owner_life_cycle_from_invitation_to_revoked_key(browser: Browser, house
         hands.press(page.get_by_role("link", name="Create Monitor"))
         hands.write(page.get_by_label("Webhook"), receiver.url)
         hands.press(page.get_by_text("Alerts", exact=True))
-        hands.write(page.get_by_label("When").first, "author.followers")
+        hands.write(page.get_by_label("Alert metric").first, "author.followers")
         hands.write(page.get_by_label("value").first, "1")
         hands.tick(page.get_by_label("Run now"))
         hands.press(page.get_by_role("button", name="Create Monitor"))
@@ -308,7 +308,7 @@ def test_monitor_page_is_readable(owner: Visit, house: House) -> None:
     place = owner.page.get_by_role("link", name="github/profile monitor").get_attribute("href")
     look_at(owner, f"{house.node.url}{place}")
     owner.page.get_by_text("Add an alert").click()
-    owner.page.get_by_label("When").fill("author.followers")
+    owner.page.get_by_label("Alert metric").fill("author.followers")
     owner.page.get_by_label("value").fill("many")
     owner.page.get_by_role("button", name="Save alerts").click()
     expect(owner.page.get_by_text("must be a finite number")).to_be_visible()
@@ -375,7 +375,7 @@ def test_pages_of_long_work_are_readable(owner: Visit, house: House) -> None:
         look_at(owner, house.address(path))
 
 
-def test_second_factor_page_is_readable_and_its_code_complete(owner: Visit, house: House) -> None:
+def test_second_factor_page_is_readable_with_a_large_qr_code(owner: Visit, house: House) -> None:
     needed(AXE.is_file(), "axe-core")
     page = owner.page
     for appearance in (DESKTOP, DARK, PHONE):

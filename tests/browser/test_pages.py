@@ -192,8 +192,8 @@ def test_call_language_can_be_changed_without_javascript(browser: Browser, node:
         assert [block.is_visible() for block in blocks.all()] == [False, False, True]
 
 
-def test_policy_blocks_injected_script_and_picture(browser: Browser, node: Served) -> None:
-    """Goal: the policy holds in a browser. Method: inject a script and a picture into the page."""
+def test_policy_blocks_injected_script_picture_and_frame(browser: Browser, node: Served) -> None:
+    """Goal: the policy holds in a browser. Method: inject a script, a picture and a frame into the page."""
     slipped = """() => new Promise(resolve => {
         const refused = [];
         document.addEventListener("securitypolicyviolation", event => {
@@ -215,12 +215,14 @@ def test_policy_blocks_injected_script_and_picture(browser: Browser, node: Serve
         assert visit.page.evaluate(slipped) == [["frame-src", "img-src", "script-src-elem"], None]
 
 
-def test_readme_picture_shows_a_running_node(browser: Browser, node: Served) -> None:
+def test_landing_screenshot_has_the_size_of_the_readme_picture_and_the_current_digest(
+    browser: Browser, node: Served
+) -> None:
     with Image.open(io.BytesIO(landing_shot(browser, node))) as taken, Image.open(LANDING) as kept:
         assert (taken.size, taken.info["digest"]) == (kept.size, digest())
 
 
-def test_keyboard_skips_the_menu(browser: Browser, node: Served) -> None:
+def test_first_tab_stop_skips_to_the_content(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         visit.page.goto(node.url + PAGES["guide"])
         visit.page.keyboard.press("Tab")
@@ -239,7 +241,7 @@ def test_print_has_the_text_in_every_language_and_no_menu(browser: Browser, node
         assert page.get_by_role("heading", level=1).is_visible()
 
 
-def test_unknown_address_shows_a_message_and_a_search(browser: Browser, node: Served) -> None:
+def test_unknown_address_shows_a_message_and_a_search_box(browser: Browser, node: Served) -> None:
     with visiting(browser, DESKTOP) as visit:
         answer = visit.page.goto(f"{node.url}/docs/nowhere")
         assert answer is not None

@@ -131,7 +131,7 @@ async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path)
         await node.assert_sound()
 
 
-async def test_half_of_one_credit_is_refunded(tmp_path: Path) -> None:
+async def test_one_credit_composite_below_half_of_its_parts_is_free(tmp_path: Path) -> None:
     """A composite of 1 credit with fewer than half of its parts."""
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}) as node:
         node.upstream.script = lambda asked: None if "algolia" in asked else ScriptedAnswer(500, b"")

@@ -83,7 +83,7 @@ async def test_page_whose_rows_do_not_fit_is_free(node: OpenNode, algolia: Algol
     assert (await node.money())[0] == 500 - 1
 
 
-async def test_new_rows_event_contains_their_number(node: OpenNode, algolia: Algolia) -> None:
+async def test_new_rows_event_contains_the_number_of_new_rows(node: OpenNode, algolia: Algolia) -> None:
     _, made = await ask(node, "POST", SCHEDULES, {"run": {**BODY, "keywords": KEYWORDS[:1]}, "cadence": "hourly"})
     for found in (range(30), range(20, 50), range(50)):
         algolia.found = {KEYWORDS[0]: found}

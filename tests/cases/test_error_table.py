@@ -88,7 +88,9 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("key", TABLE)
-async def test_running_node_returns_code_or_reason(key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_running_node_returns_each_code_and_reason(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case, (code, _, reason) = CASES[key], key.partition("/")
     platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
     async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:

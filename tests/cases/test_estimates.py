@@ -90,12 +90,13 @@ async def _assert_created(node: OpenNode, owner: Owner, listing: Listing, costs:
     values = {f"p.{name}": value for name, value in example_of(listing.endpoint).items()}
     fields = {"recipe": listing.id, "cadence": "daily", "webhook_url": HOOK, **values}
     await owner.send_fields("/monitors", {**fields, "deed": "price"})
-    wanted = f"Each run costs {expected} credits" + (f", at most {most}" if expected < most else "")
+    plural, maximum = "s" if expected != 1 else "", f" (at most {most})" if expected < most else ""
+    wanted = f"Each run costs {expected} credit{plural}{maximum}, and a month costs"
     assert wanted in owner.words, (listing.id, owner.words)
     await ask(node, "DELETE", f"{MONITORS}/{monitor['id']}")
 
 
-async def test_no_call_costs_more_than_its_monitor_estimate(node: OpenNode) -> None:
+async def test_no_call_costs_more_than_the_maximum_of_its_monitor_estimate(node: OpenNode) -> None:
     """Method: call each endpoint with a variable price the way a recipe's run calls it."""
     priced = [one for one in node.node.catalog.all() if one.endpoint.price is not None]
     for listing in priced:
@@ -118,7 +119,7 @@ async def test_no_call_costs_more_than_its_monitor_estimate(node: OpenNode) -> N
         ("hackernews/search", {"query": "apple"}, 2, 6),
     ],
 )
-async def test_created_metered_recipe_has_both_costs(
+async def test_monitor_of_a_metered_recipe_has_expected_and_maximum_costs(
     node: OpenNode, recipe: str, params: dict[str, Any], expected: int, most: int
 ) -> None:
     """Regression: `org-radar` was estimated at 2 credits and cost 27."""
@@ -135,7 +136,7 @@ async def test_created_metered_recipe_has_both_costs(
 
 
 @pytest.mark.parametrize("mode", ["scrape", "search"])
-async def test_web_watch_has_both_costs(node: OpenNode, mode: str) -> None:
+async def test_web_watch_has_expected_and_maximum_costs(node: OpenNode, mode: str) -> None:
     own = {"query": "trio"} if mode == "search" else {"url": "https://example.com/"}
     body = {"mode": mode, "cadence_minutes": 60, **own}
     names = ("estimated_cost_per_check", "max_cost_per_check", "estimated_monthly_cost", "max_monthly_cost")

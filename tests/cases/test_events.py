@@ -100,7 +100,7 @@ async def test_end_of_stream_is_not_an_event(tmp_path: Path) -> None:
         assert_blank_lines_follow_data(lines)
 
 
-async def test_call_streamed_as_events_has_data_in_each(tmp_path: Path) -> None:
+async def test_call_streamed_as_events_has_data_in_each_event(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/search/everywhere?query=trio&platforms=lemmy,mastodon", headers=SSE)
         lines = answer.body.decode().splitlines()

@@ -212,7 +212,7 @@ async def test_cdata_sections_and_declared_entities_are_decoded(tmp_path: Path) 
         assert found["1"]["text"] == "Salt & Co \u20ac5 &loop;&file;\n\n&lt; & &firm;\n\U0001f680"
 
 
-def test_nested_items_are_counted() -> None:
+def test_item_inside_another_item_is_read() -> None:
     nested = f"{HEAD}<item><guid>1</guid><enclosure url='u'><item><guid>2</guid></item></enclosure></item>{TAIL}"
     assert [one["id"] for one in read_feed(nested.encode())["items"]] == ["1", "2"]
     unclosed = HEAD + "<item><guid>x</guid>" * 400

@@ -139,7 +139,7 @@ async def test_lookup_resolves_hosts_of_supported_platforms(tmp_path: Path) -> N
     assert not [host for host in usual if owner_of(host)]
 
 
-async def test_pages_and_feeds_at_a_known_host_are_read(tmp_path: Path) -> None:
+async def test_page_at_a_known_host_is_read(tmp_path: Path) -> None:
     """The table applies to server software only. A page on any host is still a page."""
     async with open_test_node(tmp_path) as node:
         answer = await node.get("/v1/web/scrape?url=https://medium.com/@a/b")

@@ -195,7 +195,7 @@ async def test_lookup_accepts_git_addresses(
         "git@github.com:",
     ],
 )
-async def test_lookup_rejects_other_git_addresses(address: str, tmp_path: Path) -> None:
+async def test_lookup_rejects_unsupported_git_addresses(address: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}", 400)
         assert node.upstream.requests == []

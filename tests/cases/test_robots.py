@@ -72,7 +72,7 @@ def target_of(platform: Platform, endpoint: Endpoint, name: str, address: str) -
     return f"/v1/{platform.slug}/{endpoint.resource}?{name}={quote(address, safe='')}{query}"
 
 
-def test_only_web_has_sources_at_arbitrary_hosts() -> None:
+def test_only_web_and_platforms_of_files_have_sources_at_arbitrary_hosts() -> None:
     """A platform with such a source could fetch pages without `upstreams.web.visiting`, the only allowed path."""
     found = set()
     for platform in load_all():

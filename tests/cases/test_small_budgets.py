@@ -204,7 +204,7 @@ async def _ask_ok_too(node: OpenNode, key: str) -> None:
     assert (await node.get("/v1/github/profile?handle=second", key=key)).status == 200
 
 
-async def test_optional_reservations_leave_credits_for_others(tmp_path: Path) -> None:
+async def test_optional_reservations_leave_credits_for_other_calls(tmp_path: Path) -> None:
     """While a call of a metered endpoint runs, credits that it may not need do not exhaust the balance."""
     metered = [row for row in ROWS if row.endpoint.collect is not None and row.cost == range(1, 2)]
     assert len(metered) >= 1

@@ -192,7 +192,7 @@ async def test_every_invalid_parameter_error_states_its_bounds(node: OpenNode) -
     assert checked > 300
 
 
-async def test_post_rows_have_a_default_key_in_every_recipe(node: OpenNode) -> None:
+async def test_rows_with_a_record_id_have_a_default_key_in_every_recipe(node: OpenNode) -> None:
     keyed = 0
     for listing in node.node.catalog.available():
         shape = shape_of(listing.endpoint.archetype, listing.endpoint.unfilled)

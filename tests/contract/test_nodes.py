@@ -76,7 +76,7 @@ async def test_silent_node_not_taken_over_continues(store: Store) -> None:
     assert await living(store) == ["alone"]
 
 
-async def test_dead_nodes_are_offered_again(store: Store) -> None:
+async def test_dead_nodes_are_offered_again_for_recovery(store: Store) -> None:
     """Goal: no work stays open after the rescuer dies too, or after the last write of a node that was only paused."""
     await join(store, "a", "dead")
     await age(store, 21, "dead")
@@ -104,7 +104,7 @@ async def test_node_that_left_is_not_recovered(store: Store) -> None:
     assert await take_over(store, "a") == []
 
 
-async def test_node_that_left_or_was_forgotten_is_unknown(store: Store) -> None:
+async def test_node_that_left_or_never_joined_is_unknown(store: Store) -> None:
     await join(store, "lives", "dead", "gone")
     await store.write(partial(nodes.leave, node_id="gone"))
     await age(store, 21, "dead")

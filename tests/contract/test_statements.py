@@ -89,7 +89,7 @@ async def test_lists_of_any_length_are_written_found_and_changed(store_url: str,
 
 
 @pytest.mark.parametrize("count", [0, 1, 5, 64, 69, 130])
-async def test_rows_are_counted_and_lists_of_bytes_have_any_length(store_url: str, count: int) -> None:
+async def test_written_rows_are_counted_for_lists_of_bytes_of_any_length(store_url: str, count: int) -> None:
     """Copy the rows with `{rows}`. Some of these rows do not exist. The bytes come before the list in the query."""
     insert = """
     INSERT INTO kinds (id, whole, blob)
@@ -158,7 +158,7 @@ async def test_text_with_nul_is_kept_or_refused_but_never_truncated(store_url: s
         assert {id_ for (id_,) in await store.read(lambda tx: tx.all("SELECT id FROM kinds"))} <= {"a", "", text}
 
 
-async def test_databases_clock_advances(store_url: str) -> None:
+async def test_databases_clock_is_unix_time_and_does_not_go_back(store_url: str) -> None:
     async with open_store(store_url, [KINDS]) as store:
         first, second = [(await store.write(lambda tx: tx.all("SELECT {now}")))[0][0] for _ in range(2)]
         assert 1.7e9 < first <= second < first + 60

@@ -27,7 +27,7 @@ def of(size: StoreSize, name: str) -> tuple[int, int]:
     return table.bytes, table.index_bytes
 
 
-async def test_sizes_of_tables_and_indexes_grow(store: Store) -> None:
+async def test_table_and_index_sizes_grow_with_their_rows(store: Store) -> None:
     before = await store.measure()
     await store.write(partial(add_notes, count=400))
     after = await store.measure()

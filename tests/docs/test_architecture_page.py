@@ -92,7 +92,7 @@ def _names_of(node: ast.AST, own: dict[str, list[Function]], within: frozenset[s
             yield from _names_of(function, own, within | {name})
 
 
-def test_listed_folders_match_folders() -> None:
+def test_listed_folders_are_the_package_folders() -> None:
     folders = {name.replace(".", "/") for name, module in modules().items() if module.is_package}
     a_platforms = {folder for folder in folders if folder.startswith(("upstreams/platforms/", "upstreams/sandbox/"))}
     assert sorted(ROOMS) == sorted(folders - a_platforms - {"gateway"})
@@ -102,11 +102,11 @@ def test_page_has_three_diagrams() -> None:
     assert len(PICTURES) == 3
 
 
-def test_every_line_names_existing_code() -> None:
+def test_every_diagram_line_names_existing_code() -> None:
     assert [line.name for line in LINES if definition(line.name) is None] == []
 
 
-def test_every_other_code_name_exists() -> None:
+def test_paths_and_methods_in_backticks_exist() -> None:
     """Method: each path must be a file or folder, and `Class.method` must belong to a class in one of the diagrams."""
     shown = {line.name for line in LINES}
     classes = {name.rpartition(".")[0] for name in shown}

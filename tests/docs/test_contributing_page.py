@@ -28,7 +28,7 @@ of_each_row = pytest.mark.parametrize("row", ROWS, ids=[row[0] for row in ROWS])
 
 
 @pytest.mark.parametrize("wanted", WANTED)
-def test_contributing_page_is_linked(wanted: str) -> None:
+def test_contributing_page_has_a_row_for_each_kind_of_change(wanted: str) -> None:
     assert [row[0] for row in ROWS if wanted in row[0]]
 
 
@@ -51,6 +51,6 @@ def test_contributing_page_names_existing_tests(row: list[str]) -> None:
 
 
 @of_each_row
-def test_contributing_page_links_resolve(row: list[str]) -> None:
+def test_contributing_page_links_each_row_to_a_document(row: list[str]) -> None:
     """`tests/test_docs.py` checks the links to files and headings."""
     assert re.search(r"\]\([^)]+\)", row[3])

@@ -99,5 +99,5 @@ def test_documented_error_matches_command_output(tmp_path: Path) -> None:
         assert place.run(*command.words[1:]) == Ended(2, "", REFUSED.output)
 
 
-def test_tests_of_other_commands_exist() -> None:
+def test_tests_of_commands_run_elsewhere_exist() -> None:
     assert [file for file in RUN_BY.values() if not (PROJECT / file).is_file()] == []

@@ -160,7 +160,7 @@ def test_documented_loop_retries_and_acknowledges_after_handling(language: str, 
 @pytest.mark.parametrize(
     "steps", [(refusal(401, "INVALID_API_KEY"),), (AWAY,) * 5], ids=["refused", "fails five times"]
 )
-def test_documented_loop_ends_with_message_on_permanent_failure(
+def test_documented_loop_ends_with_message_on_permanent_or_repeated_failure(
     language: str, steps: Sequence[Step], tmp_path: Path
 ) -> None:
     with open_scripted_feed(*steps) as feed, looping(language, tmp_path, feed.url) as loop:

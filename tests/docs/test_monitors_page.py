@@ -60,7 +60,7 @@ def test_page_lists_every_monitor_error_reason() -> None:
     assert {reason for reason in reasons | {"unknown_monitor"} if f"`{reason}`" not in PAGE} == set()
 
 
-def test_page_counts_match_planned_walks() -> None:
+def test_documented_page_counts_match_planned_walks() -> None:
     sized, unsized = (as_collecting(Endpoint("x", "Xs.", POST_LIST, read, params)) for params in ((limit(100),), ()))
     assert (sized.collect, unsized.collect) == (Collect(100, spare_pages=4), Collect(10_000, spare_pages=19))
     told = " ".join(PAGE.split())
@@ -72,7 +72,7 @@ def test_documented_numbers_match_code() -> None:
         f"up to {RULES_MAX} [rules](#alerts)",
         f"(1 to {CONSECUTIVE_MAX})",
         f"up to {NAME_MAX} characters",
-        f"at most {RECORDED_MAX} such records",
+        f"At most {RECORDED_MAX} of them",
         f"{POINTS_MAX:,} numbers",
     ):
         assert told in PAGE, told

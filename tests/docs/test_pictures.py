@@ -24,7 +24,7 @@ def test_request_path_steps_exist_in_code(step: Step) -> None:
     assert definition(step.name) is not None
 
 
-def test_request_path_steps_follow_billed_miss() -> None:
+def test_request_path_steps_are_in_the_order_of_a_billed_miss() -> None:
     """docs/how-it-works.md shows the calls of a miss; another test compares them with the code."""
     page = (PROJECT / "docs" / "how-it-works.md").read_text()
     (miss,) = re.findall(r"^## A billed miss\n.*?^```way\n(.*?)^```", page, re.M | re.S)
@@ -38,7 +38,7 @@ def test_request_path_steps_follow_billed_miss() -> None:
     assert places == sorted(places)
 
 
-def test_request_path_statuses_are_codes() -> None:
+def test_request_path_statuses_belong_to_error_codes() -> None:
     told = {int(status) for step in STEPS if step.is_refusal and step.end for status in step.end[0].split(", ")}
     assert told <= {code.status for code in CODES.values()}
     assert len(told) == 4

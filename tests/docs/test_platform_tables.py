@@ -28,7 +28,7 @@ def test_every_endpoint_is_in_a_table() -> None:
     assert any(row[2].strip() for row in rows)
 
 
-def test_every_credential_has_a_setting() -> None:
+def test_every_credential_setting_is_in_the_table() -> None:
     rows = list(credentials_table())[2:]
     for platform in load_platforms():
         told = [row for row in rows if row.startswith(f"| {platform.slug} |")]
@@ -36,7 +36,7 @@ def test_every_credential_has_a_setting() -> None:
         assert all(f"{name}_env" in told[0] or name == "contact" for name in platform.credentials)
 
 
-def test_no_other_document_lists_platforms() -> None:
+def test_platforms_are_listed_only_in_generated_tables() -> None:
     """Goal: each fact is written once.
 
     Method: find table rows that start with a platform, outside the generated tables.

@@ -24,7 +24,7 @@ def may_close(asked: Asked) -> bool:
 
 @SHORT
 @given(SOUND_ATTACKS)
-def test_valid_requests_are_answered_up_to_the_first_that_closes(attack: Attack):
+def test_valid_requests_are_answered_until_one_closes_the_connection(attack: Attack):
     app = check_attack(attack)
     wanted = read_requests(attack.data)
     assert app.answered == len(app.asked)

@@ -17,7 +17,7 @@ def test_transport_reads_answers_like_a_second_reader(turns: tuple[Turn, ...]):
 
 @SHORT
 @given(SOUND_TURNS)
-def test_valid_answers_are_read_up_to_the_first_that_closes(turns: tuple[Turn, ...]):
+def test_valid_answers_are_read_until_one_closes_the_connection(turns: tuple[Turn, ...]):
     outcomes = check_turns(turns)
     for turn, outcome in zip(turns, outcomes, strict=False):
         told, _ = read_answer(turn.data, b"GET")

@@ -95,9 +95,7 @@ def test_judge_limits_retries() -> None:
 
 
 @pytest.mark.parametrize(("exit_code", "code"), [(0, 0), (1, 1), (2, 1), (3, 1)])
-def test_run_that_ended_abnormally_without_a_failed_test_fails_the_gate(
-    tmp_path: Path, exit_code: int, code: int
-) -> None:
+def test_nonzero_exit_code_without_a_recorded_failure_fails_the_gate(tmp_path: Path, exit_code: int, code: int) -> None:
     path = tmp_path / "failures.json"
     path.write_bytes(msgspec.json.encode(Failures("sqlite", exit_code, [])))
     assert main([str(path)]) == code

@@ -43,7 +43,7 @@ async def test_dot_segments_are_refused_for_free_without_a_call(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("value", DOTS)
-async def test_monitor_recipe_accepts_the_same_values(value: str, tmp_path: Path) -> None:
+async def test_monitor_recipe_with_dot_segments_is_refused(value: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         recipe = {"recipe": "github/profile", "params": {"handle": value}}
         body = {**recipe, "cadence": "daily", "track": {"metrics": ["author.followers"]}}

@@ -135,7 +135,7 @@ async def test_page_that_exceeds_its_cpu_time_is_charged_once_and_remembered(pla
         assert other.json()["credits_used"] == 1, "the verdict applies to this request, not to others for the same page"
 
 
-async def test_expensive_selectors_are_bounded_and_others_rejected_for_free(place: Place) -> None:
+async def test_expensive_selectors_are_bounded_and_excessive_ones_rejected_for_free(place: Place) -> None:
     chain = " ~ ".join(["p"] * 20)
     nth = "p" + ":nth-last-of-type(2n+1)" * 15
     async with open_scene(place, {"plain": "<p>x</p>" * 5_000}) as scene:

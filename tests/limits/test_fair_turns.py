@@ -60,7 +60,7 @@ async def test_single_account_uses_every_slot_except_spare_ones(autojump_clock: 
     assert scene.most["a"] == 4
 
 
-async def test_newcomer_takes_the_spare_slot_and_then_half_of_the_slots(autojump_clock: MockClock) -> None:
+async def test_newcomer_never_waits_beside_a_flooding_account(autojump_clock: MockClock) -> None:
     scene = Scene(2, spare=1)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lambda: scene.flood("hostile", 30.0, until_s=600.0))
@@ -93,7 +93,7 @@ async def test_account_with_the_least_use_is_next(autojump_clock: MockClock) -> 
     assert used["dear"] == pytest.approx(used["cheap"], rel=0.05)
 
 
-async def test_reported_use_replaces_time(autojump_clock: MockClock) -> None:
+async def test_reported_use_counts_instead_of_elapsed_time(autojump_clock: MockClock) -> None:
     turns, begun = FairTurns(1), Counter[str]()
 
     async def work(account: str, used_s: float) -> None:

@@ -111,7 +111,7 @@ async def test_statistics_report_leases_in_use(gate: Gate):
     assert gate.statistics().window_keys in (2, None)
 
 
-async def test_keys_are_independent(gate: Gate):
+async def test_windows_of_two_keys_are_independent(gate: Gate):
     for _ in range(REQUESTS):
         await state_of(gate, "k")
     assert await state_of(gate, "other") == (REQUESTS, 4, 60)

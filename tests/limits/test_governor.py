@@ -315,7 +315,7 @@ async def test_queue_is_bounded_but_unheld_calls_pass(autojump_clock: MockClock)
     assert governor.statistics().queued_total == 4
 
 
-async def test_names_are_bounded_and_the_soonest_to_end_is_dropped(autojump_clock: MockClock) -> None:
+async def test_held_names_are_bounded_and_the_hold_ending_soonest_is_dropped(autojump_clock: MockClock) -> None:
     governor = Governor(names_max=3)
     for name, hold_s in (("a", 30.0), ("b", 10.0), ("c", 20.0)):
         governor.hold(name, hold_s)

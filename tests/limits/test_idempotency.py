@@ -185,7 +185,7 @@ async def test_new_process_forgets_only_running_claims(store: Store) -> None:
     assert await store.write(forget_running) == 0
 
 
-async def test_forgotten_old_claims_had_expired(store: Store) -> None:
+async def test_only_expired_claims_are_forgotten(store: Store) -> None:
     ages_s = {"new": 0.0, "last": KEPT_S, "old": KEPT_S + 1, "older": 2 * KEPT_S}
     claims: dict[str, ClaimRecord | None] = {
         id_: ClaimRecord("acc_1", "p", "f", "o", NOW - age_s, KEPT) for id_, age_s in ages_s.items()

@@ -16,7 +16,7 @@ def test_quiet_source_may_retry_three_times():
     assert taken(RetryBudget(), 1000.0) == 3
 
 
-def test_fifth_of_the_calls_may_be_retried_in_addition():
+def test_fifth_of_the_calls_may_be_retried_in_addition_to_three_retries():
     budget = RetryBudget()
     for _ in range(100):
         budget.count_call(1000.0)

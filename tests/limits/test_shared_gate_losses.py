@@ -151,7 +151,9 @@ async def test_admission_delivered_too_late_is_not_counted(empty_redis: RedisSer
             nursery.cancel_scope.cancel()
 
 
-async def test_changed_key_reaches_every_node_before_it_is_counted(gate: SharedGate, empty_redis: RedisServer):
+async def test_requests_with_an_older_key_generation_are_refused_and_not_counted(
+    gate: SharedGate, empty_redis: RedisServer
+):
     async with open_gate(empty_redis) as other:
         assert (await gate.admit("a", "k")).window.remaining == 4
         await other.change_key("a", "k")

@@ -54,7 +54,7 @@ async def test_node_that_starts_later_sees_open_circuits(empty_redis: RedisServe
                 await until(lambda: two["a/primary"].state == "open")
 
 
-async def test_hint_does_not_change_or_republish_an_open_circuit(empty_redis: RedisServer):
+async def test_hint_ends_no_isolation_and_is_not_published_again(empty_redis: RedisServer):
     breaker = Breaker(RULES, trio.current_time)
     told: list[float] = []
     breaker.on_open = told.append

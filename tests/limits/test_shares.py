@@ -95,7 +95,7 @@ async def test_text_stays_until_its_newest_claim_expires(store: Store, again_s: 
     assert await texts(store) == []
 
 
-async def test_old_rows_are_removed_in_small_steps(store: Store) -> None:
+async def test_old_replies_are_removed_in_small_steps(store: Store) -> None:
     for number in range(120):
         await finish(store, str(number), f"text {number}")
     later = NOW + KEPT_S + TOUCH_S + 1
@@ -132,7 +132,7 @@ async def test_oldest_free_keys_are_forgotten_but_paid_ones_are_not(store: Store
     assert told == ["ClaimRecord", "same", "ClaimRecord", "same", "ClaimRecord", *["same"] * 5]
 
 
-async def test_large_excess_is_removed_in_small_steps(store: Store) -> None:
+async def test_large_excess_is_removed_completely(store: Store) -> None:
     for number in range(130):
         await finish(store, str(number), f"text {number}", NOW + number)
     assert await trim(store, "acc_1", StoredShare(bytes=1), pause_s=0) == Trimmed(130, 0)

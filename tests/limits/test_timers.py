@@ -161,7 +161,7 @@ async def test_cleared_subject_never_expires_and_can_be_set_again(autojump_clock
     subject.assert_expired(20.0)
 
 
-async def test_cleared_filed_subject_never_expires_and_can_be_set_again(autojump_clock: MockClock) -> None:
+async def test_cleared_subject_with_an_assigned_tick_can_be_set_again(autojump_clock: MockClock) -> None:
     first, subject = Timed(), Timed()
     async with open_deadlines() as deadlines:
         deadlines.set(first, 1.0)

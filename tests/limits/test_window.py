@@ -99,7 +99,7 @@ def test_refused_request_is_not_in_the_window():
     assert window.look("k", 60.0).remaining == 1
 
 
-def test_keys_are_independent():
+def test_windows_of_two_keys_are_independent():
     window = Window(1, PERIOD_S)
     window.admit("a", 0.0)
     assert window.look("b", 0.0).remaining == 1

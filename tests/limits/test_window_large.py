@@ -32,7 +32,7 @@ def peak_bytes() -> int:
     return tracemalloc.get_traced_memory()[1]
 
 
-def test_key_with_one_request_costs_the_same_under_every_limit(traced: None) -> None:
+def test_key_with_one_request_uses_little_memory_under_every_limit(traced: None) -> None:
     for limit in (1, 600, LARGEST):
         window, before = Window(limit, PERIOD_S), held_bytes()
         for key in range(200):

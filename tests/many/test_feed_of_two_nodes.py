@@ -111,7 +111,9 @@ async def test_key_has_at_most_five_polls_across_both_nodes(cluster_of: OpenClus
             await trio.sleep(0.3)  # the polls are freed after the responses
 
 
-async def test_lost_message_is_compensated(cluster_of: OpenCluster, empty_redis: RedisServer) -> None:
+async def test_poll_finds_an_event_whose_redis_message_was_lost(
+    cluster_of: OpenCluster, empty_redis: RedisServer
+) -> None:
     async with cluster_of(skews_s=TWO) as cluster:
         async with polling(cluster, cluster.nodes[1], await end(cluster)) as answer:
             empty_redis.ask("CLIENT", "KILL", "TYPE", "pubsub")

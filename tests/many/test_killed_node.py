@@ -22,7 +22,7 @@ BUSY_S = 15.0
 REFUND_S = 60.0
 
 
-def test_defaults_end_leases_in_30_s_and_take_over_within_60_s() -> None:
+def test_defaults_end_leases_and_take_over_within_30_s() -> None:
     """The next test verifies the behavior with shorter spans."""
     assert GateSpans().lease_s == 30
     assert MembershipPace().dead_after_s + 2 * MembershipPace().beat_s <= REFUND_S / 2

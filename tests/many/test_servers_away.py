@@ -79,13 +79,13 @@ def assert_back(answers: Sequence[Answer], at: float) -> None:
     assert_served(later)
 
 
-async def test_missing_redis_refuses_immediately_and_recovers_within_a_second(
+async def test_nodes_without_redis_refuse_immediately_and_recover_within_a_second(
     cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     await without(cluster, empty_redis.kill, empty_redis.start)
 
 
-async def test_frozen_redis_refuses_immediately_and_recovers_within_a_second(
+async def test_nodes_with_frozen_redis_refuse_immediately_and_recover_within_a_second(
     cluster: Cluster, empty_redis: RedisServer
 ) -> None:
     await without(cluster, empty_redis.freeze, empty_redis.thaw, away_s=FROZEN_S)

@@ -157,7 +157,7 @@ def test_ladder_sources_are_distinct(platform: Platform) -> None:
 
 
 @every_rung
-def test_fallback_pages_are_returned_once(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
+def test_fallback_pages_repeat_no_record(platform: Platform, endpoint: Endpoint, rung_index: int) -> None:
     if not endpoint.archetype.many:
         return
     params: dict[str, Any] = example_values(endpoint)

@@ -20,7 +20,7 @@ STATUS = table(
 )
 
 
-def test_table_reads_paths_and_leaves_others_null() -> None:
+def test_table_reads_its_paths_and_leaves_other_fields_null() -> None:
     row = {"id": 7, "account": {"id": "9", "acct": "ada"}, "media": [{"url": "u"}, {}], "counts": [3], "text": ""}
     found = STATUS({**row, "at": 0, "lang": "en"})
     assert (found["id"], found["author"]["id"], found["author"]["username"]) == ("7", "9", "ada")

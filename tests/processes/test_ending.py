@@ -42,7 +42,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_child_ends_with_its_block_and_its_own_children() -> None:
+def test_child_and_its_own_children_end_with_its_block() -> None:
     with open_child([sys.executable, "-c", PARENT], out=subprocess.PIPE) as child:
         assert child.stdout is not None
         grandchild = int(child.stdout.readline())
@@ -80,7 +80,7 @@ def test_forks_end_with_the_process_that_forked_them(tmp_path: Path, commands: C
         wait_until(lambda: not is_alive(fork))
 
 
-def test_remaining_fleet_ends_with_its_block(tmp_path: Path, commands: Commands) -> None:
+def test_running_fleet_process_ends_with_the_fleets_block(tmp_path: Path, commands: Commands) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[server]\nport = 0\n[admin]\nport = 0\n[store]\nurl = "sqlite:///{tmp_path}/sluice.db"\n')
     with open_fleet(commands) as fleet:

@@ -56,7 +56,7 @@ class Away:
         return await self.store.read(fn)
 
 
-async def test_backlog_keeps_its_last_values_while_the_store_is_unavailable(
+async def test_backlog_is_empty_until_the_store_becomes_available(
     quick: Desk, autojump_clock: trio.testing.MockClock
 ) -> None:
     monitor = await quick.monitor(await quick.account())

@@ -130,7 +130,7 @@ async def test_stalled_connection_stays_open_and_continues(toxic: Toxic, stream:
     assert await receive(stream, 10) == b"in between"
 
 
-async def test_stall_blocks_a_large_sender(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_stall_blocks_the_sender_of_a_long_stream(toxic: Toxic, stream: trio.SocketStream) -> None:
     toxic.up.set(STALLED)
     with trio.move_on_after(0.5) as scope:
         while True:
@@ -196,7 +196,9 @@ async def test_bandwidth_limit_applies_and_can_be_removed(toxic: Toxic, stream: 
     assert await receive(stream, 2) == b"ab"
 
 
-async def test_refusing_affects_new_connections_and_keeps_the_port(toxic: Toxic, stream: trio.SocketStream) -> None:
+async def test_refusing_affects_only_new_connections_and_keeps_the_port(
+    toxic: Toxic, stream: trio.SocketStream
+) -> None:
     await said_again(stream, b"alive")
     toxic.refuse()
     with pytest.raises(OSError, match="connect"):
@@ -226,7 +228,7 @@ async def test_reset_of_one_side_reaches_the_other(toxic: Toxic) -> None:
     assert toxic.statistics().reset == 1
 
 
-async def test_proxy_leaves_nothing_behind() -> None:
+async def test_closed_proxy_ends_its_connections_and_stops_listening() -> None:
     async with open_proxied_echo() as toxic:
         toxic.up.set(STALLED)
         stream = await connect(toxic)

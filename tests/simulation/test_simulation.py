@@ -61,14 +61,14 @@ def test_planted_fault_is_caught_and_its_invariant_named(fault: str, invariants:
     assert caught <= invariants
 
 
-def test_same_seed_is_the_same_run_regardless_of_hashing() -> None:
+def test_same_seed_gives_the_same_run_regardless_of_hashing() -> None:
     here = simulate(3)
     assert here.digest == simulate(3).digest != simulate(4).digest
     for hash_seed in ("1", "2"):
         assert replay(3, hash_seed=hash_seed).stdout.strip().endswith(here.digest[:16])
 
 
-def test_same_seed_is_the_same_run_on_each_engine(postgres: PostgresServer) -> None:
+def test_same_seed_gives_the_same_run_on_each_engine(postgres: PostgresServer) -> None:
     """Goal: a node notices no difference between the engines, including failing commits and deaths."""
     other = next(name for name in ENGINES if name != engine())
     for seed in (3, 4):

@@ -96,8 +96,10 @@ SCENES = {
     "an unknown key": Scene("INVALID_API_KEY", asks.with_key("sl_" + 43 * "a"), INVALID_KEY, **KEYLESS),
     "a revoked key": Scene("INVALID_API_KEY", asks.with_revoked_key, INVALID_KEY, **KEYLESS),
     "an expired key": Scene("INVALID_API_KEY", asks.with_expired_key, INVALID_KEY, **KEYLESS),
-    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "has 0 credits; this request costs 1"),
-    "fewer credits than the cost": poor(get(VELOCITY), 4, "balance_too_low", 5, "has 4 credits; this request costs 5"),
+    "no credits": poor(get(PROFILE), 0, "balance_too_low", 1, "costs more credits (1) than the account has (0)"),
+    "fewer credits than the cost": poor(
+        get(VELOCITY), 4, "balance_too_low", 5, "costs more credits (5) than the account has (4)"
+    ),
     "more than max_credits": poor(
         get(f"{VELOCITY}&max_credits=4"), 1000, "above_max_credits", 5, "would reserve 5 credits, above max_credits"
     ),
@@ -237,7 +239,7 @@ SCENES = {
     "an events cursor older than retention": Scene(
         "CURSOR_EXPIRED",
         asks.with_cursor_older_than_retention,
-        "retention has passed",
+        "retention period has ended",
         details={
             "reason": "retention_passed",
             "param": "cursor",

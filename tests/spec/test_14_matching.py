@@ -147,5 +147,5 @@ async def test_text_of_any_length_is_searched_for_each_keyword() -> None:
     assert await keywords.found_in(f"{text} aa") == ["aa"]
 
 
-def test_keyword_pairs_are_distinguished() -> None:
+def test_table_contains_a_keyword_that_equals_its_text() -> None:
     assert Pair("Latin", "acme", "acme", contains=True) in ROWS

@@ -119,7 +119,7 @@ async def test_invalid_fields_are_named_with_suggestion_and_nothing_is_created(t
         assert await listed(node) == []
 
 
-async def test_recipe_parameter_is_rejected_for_its_endpoint_reason(tmp_path: Path) -> None:
+async def test_recipe_parameter_is_rejected_with_the_reason_of_its_endpoint(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, MONITORS, {**HOOKED, "params": {"handle": "a%20b"}})
         details = assert_refused(answer, "INVALID_REQUEST", 400)
@@ -194,7 +194,7 @@ async def test_secret_is_shown_only_at_creation_and_own_secret_is_kept(tmp_path:
         assert own not in rows[0][0]
 
 
-async def test_secret_hint_shows_at_most_a_quarter(tmp_path: Path) -> None:
+async def test_secret_hint_shows_at_most_a_quarter_of_the_secret(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         monitor = (await make(node, HOOKED, webhook_secret="abcdefgh"))["monitor"]
         assert monitor["webhook"]["signing_secret_hint"] == "...gh"

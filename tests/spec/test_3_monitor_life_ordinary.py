@@ -88,7 +88,7 @@ async def test_result_of_several_calls_has_each_path_and_body(tmp_path: Path) ->
         assert run["rows"] == 3
 
 
-async def test_ordinary_history_uses_the_page_row(tmp_path: Path) -> None:
+async def test_history_of_an_ordinary_monitor_has_a_single_row(tmp_path: Path) -> None:
     async with open_life(tmp_path, PROFILE) as life:
         for slot, followers in zip(SLOTS[:2], (40, 50), strict=True):
             life.node.upstream.always(user(followers, 10))
@@ -129,7 +129,7 @@ async def test_ordinary_monitor_shows_secret_once_and_needs_a_webhook(tmp_path: 
         assert details["param"] == "webhook_url"
 
 
-async def test_text_result_is_delivered_unchanged(tmp_path: Path) -> None:
+async def test_text_result_is_stored_unchanged(tmp_path: Path) -> None:
     """Method: GitHub fails, and the fallback returns the README itself."""
     recipe = {
         **PROFILE,

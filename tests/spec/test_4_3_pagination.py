@@ -202,7 +202,7 @@ async def test_cursor_unknown_to_upstream_is_free(target: str, refusal: Scripted
         assert await node.money() == (99_998, 0)
 
 
-async def test_transactions_follow_the_same_pagination_contract(tmp_path: Path) -> None:
+async def test_transactions_follow_the_pagination_contract(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(7):
             assert (await node.get(f"/v1/github/profile?handle=user{number}")).status == 200

@@ -75,7 +75,7 @@ def first_call(id_: str, url: str) -> str:
 
 
 @pytest.mark.parametrize("id_", ADDRESSES)
-def test_every_url_spelling_reads_the_same_thing(id_: str) -> None:
+def test_every_url_spelling_reads_the_same_resource(id_: str) -> None:
     assert len({first_call(id_, url) for url in ADDRESSES[id_]}) == 1
 
 

@@ -158,7 +158,7 @@ async def test_different_later_filter_conflicts(query: str, param: str, tmp_path
         await assert_free(node, refused)
 
 
-async def test_all_types_is_a_filter_too(tmp_path: Path) -> None:
+async def test_absent_filter_of_a_consumer_equals_all_types(tmp_path: Path) -> None:
     """A consumer without filters receives all types; listing all of them is the same."""
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
@@ -201,7 +201,7 @@ async def test_idle_consumer_of_empty_log_has_missed_nothing(tmp_path: Path) -> 
         assert (await page(node, "consumer=one"))["data"]["restarted_from"] == details["oldest_cursor"]
 
 
-async def test_consumer_with_removed_events_restarts_and_gets_count(tmp_path: Path) -> None:
+async def test_consumer_with_removed_events_restarts_and_gets_their_number(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 5)
         items = (await page(node, "consumer=one"))["data"]["items"]

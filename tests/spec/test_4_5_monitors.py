@@ -293,7 +293,7 @@ async def test_runs_are_newest_first_paginated_and_windowed(tmp_path: Path) -> N
         assert seen == slots
         window = f"from={slots[4]}&to={slots[2]}"
         found = [item["scheduled_for"] for item in (await runs(node, id_, window))["data"]["items"]]
-        assert found == slots[3:5], "`since` is inclusive and `until` exclusive"
+        assert found == slots[3:5], "`from` is inclusive and `to` exclusive"
         (failed,) = (await runs(node, id_, "status=failed"))["data"]["items"]
         assert failed["skip_reason"] == "no_tracked_value"
 

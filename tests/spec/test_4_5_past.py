@@ -115,7 +115,7 @@ async def test_csv_export_is_oldest_first_with_changes_and_no_formulas(tmp_path:
         assert [line.split(",")[0] for line in windowed.splitlines()] == ["t", T[1], T[1]]
 
 
-async def test_ndjson_export_has_same_keys_and_unescaped_texts(tmp_path: Path) -> None:
+async def test_ndjson_export_has_csv_columns_as_keys_and_unescaped_texts(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, ROWS)
@@ -203,7 +203,7 @@ async def test_disconnected_reader_releases_the_lease(tmp_path: Path) -> None:
         await free_again(node)
 
 
-async def test_export_with_store_failure_is_cut_off_visibly(tmp_path: Path) -> None:
+async def test_export_with_an_unreadable_row_is_cut_off_visibly(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node, POSTS)
         await ran(node, id_, [{"p1": {LIKES: 1}}] * 40)

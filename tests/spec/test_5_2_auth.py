@@ -83,7 +83,7 @@ async def test_revocation_applies_to_the_next_request(tmp_path: Path) -> None:
         assert_refused(await node.get(PROFILE), "INVALID_API_KEY", 401)
 
 
-async def test_key_in_url_is_rejected_and_must_be_revoked(tmp_path: Path) -> None:
+async def test_key_in_url_is_rejected_and_not_echoed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for query in (f"api_key={node.key}", f"X-API-Key={node.key}", f"handle={node.key}", "apikey=anything"):
             answer = await node.get(f"/v1/github/profile?{query}")

@@ -118,7 +118,7 @@ async def test_partial_refund_restores_counter_partially(tmp_path: Path) -> None
         await assert_spent(node, await node.get("/v1/odd/legs", key=key), required=5)
 
 
-async def test_open_circuit_restores_the_counter(tmp_path: Path) -> None:
+async def test_rejection_by_an_open_circuit_restores_the_key_counter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, breaker={"failures": 1}, **NO_RETRIES) as node:
         key, key_id = await node.new_key(node.account, credit_limit=1)
         node.upstream.always(json_answer({}, 500))

@@ -87,7 +87,7 @@ async def test_rows_format_is_delivered_on_request(tmp_path: Path) -> None:
             }  # fmt: skip
 
 
-async def test_unreachable_receiver_pauses_webhook_until_resumed(tmp_path: Path) -> None:
+async def test_receiver_that_returns_410_pauses_its_webhook_until_resumed(tmp_path: Path) -> None:
     async with open_upstream_server(always(reply(status="410 Gone"))) as receiver:
         body = {**PROFILE, "webhook_url": f"{receiver.url}/hook", "webhook_secret": SECRET}
         async with open_life(tmp_path, {**body, "suppress_webhook_unless_alert": False}, credits=10) as life:
@@ -129,7 +129,7 @@ async def test_non_public_target_is_rejected_at_registration(tmp_path: Path, url
         assert await listed(node) == [id_]
 
 
-async def test_host_name_is_checked_by_all_addresses_at_each_attempt(tmp_path: Path) -> None:
+async def test_all_addresses_of_a_host_name_are_checked_at_each_attempt(tmp_path: Path) -> None:
     """Goal: no host name ever leads to a private address. Method: first a public address, later mixed addresses."""
     resolver = Resolver([PUBLIC], [PUBLIC, "169.254.169.254"])
     async with open_test_node(tmp_path, resolve=resolver) as node:

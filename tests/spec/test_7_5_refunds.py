@@ -247,7 +247,7 @@ async def test_balance_is_spent_to_the_last_credit_and_never_below(tmp_path: Pat
         await node.assert_sound()
 
 
-async def test_method_with_backoff_is_not_called_for_as_long_as_requested(tmp_path: Path) -> None:
+async def test_backoff_pauses_only_its_method_for_at_most_an_hour(tmp_path: Path) -> None:
     """Stack Exchange's `backoff` applies to one method. However large it is, it is honored for at most an hour."""
     async with open_test_node(tmp_path) as node:
         node.upstream.always(json_answer({"items": [], "has_more": False, "backoff": 10**18}))
@@ -260,7 +260,7 @@ async def test_method_with_backoff_is_not_called_for_as_long_as_requested(tmp_pa
 
 
 @pytest.mark.parametrize(("said", "told_first", "held"), RETRY_AFTER.values(), ids=RETRY_AFTER.keys())
-async def test_throttling_upstream_is_not_called_for_as_long_as_requested(
+async def test_throttling_pauses_an_upstream_for_at_most_an_hour(
     said: str, told_first: int, held: int, tmp_path: Path
 ) -> None:
     """The upstream can request up to a day; at most an hour is respected."""

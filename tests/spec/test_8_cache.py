@@ -92,7 +92,7 @@ async def test_each_list_page_has_its_own_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", ["no-cache", "No-Cache", "max-age=0, no-cache"])
-async def test_refresh_is_billed_stored_and_served_to_others(value: str, tmp_path: Path) -> None:
+async def test_refresh_is_billed_stored_and_served_to_other_accounts(value: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         stranger, _ = await node.new_key(await node.new_account(0))
         for login in ("old", "new"):
@@ -105,7 +105,7 @@ async def test_refresh_is_billed_stored_and_served_to_others(value: str, tmp_pat
 
 
 @pytest.mark.parametrize("value", ["max-age=0", "no-store", "only-if-cached", "public"])
-async def test_no_other_directive_causes_a_refresh(value: str, tmp_path: Path) -> None:
+async def test_directives_other_than_no_cache_cause_no_refresh(value: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await node.get(PROFILE)
         assert (await node.get(PROFILE, headers={"cache-control": value})).json["cached"] is True

@@ -62,7 +62,7 @@ async def test_monitor_is_created_once_and_replay_shows_current_state(tmp_path: 
         assert gone["reason"] == "unknown_monitor"
 
 
-async def test_concurrent_creates_make_one_monitor(tmp_path: Path) -> None:
+async def test_concurrent_creates_with_one_idempotency_key_make_one_monitor(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answers: list[Answered] = []
 
@@ -76,7 +76,7 @@ async def test_concurrent_creates_make_one_monitor(tmp_path: Path) -> None:
         assert sum("replayed" in answer.json for answer in answers) == 9
 
 
-async def test_rejected_change_frees_its_key(tmp_path: Path) -> None:
+async def test_rejected_change_frees_its_idempotency_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for number in range(3):
             await change(node, MONITORS, TRACKED, f"made {number}".replace(" ", "-"))

@@ -113,7 +113,7 @@ async def test_json_body_is_limited_to_1_mb(tmp_path: Path) -> None:
         )
 
 
-async def test_longest_issued_cursor_is_accepted(tmp_path: Path) -> None:
+async def test_issued_cursor_is_accepted_and_an_overlong_one_rejected(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         await node.node.stores.store.write(

@@ -162,7 +162,7 @@ async def test_final_error_binds_the_key_to_its_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["/v1/github/search?query=a", "/v1/hackernews/top"])
-async def test_key_at_another_endpoint_conflicts_during_and_mismatches_after_the_first(
+async def test_key_at_another_endpoint_conflicts_during_and_mismatches_after_the_first_request(
     target: str, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -189,7 +189,7 @@ async def test_key_is_bound_to_call_options(resource: str, more: str, tmp_path: 
         assert (await ask(node, page)).json["idempotent_replay"] is True
 
 
-async def test_key_is_replayed_in_any_requested_format(tmp_path: Path) -> None:
+async def test_response_is_replayed_in_any_requested_format(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         search = "/v1/hackernews/search?query=trio"
         await ask(node, search)

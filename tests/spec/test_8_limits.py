@@ -143,8 +143,8 @@ async def test_welcome_is_100_credits_and_five_keys(tmp_path: Path) -> None:
         await node.new_key(account["id"])
 
 
-async def test_cache_is_shared_by_accounts_and_expires(tmp_path: Path) -> None:
-    """Method: the cache uses the real clock here, so expiry is shown with a cache of zero bytes."""
+async def test_cache_is_shared_by_accounts_and_can_be_disabled(tmp_path: Path) -> None:
+    """A cache of zero bytes stores nothing."""
     async with open_test_node(tmp_path) as node:
         stranger = await node.new_account(5)
         key, _ = await node.new_key(stranger)

@@ -75,7 +75,7 @@ def test_growth_covers_the_last_day_and_is_unknown_in_the_first_hour() -> None:
     assert growth_of([*older, (0.0, 10, 7), (HOUR_S, 30, 5), (DAY_S, 40, 2)]) == Growth(DAY_S, 30, 7)
 
 
-def test_rates_per_day_and_per_thousand_calls() -> None:
+def test_growth_is_converted_to_rates_per_day_and_per_thousand_calls() -> None:
     half = Growth(DAY_S / 2, 600, 3_000)
     assert (half.bytes_a_day, half.bytes_per_thousand_calls) == (1_200, 200)
     assert Growth(DAY_S, 600, 999).bytes_per_thousand_calls is None
@@ -143,7 +143,7 @@ async def test_old_and_future_samples_are_removed(store: GrowingStore, autojump_
     store.close()
 
 
-async def test_warning_within_a_week_of_the_floor(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_node_warns_within_a_week_of_the_disk_floor(store: GrowingStore, autojump_clock: MockClock) -> None:
     store.bytes_a_second = 9e9 / (8 * DAY_S)
     node = GrowingNode(store)
     await node.run(3 * HOUR_S)
@@ -167,7 +167,7 @@ async def test_unavailable_store_is_measured_later(store: GrowingStore, autojump
     store.close()
 
 
-async def test_measuring_blocks_the_writer_for_one_row(store: GrowingStore, autojump_clock: MockClock) -> None:
+async def test_measuring_makes_one_call_to_the_writer(store: GrowingStore, autojump_clock: MockClock) -> None:
     node = GrowingNode(store)
     before = store.statistics().calls
     await node.run(EVERY_S + 1)

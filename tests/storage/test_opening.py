@@ -46,7 +46,7 @@ async def test_address_of_another_kind_is_refused(address: str) -> None:
     assert "expected sqlite:///" in str(await refusal(address))
 
 
-async def test_missing_folders_are_created_with_private_permissions(tmp_path: Path) -> None:
+async def test_missing_folders_are_created_and_the_file_is_private(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "store.db"
     async with open_store(f"sqlite:///{path}", [NOTES]):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -164,7 +164,7 @@ async def test_write_lock_of_another_program_fails_calls_instead_of_hanging(tmp_
         assert await store.read(texts) == ["yes"]
 
 
-async def test_no_other_write_between_a_calls_read_and_write(tmp_path: Path) -> None:
+async def test_no_other_write_happens_between_a_calls_read_and_write(tmp_path: Path) -> None:
     async with open_store(url(tmp_path), [NOTES]) as store:
 
         def read_then_write(tx: Tx) -> None:

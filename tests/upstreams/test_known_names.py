@@ -49,7 +49,7 @@ def test_cutoff_decides_how_similar_a_name_must_be() -> None:
     assert names.nearest("prof") == "profile"
 
 
-def test_cost_is_a_small_part_of_comparing_every_name() -> None:
+def test_suggestion_costs_a_small_part_of_a_full_comparison() -> None:
     """Method: compare CPU time with that of the full comparison in the same process: 800 names, the worst texts."""
     many = [*PATHS, *(path.replace("/v1/", f"/v1/{number}") for number in range(4) for path in PATHS)]
     names = KnownNames(many)

@@ -78,10 +78,10 @@ class SharedCache:
 
     @asynccontextmanager
     async def turn(self, key: bytes, deadline_at: float, *, waits: bool = True) -> AsyncIterator[CacheTurn]:
-        """Yield another node's response if it arrives by `deadline_at` on Trio's clock; otherwise the caller leads.
+        """Yield a turn. While another node makes the call, wait for its response until `deadline_at` on Trio's clock.
 
-        If `waits` is False, the caller leads even if another node's call is in progress. In that case, only the other
-        node's response is shared.
+        If `waits` is False, the caller leads even if another node's call is in progress. In that case, only a response
+        that is already stored is shared.
 
         Raises:
             trio.TooSlowError: The call of another node did not end in time.

@@ -28,7 +28,7 @@ def composite_slugs() -> tuple[str, ...]:
 def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
     """Return these platforms with their derived endpoints, and after them the web and the composites.
 
-    The web is created here instead of in its own module, because it has caches for the pages that it reads.
+    The web is created for each call instead of on import, because it has caches for the pages that it reads.
     """
     known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
     slugs = (slug for slug in composite_slugs() if slug != _WEB)
@@ -44,5 +44,5 @@ def _with_derived(platform: Platform) -> Platform:
 
 
 def load_all() -> tuple[Platform, ...]:
-    """Return everything that a node serves, by slug: every platform, the web, and the composites."""
+    """Return everything that a node serves: every platform, then the web, then the composites."""
     return with_composites(load_platforms())

@@ -94,7 +94,8 @@ def _page(platform: Platform, posts: Endpoint, args: Args, rows: int, before: Se
     """Return the part that reads a page of posts: the page after `before` or, without it, the page of the cursor."""
     own = {name: value for name, value in _values(posts, args).items() if name != "limit"}
     cursor = args.cursor if before is None else before.next
-    size = rows if before is None else before.part.values.get("limit", rows)  # the page numbers depend on the page size
+    # The page numbers depend on the page size, so all pages have the same size.
+    size = rows if before is None else before.part.values.get("limit", rows)
     return part_of(platform, "profile_posts", own, rows=int(size), cursor=cursor)
 
 

@@ -79,7 +79,7 @@ def playing(platforms: Iterable[Platform], *roles: Role) -> tuple[Platform, ...]
 
 
 def with_missing(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[Platform, ...]:
-    """Return these platforms, and an empty platform for each slug that is missing. Its legs report `unsupported`."""
+    """Return these platforms, and an empty platform for each missing slug, whose legs report `unsupported`."""
     known = tuple(platforms)
     absent = [slug for slug in slugs if slug not in {one.slug for one in known}]
     return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=(), docs_url="") for slug in absent))
@@ -119,7 +119,7 @@ def gather(parts: Sequence[Part]) -> Generator[tuple[Part, ...], Any, list[Settl
     """Run these parts in parallel, and return one leg for each.
 
     Raises:
-        UpstreamError, LimitError: All parts failed. This is the most useful of their failures.
+        UpstreamError, LimitError: All parts failed. The error is the most useful of their failures.
     """
     settled = yield from attempt(parts)
     check_any(settled)

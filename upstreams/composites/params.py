@@ -12,12 +12,12 @@ from upstreams.model.params import Args, Param, Value
 
 @dataclass(frozen=True, slots=True)
 class Several(Param):
-    """Comma-separated names from a fixed set. Their canonical order is that in `among`."""
+    """Comma-separated names from a fixed set. Their canonical order is the order in `among`."""
 
     among: tuple[str, ...] = ()
 
     def asks_for(self, value: Value, slug: str) -> bool:
-        """Whether the value contains the slug of this platform."""
+        """Return whether the value contains the slug of a platform."""
         return slug in str(value).split(",")
 
     def canonical(self, text: str) -> str:

@@ -29,7 +29,7 @@ _PLAIN_DURATION = re.compile(r"(\d{1,7})(?:\.\d{1,6})?|(\d{1,3}(?:,\d{3})+)", re
 """Seconds, with a decimal point or with commas between thousands. Any other use of a comma would be ambiguous."""
 _JSON_TEXT_MAX: Final = 1024 * 1024
 _DECODER: Final = JSONDecoder(parse_constant=lambda _constant: None, strict=False)
-"""NaN and infinity are rejected, because they are not valid JSON. Raw line breaks in strings are accepted, because some
+"""NaN and infinity become None, because they are not valid JSON. Raw line breaks in strings are accepted, because some
 programs send them."""
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
 _ESCAPE = re.compile(

@@ -25,7 +25,7 @@ _DECLARED = re.compile(
 _DECLARED_WITHIN = 4_096
 _DETECTED_BYTES = 4_096
 _UTF16_WITHIN = 64
-"""Zero bytes in this range indicate two-byte characters, which may also be well-formed UTF-8."""
+"""Zero bytes among this many first bytes indicate two-byte characters, which may also be well-formed UTF-8."""
 _ESCAPES = {"iso2022_jp_ext": b"\x1b", "iso2022_kr": b"\x1b", "hz": b"~{"}
 """The bytes that start an escape, for charsets that use only ASCII bytes."""
 _ASCII = bytes(range(128))
@@ -61,7 +61,10 @@ _CONTROLS_SHARE_MAX = 0.05
 
 
 def is_binary(raw: bytes, content_type: str = "") -> bool:
-    """Return whether a body is not text, regardless of its type: by its first bytes or its control characters."""
+    """Return whether a body is binary, judged by its first bytes and its share of control characters.
+
+    `content_type` only helps to decode the body.
+    """
     sample = text_of(raw[:_DETECTED_BYTES], content_type)
     return raw.startswith(_SIGNATURES) or len(_CONTROLS.findall(sample)) > _CONTROLS_SHARE_MAX * len(sample)
 

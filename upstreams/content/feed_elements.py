@@ -39,7 +39,7 @@ _DECLARATION = re.compile(r'(?<=\S) xmlns(?::[\w.-]+)?="[^"]*"')
 """A namespace declaration that serialization adds to each piece."""
 _EMPTY = re.compile(r"<(iframe|script|style|textarea|title)((?:\s[^<>]*)?)/>", re.IGNORECASE)
 _EMPTY_AS_HTML = r"<\1\2></\1>"
-"""Elements that contain everything after them in HTML if their end tag is missing."""
+"""The replacement for a match of `_EMPTY`. In HTML, an element such as `<title/>` would contain everything after it."""
 _TITLE_TAG = re.compile(
     r"""
       <!--.*?-->

@@ -50,7 +50,7 @@ def read_feed(raw: bytes, content_type: str = "") -> fields.Json:
 
 
 class _FeedReader:
-    """Reads one document; `names` caches the name of each tag."""
+    """Reads one document; `_names` caches the name of each tag."""
 
     def __init__(self, root: Element) -> None:
         self._names: dict[str, str] = {}
@@ -163,7 +163,7 @@ class _FeedReader:
     def _link(self, found: Found, rel: str) -> str | None:
         """Return the URL of a link with this relation. If the page exists in several types, the web page is preferred.
 
-        The link element of RSS, which is a text, leads to the page.
+        In RSS, the text of the link element is the URL of the page.
         """
         links: list[tuple[int, str | None]] = []
         for link in found.get("link", ()):

@@ -32,10 +32,10 @@ _BEFORE_MAX = 4_096
 _COUNTED_FROM = 64 * 1024
 """On pages shorter than this, parsing the attributes of an element never takes long."""
 UNFINISHED_MAX: Final = 20_000
-"""The maximum words in an unfinished element or comment. An image inside a URL counts as one word."""
+"""The maximum words in an unfinished element or comment. Each slash counts as a word too."""
 _PIECE = 32 * 1024
 _ROOT = re.compile(r"<(?:rss|feed|rdf:rdf|channel|opml|urlset|sitemapindex)[\s>]", re.IGNORECASE)
-"""The root of a document without a declaration. A match further on would be part of the document's text."""
+"""The root of a document without a declaration. A `<?xml` after the root is part of the document's text."""
 _OF_WINDOWS = re.compile(r"&#(?:0{0,3}(12[89]|1[345]\d)|[xX]0{0,3}([89][0-9A-Fa-f]));", re.ASCII)
 
 
@@ -155,6 +155,6 @@ def _check_attributes(words: str) -> None:
 def _attributes_at_most(piece: str) -> int:
     """Return an upper bound of the attributes in a piece of an element.
 
-    They are separated by whitespace, slashes or quotes.
+    Attributes are separated by whitespace, slashes or quotes.
     """
     return len(piece.split()) + piece.count("/") + (piece.count('"') + piece.count("'")) // 2

@@ -1,7 +1,7 @@
 """Trees of HTML at any nesting depth: elements too deep for the parser become siblings, as in browsers.
 
-libxml2 stops building a tree at 256 open elements, and drops the rest of the page. Old pages have more open elements,
-because their tags are not closed. Only such pages are parsed a second time.
+libxml2 stops building a tree at 256 open elements, and drops the rest of the page. Old pages may have more open
+elements, because many of their tags are not closed. Only such pages are parsed a second time.
 """
 
 from __future__ import annotations

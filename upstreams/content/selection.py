@@ -98,7 +98,7 @@ def _found(css: str) -> Callable[[Element], list[Element]]:
     if not css:
         return _itself
     selected = HTMLTranslator().css_to_xpath(css, prefix="descendant::")
-    # creating objects for all of them in one step would block other tasks
+    # Limited, because creating objects for very many elements in one step would block other tasks.
     xpath = etree.XPath(f"({selected})[position() <= {ROWS_MAX + 1}]")
     found: Callable[[Element], list[Element]] = xpath
     return found

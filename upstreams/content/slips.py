@@ -280,9 +280,9 @@ class _Repair:
         return known
 
     def _cut(self, place: int, end: int) -> int:
-        """Return the end of an unclosed section.
+        """Return the position of the end tag before which an unclosed section ends; -1 if there is none.
 
-        This is the end of its element if another section starts before the next section end.
+        A section is unclosed if it has no end, or if another section starts before that end.
         """
         another = self._words.find("<![CDATA[", place, None if end < 0 else end)
         if (another < 0 and end >= 0) or not self._open:

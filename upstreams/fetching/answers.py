@@ -34,12 +34,12 @@ _PASSING = frozenset((500, 502, 503, 504))
 _NOTHING = frozenset((b"", b"null"))
 """Bodies that mean "no data" with a success status (spec 7.5)."""
 _NOTHING_BYTES_MAX = 16
-"""Longer bodies are not checked for a "no data" body with whitespace around it."""
+"""Longer bodies are not compared with these. Shorter ones match even with whitespace around the value."""
 VALUES_MAX = 150_000
 """Maximum number of values in the JSON of an answer. A real page has about ten thousand. Commas in texts are counted
 too."""
 _MANY_VALUES_BYTES = 2 * VALUES_MAX
-"""Shorter bodies cannot exceed that number, because a value takes at least two bytes."""
+"""Bodies up to this length cannot have more than `VALUES_MAX` values, because a value takes at least two bytes."""
 _NEARLY_JSON_BYTES_MAX = 256 * 1024
 """Longer bodies must be strict JSON. A second attempt to parse them would block other requests."""
 _INTEGER_DIGITS_MAX = 20

@@ -1,4 +1,4 @@
-"""Runs the calls concurrently that a read yields together."""
+"""Runs calls that a read yields together, concurrently."""
 
 from __future__ import annotations
 

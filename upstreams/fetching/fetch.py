@@ -43,7 +43,7 @@ from upstreams.transport.http import BODY_BYTES_MAX
 
 Sent = Got | tuple[Got, ...] | int
 """The answer or answers that the generator receives for a yielded value."""
-_RESULTS = (Page, Single)  # as a union, it would be rebuilt on every use
+_RESULTS = (Page, Single)  # a constant, because `Page | Single` in the call would build the union each time
 
 
 def fetch(planned: Plan, deadline_at: float, conduct: Conduct = ALONE) -> Awaitable[Fetched]:

@@ -2,8 +2,8 @@
 
 The table of hosts is bounded: the least recently called host is evicted. The operator's credentials are never sent to
 any of these hosts, regardless of what a read puts into a call. If a host's own answer shows that it does not run the
-platform's software, this is remembered for a while, and further calls of the same account are refused before they are
-charged.
+platform's software, this is remembered for a while, and further calls from the same account to that host are refused
+before they are charged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class NamedSource:
     """A source of a platform at all hosts that callers name, used like a single `Source`; see `ask`.
 
     With `are_ours`, the hosts belong to the platform and callers choose one of them. With a `default` but without
-    `are_ours`, the hosts are servers of the platform's software, and hosts of other known platforms are refused.
+    `are_ours`, the hosts run the platform's software, and hosts of other known platforms are refused.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class NamedSource:
         return source
 
     def _make_room(self) -> None:
-        """Evict the least recently called host without calls in flight."""
+        """If the table is full, evict the least recently called host, preferably one without calls in flight."""
         while len(self._known) >= self._hosts_max:
             idle = (host for host, one in self._known.items() if not one.source.statistics().in_flight)
             host = next(idle, None) or next(iter(self._known))
@@ -247,7 +247,7 @@ class HostBreakers:
             source.breaker.change(rules)
 
     def statistics(self) -> BreakerStatistics:
-        """Return the current statistics: counters over all known hosts, and the state of the default host."""
+        """Return the current statistics: counters summed over the hosts, and the state of the default host."""
         records = [source.breaker.statistics() for source in self._named.sources().values()]
         return BreakerStatistics(
             state=self.state,

@@ -25,7 +25,7 @@ async def follow(
 ) -> HttpAnswer:
     """Follow redirects, starting with `answer`, the answer to `call`, and return the last answer.
 
-    Only GETs are redirected.
+    Only redirects of GET requests are followed.
 
     With `allows_any_host`, redirects may lead to another host. The exchange must then be a guard, and the call must not
     contain secrets.

@@ -33,14 +33,14 @@ class SharedSession:
     """A session shared by all nodes through shared state, for platforms that limit sign-ins.
 
     One node signs in while the others wait. The caller encrypts the session and binds it to the credentials that it was
-    opened with. It is removed automatically when it expires. While the shared state is unavailable, each node signs in
-    separately.
+    opened with. The shared session is removed automatically when it expires. While the shared state is unavailable,
+    each node signs in separately.
     """
 
     def __init__(
         self, state: State, slug: str, *, seal: Callable[[str], str], unseal: Callable[[str], str | None]
     ) -> None:
-        """`unseal` returns None for a text that `seal` of this caller did not create."""
+        """`unseal` returns None for a text that was not created with this `seal`."""
         self._state = state
         self._slug = slug
         self._seal = seal

@@ -236,7 +236,8 @@ class Site:
 def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
     """Return the parameter that names a host; None if an answer named the host.
 
-    This is the parameter with a URL at the host, the source's own parameter, or a parameter that contains the host.
+    This is the parameter whose value is a URL at the host, the source's own parameter, or a parameter whose value
+    contains the host.
     """
     texts = {name: value for name, value in args.values.items() if isinstance(value, str)}
     at_it = (name for name, text in texts.items() if text.startswith(f"{host}/"))
@@ -246,7 +247,7 @@ def _culprit(source: NamedSource, host: str, args: Args) -> str | None:
 
 
 def _refused(source: NamedSource, culprit: str | None, refusal: TargetRefused) -> UpstreamError:
-    """Return the refusal of a host. If an answer named the host, the caller's values are valid."""
+    """Return the refusal of a host. If an answer named the host, it is a failure of the upstream."""
     if culprit is None:
         return UpstreamFailed(source.name, f"a response leads to a host that cannot be called: {refusal}")
     return (OtherSoftware if refusal.reason == "software" else InvalidArgument)(culprit, str(refusal))

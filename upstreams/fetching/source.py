@@ -85,7 +85,7 @@ class Standing:
     held_s: float
     """Remaining seconds of the pause that the upstream requested; 0 without a pause."""
     quota_left: int | None
-    """Calls left in the quota according to its latest successful answer, until the quota resets."""
+    """Calls left in the quota according to the latest successful answer, until the quota resets."""
     quota_reset_s: float | None
     pace_left: int | None
     """Calls that can be made now under the platform's known rate limit. Each node counts separately."""
@@ -189,12 +189,12 @@ class Source:
         spacing_s: float = 0.0,
         account_id: str = "",
     ) -> Answer:
-        """Return the answer to one request. Retry while that may help and the retry budget allows it (decisions 9).
+        """Send a request and return its answer. Retry while that may help and the retry budget allows it (decisions 9).
 
         - The circuit counts the request once, by the outcome of its last attempt, for this account. A probe is not
           retried.
-        - A GET may be retried. With `again`, any other method may be too, because the caller states that it changes
-          nothing.
+        - A GET may be retried. With `again`, any other method may be retried too, because the caller states that the
+          call changes nothing.
         - If the upstream requested a pause, the call waits, at most for the time limit of an attempt. Without `waits`,
           the call does not wait, because another source is available.
         - `deadline_at` limits the whole call, on Trio's clock. An attempt ends at that time, or after its own time

@@ -84,7 +84,7 @@ def _ended_by_limit(collected: _Collected, following: State, terms: WalkTerms, p
     """
     if pages_max >= terms.reach.pages_max:
         return collected.answer(following)
-    return collected.answer(following, f"the credits covered only {pages_max} pages", whole=False)
+    return collected.answer(following, f"the credits ran out after page {pages_max}", whole=False)
 
 
 @dataclass(slots=True)

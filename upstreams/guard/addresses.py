@@ -1,8 +1,9 @@
 """The guard for targets that a user names. Only clearly public hosts are called, regardless of how the URL is written.
 
 URLs are parsed strictly: a URL that two parsers could interpret differently is refused, not repaired. Code that calls a
-target must check twice, with `check_url` for the URL and then with `check_addresses` for all addresses of the name, and
-must connect to one of exactly these addresses. If it resolved the name again, it could get another address.
+target must check twice, with `check_url` for the URL and then with `check_addresses` for all addresses that the name
+resolves to, and must connect only to an address that was checked. Resolving the name again could return a different
+address.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Target(NamedTuple):
 
 
 def check_url(url: str, *, rules: TargetRules = HTTPS, allow_insecure: bool = False) -> Target:
-    """Parse a URL that a user wants to call, and refuse it if these rules do not allow its host (spec 6.1).
+    """Parse a URL that a user wants to call, and refuse it unless its scheme, port and host are allowed (spec 6.1).
 
     `allow_insecure`, for tests only, allows http, any port, private addresses and private names.
 

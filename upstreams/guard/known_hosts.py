@@ -1,6 +1,6 @@
 """Hosts of known platforms. They do not run software that has many instances, such as Mastodon or GitLab.
 
-Without this table, their URLs would be treated as those of possible instances: `x.com/@a` looks like an account on a
+Without this table, their URLs would be treated as URLs of possible instances: `x.com/@a` looks like an account on a
 Mastodon server. Hosts that a platform of this program declares are looked up before this table.
 """
 

@@ -1,7 +1,7 @@
 """The transport to hosts that callers name. Addresses are checked, and the connection goes to a checked address.
 
 Each call is checked separately. A redirect is a separate call, so it is checked too. Addresses are cached for a few
-seconds. A later change of the name has no effect, because connections only go to checked addresses.
+seconds. If the name later resolves to another address, no connection goes there before that address is checked.
 """
 
 from __future__ import annotations

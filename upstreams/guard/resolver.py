@@ -27,8 +27,9 @@ Found = Sequence[tuple[Any, Any, Any, Any, Sequence[Any]]]
 class SystemResolver:
     """Calls `getaddrinfo` in threads. An abandoned call ends only when the system gives up.
 
-    A host whose name servers do not answer must not use up threads that others need, including storage. Therefore each
-    host has its own limiter instead of Trio's shared one. The limiter is kept as long as a thread for the host runs.
+    A host whose name servers do not answer must not use up threads that other hosts and the storage need. Therefore
+    each host has its own limiter instead of Trio's shared one. The limiter is kept as long as a thread for the host
+    runs.
     """
 
     def __init__(self, *, threads: int = _THREADS, lookup: Callable[..., Found] = socket.getaddrinfo) -> None:

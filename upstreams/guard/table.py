@@ -72,7 +72,7 @@ def why_not_public(address: str) -> str | None:
     """Return a text for the user that says why an address is not public; None if it is clearly public.
 
     Raises:
-        ValueError: The text is not an address in its canonical notation.
+        ValueError: The text is not a valid IP address.
     """
     found = ip_address(address)
     if isinstance(found, IPv4Address):

@@ -1,6 +1,6 @@
-"""The function that builds the call.
+"""Calls declared as values, and the endpoints that need only such calls.
 
-It receives arguments, a body format, a page's query members, and others to add.
+`single` and `listing` return endpoints whose reads are generated from a call and a field map.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _PLACE = re.compile(r"\{(\+?)(\w+)\}")
 _NOTHING: Mapping[str, Any] = {}
 
 _Make = Callable[[Args, Accepts, Mapping[str, Any], Mapping[str, Any]], Call]
+"""Builds a call from the arguments, the body format, the page's query members, and additional members."""
 
 
 class Made(NamedTuple):
@@ -109,7 +110,7 @@ class Get:
     def make(self) -> _Make:
         """The function that builds the call.
 
-        It receives the arguments, the body format, the page's query members and others.
+        It receives the arguments, the body format, the page's query members, and additional members.
         """
         return _compiled(self)
 

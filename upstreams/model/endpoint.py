@@ -82,7 +82,7 @@ class PriceRange(NamedTuple):
     least: int
     most: int
     note: str
-    """One sentence that explains how the price is determined."""
+    """A text that explains how the price is determined."""
     of_values: Callable[[Mapping[str, Value]], tuple[int, int]] | None = None
     """Computes the minimum and the maximum price from the values of a request. None if they are the same for every
     request."""
@@ -111,7 +111,7 @@ class Endpoint:
     params: tuple[Param, ...] = ()
     tier: Tier = "standard"
     price: PriceRange | None = None
-    """The price, for endpoints whose price differs from that of their tier."""
+    """The price, for endpoints whose price differs from the price of their tier."""
     one_of: tuple[tuple[str, ...], ...] = ()
     """Groups of alternative parameters. A request must contain exactly one parameter of each group."""
     lacks: Mapping[str, str] = field(default_factory=dict)
@@ -262,7 +262,7 @@ class Platform:
     """The credential that all calls to a source require, by source name."""
     open_web: bool = False
     """Whether callers pass URLs of web pages. Then http and the ports 80, 443, 8080 and 8443 are allowed, and bodies
-    may have 10 MB."""
+    may be up to 10 MB long."""
     hosts: tuple[str, ...] = ()
     """The hosts of the platform's URLs. Their subdomains are included. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()

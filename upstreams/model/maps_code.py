@@ -170,7 +170,7 @@ class Emitter:
         return self._known[reader]
 
     def put(self, expression: str) -> str:
-        """Return a new variable with this value."""
+        """Assign an expression to a new variable, and return the variable."""
         variable = self._program.variable()
         self.body.append(f"{variable} = {expression}")
         return variable

@@ -39,7 +39,7 @@ class Param:
     maximum: int | None = None
     length_max: int = 500
     strip: str = ""
-    """Characters that are removed from the start of a value, such as `@`."""
+    """A prefix that is removed from a value, such as `@`."""
     fold: bool = False
     """Whether the platform ignores case. Values are then converted to lower case."""
     blanks: str = ""

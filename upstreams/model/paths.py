@@ -145,15 +145,15 @@ def call_from_answer(
 def leads_straight(wanted: Wanted) -> bool:
     """Return whether every path in these calls leads where it says.
 
-    A path does not if a segment is empty, or is `.` or `..` in any encoding. Only a URL that was given as a whole may
-    have empty segments.
+    A path leads elsewhere if a segment is empty, or is `.` or `..` in any encoding. Only a URL that was given as a
+    whole may have empty segments.
     """
     if not isinstance(wanted, Call):
         return not isinstance(wanted, tuple) or all(map(leads_straight, wanted))
     path = wanted.path
     if ("//" in path or path[-1:] == "/") and not isinstance(wanted, AddressCall):
         return False
-    # Nearly all paths are plain, which is cheaper to check than decoding them.
+    # Nearly all paths are plain, and checking that is cheaper than decoding them.
     is_plain = "%" not in path and "/." not in path and "\\" not in path and path.isascii()
     return is_plain or not has_dots(path)
 

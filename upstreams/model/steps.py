@@ -270,7 +270,7 @@ Steps = Generator[Wanted, Any, Page | Single]
 class Many(NamedTuple):
     """A way to read several records of an endpoint at once. `read` receives up to `size` values that identify them.
 
-    It returns a `Single` whose record maps each value to the record it identifies. Records that do not exist are
+    `read` returns a `Single` whose record maps each value to the record it identifies. Records that do not exist are
     omitted.
     """
 

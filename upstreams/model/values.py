@@ -12,7 +12,7 @@ INTEGER_MAX: Final = 2**63 - 1
 """The largest integer in a record. JSON parsers disagree about larger numbers, and some encoders cannot write them."""
 _INTEGER_BITS = 63
 _IDENT_END = 2**64
-"""All JSON parsers represent smaller numbers exactly."""
+"""Our JSON parsers represent smaller numbers exactly."""
 _DIGITS_MAX = 20
 _FRACTION_TEXT_MAX = 64
 _YEAR_10000_S = 253_402_300_800
@@ -35,13 +35,13 @@ def ident(found: Any) -> str | None:
 
 
 def number(found: Any) -> int | None:
-    """Return a whole number, also if it is sent as text or as 3.0; None if it exceeds 64 bits."""
+    """Return a whole number, even if it is sent as text or as 3.0; None if it exceeds 64 bits."""
     whole = found if type(found) is int or found is None else _whole(found)
     return whole if whole is not None and whole.bit_length() <= _INTEGER_BITS else None
 
 
 def fraction(found: Any) -> float | None:
-    """Return a number with or without a fraction, also if it is sent as text; None if JSON cannot represent it."""
+    """Return a number with or without a fraction, even if it is sent as text; None if JSON cannot represent it."""
     if isinstance(found, str) and len(found) <= _FRACTION_TEXT_MAX:
         try:
             found = float(found)

@@ -16,7 +16,7 @@ def platform_slugs() -> tuple[str, ...]:
 
 
 def load_platforms() -> tuple[Platform, ...]:
-    """Return every platform in this package, by slug."""
+    """Return every platform in this package, sorted by slug."""
     return tuple(map(load_platform, platform_slugs()))
 
 

@@ -34,7 +34,7 @@ _COUNTS = frozenset(
 )
 """The names of counters on platforms with handwritten stand-ins. Counters grow over time."""
 _COUNTED = frozenset({"followers", "stargazers", "watchers"})
-"""GraphQL connections whose total also counts as a counter."""
+"""GraphQL connections whose total is also a counter."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]

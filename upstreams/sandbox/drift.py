@@ -1,4 +1,4 @@
-"""Compares an upstream's bodies with those of its stand-in, to find needed members that the upstream has removed."""
+"""Compares an upstream's bodies with its stand-in's bodies, to find needed members that the upstream has removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def members_gone(invented: Sequence[Any], sent: Sequence[Any]) -> list[str]:
     """Return the members (dotted names) that occur in the stand-in's bodies but nowhere in the upstream's bodies.
 
     If the upstream leaves a member empty, nothing can be compared below it. Some platforms omit members without a
-    value.
+    value, so a returned member may only be empty.
     """
     found = (
         name for ours, theirs in zip(invented, sent, strict=False) for name in _missing_members([ours], [theirs], "")

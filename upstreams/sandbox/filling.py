@@ -25,7 +25,7 @@ from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
-"""Names of members whose values are invented too. Other names may start with a dollar sign, which is kept."""
+"""Names of members in which placeholders are replaced too. Other names may start with a dollar sign, which is kept."""
 _ALL: Final = "$all"
 _SAFE_IN_URL: Final = "/:@!$&'()*+,;=?%"
 """Characters that stay unencoded in a URL."""

@@ -16,10 +16,11 @@ of the host, `{name*}` is the rest of a path), and `body`, a template (see `fill
   "next")`. The content type is `type`.
 - `headers`: the headers of the answer, also a template.
 - `missing`, `throttled`, `broken`: the answer if a value of the request contains that word or is 404, 429 or 500, with
-  `status`, `body` and `headers`; or "empty". `failures` has the answers for the whole platform.
+  `status`, `body` and `headers`; or "empty" for the usual answer without rows. `failures` has the answers for the whole
+  platform.
 
-`aliases` of the file maps further hosts to the host in its calls. If the calls accept any host and share paths with
-another platform, it maps the hosts that belong to this platform: `{"video.example": "{instance}"}`.
+The file's `aliases` map further hosts to the host in its calls. If the calls accept any host and share paths with
+another platform, the `aliases` are the hosts that belong to this platform: `{"video.example": "{instance}"}`.
 """
 
 from __future__ import annotations

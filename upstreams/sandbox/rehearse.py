@@ -21,7 +21,7 @@ _NO_CREDENTIALS: Credentials = {}
 
 
 def example_values(endpoint: Endpoint) -> dict[str, Value]:
-    """Return the example parameters: the example values of required parameters, and the defaults of all others."""
+    """Return example values for the required parameters and the first of each `one_of` group, and other defaults."""
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)
@@ -36,8 +36,8 @@ def rehearse(
 ) -> Page | Single:
     """Return the endpoint's result for its example parameters; `others` are the platforms that its parts may belong to.
 
-    Some reads call another source if there are `credentials`; their values do not matter here. Reads of web pages run
-    without credentials, because only one of the search engines has a stand-in.
+    Some reads call another source if there are `credentials`; the values of the credentials do not matter here. Reads
+    of web pages run without credentials, because only one of the search engines has a stand-in.
 
     Raises:
         UpstreamError: The stand-in has no data for the example.

@@ -67,9 +67,9 @@ class AnswerChunks:
         self._take_trailers(data[at:])
 
     def _odd_size(self, found: re.Match[bytes]) -> int:
-        """Return the size on a line that also has other content.
+        """Return the size from an unusual size line.
 
-        Note whether all clients would parse the line in the same way.
+        Set `is_doubtful` if another client could parse the line differently.
         """
         before, size, blanks, end = found.groups()
         if blanks or end != _LINE_END or not (self._is_first or before == _LINE_END):

@@ -22,7 +22,8 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 _STARTED = b"HTTP/"
 _LINE_BREAKS = b"\r\n"
 _LONG_BYTES = 128 * 1024
-"""A longer body, encoded or decoded, is decoded in a thread, because 8 MB take up to 80 ms."""
+"""A body that is longer than this, before or after decoding, is decoded in a thread, because decoding 8 MB takes up to
+80 ms."""
 
 
 class AnswerBrokenOff(httpx.RemoteProtocolError):
@@ -30,7 +31,7 @@ class AnswerBrokenOff(httpx.RemoteProtocolError):
 
 
 class LongBody(Exception):
-    """A complete answer whose body takes long to decode. `decode` returns the answer, or raises like `answer`."""
+    """A complete answer whose body takes long to decode. `decode` returns the answer or raises its error."""
 
     def __init__(self, decode: Callable[[], HttpAnswer]) -> None:
         self.decode = decode
@@ -76,7 +77,7 @@ class AnswerParser:
         self.complete = self.persistent = self._spoiled = False
         self._bodiless_bytes = self._status = 0
         self._awaited_bytes = 0
-        """The number of missing bytes of a body of known length; `TO_THE_END` if the length is unknown."""
+        """The number of bytes that the body still lacks; `CHUNKED` or `TO_THE_END` if its length is not announced."""
         self._headers: dict[str, str] = {}
         self._head = b""
         """The received part of an incomplete head."""
@@ -127,7 +128,7 @@ class AnswerParser:
         return _http_answer((self._status, self._headers, body))
 
     def _decoded(self, body: bytes, coding: str) -> bytes:
-        """Return the decoded body if it is short. Its decoded length is not known in advance."""
+        """Return the decoded body, or raise `LongBody` if the body is long before or after decoding."""
         cap = self._body_bytes_max
         if cap <= _LONG_BYTES:
             return decode_body(body, coding, body_bytes_max=cap)

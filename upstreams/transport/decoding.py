@@ -59,7 +59,7 @@ def _decode_one(body: bytes, coding: str, body_bytes_max: int) -> bytes:
 
 
 def _gunzip(body: bytes, body_bytes_max: int) -> bytes:
-    """Decode up to 16 gzip members, because each costs a copy of the remaining bytes.
+    """Decode up to 16 gzip members. Their number is limited because each costs a copy of the remaining bytes.
 
     Other bytes after a member are dropped.
     """

@@ -1,4 +1,4 @@
-"""The two values that the transport exchanges, and an adapter for httpx's transports."""
+"""The types of the transport's requests and responses, and an adapter for httpx's transports."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -14,7 +14,8 @@ __all__ = ["Exchange", "HttpAnswer", "HttpCall", "Origin", "ResponseTooLarge", "
 
 ACCEPT_ENCODING = "gzip, deflate, br"
 BODY_BYTES_MAX = 8 * 1024 * 1024
-"""Maximum bytes of an answer, before and after decoding. A page with a hundred issues of maximum length has 6.5 MB."""
+"""Maximum bytes of an answer, before and after decoding. A page with a hundred issues of maximum length takes 6.5 MB.
+"""
 _CLOSE_S = 1.0
 
 
@@ -45,9 +46,9 @@ class HttpAnswer(NamedTuple):
 
 
 Exchange = Callable[[HttpCall, float], Awaitable[HttpAnswer]]
-"""Calls an upstream once, with a deadline on Trio's clock. Failures are `httpx.TransportError`s.
+"""Calls an upstream once, with a deadline on Trio's clock.
 
-A missed deadline is a timeout.
+Raises `httpx.TransportError`, which is a timeout if the deadline passed, or `httpx.DecodingError`.
 """
 
 

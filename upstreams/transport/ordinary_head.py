@@ -28,7 +28,7 @@ TO_THE_END = -2
 
 
 class _Statuses(dict[bytes, int]):
-    """A cache of the status in a status line. It is 0 if the line is unusual, or if the answer has no body."""
+    """A cache of status codes by status line. The code is 0 if the line is unusual, or if the answer has no body."""
 
     def __missing__(self, line: bytes) -> int:
         found = _STATUS.fullmatch(line)
@@ -51,7 +51,7 @@ class _Fields(dict[bytes, tuple[str, str]]):
 
 
 class AnswerHeadReader:
-    """Parses ordinary heads. All connections of a transport share one reader, because they share its cached lines."""
+    """Parses ordinary heads. All connections of a transport share one reader and thus its cached lines."""
 
     __slots__ = ("_fields", "_statuses")
 

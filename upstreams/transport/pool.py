@@ -48,7 +48,7 @@ class Lane:
 class Pool:
     """Assigns slots and keeps connections for the next call.
 
-    If there are too many, the longest idle ones are closed.
+    If too many connections are idle, those that have been idle longest are closed.
     """
 
     def __init__(

@@ -37,8 +37,8 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
 _ENCODED_BODY_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 _ROUTES_KEPT = 256
-"""A cache of header lines. Most calls of a platform have the same headers, and writing them again would cost 6 us per
-call."""
+"""Maximum entries in the cache of header lines. Most calls of a platform have the same headers, and writing them again
+would cost 6 us per call."""
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -178,7 +178,7 @@ class Transport(httpx.AsyncBaseTransport):
         return TransportStatistics(self._pool.statistics())
 
     def _route(self, origin: Origin, headers: Headers) -> tuple[Origin, str, str]:
-        """Return the origin for calls with these headers, the prefix of their target, and their header lines."""
+        """Return the origin to connect to, the prefix of the target, and the header lines."""
         if self._egress is None:
             return origin, "", header_lines(origin.authority, headers)
         egress, prefix = self._egress
@@ -211,7 +211,7 @@ class Transport(httpx.AsyncBaseTransport):
 
 @asynccontextmanager
 async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[TransportOptions]) -> AsyncIterator[Transport]:
-    """Open a `Transport` with these arguments for the duration of the block; a system task runs its `keep`."""
+    """Open a `Transport` with these arguments for the duration of the block. A system task enforces its deadlines."""
     # The clock of the run is used, because reading it through Trio's function takes three times as long.
     transport = Transport(**options, now=trio.lowlevel.current_clock().current_time)
     watching = trio.CancelScope()
@@ -225,7 +225,7 @@ async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[Transpo
 
 
 def _default_context() -> ssl.SSLContext:
-    """Return a context that trusts the known authorities. Loading them takes 40 ms, so it runs in a thread."""
+    """Return a context that trusts the known authorities. Loading them takes 40 ms, so the caller uses a thread."""
     context = ssl.create_default_context(cafile=certifi.where())
     context.load_default_certs()  # includes the system's authorities, such as a company's authority or SSL_CERT_FILE
     context.set_alpn_protocols(["http/1.1"])
@@ -235,7 +235,7 @@ def _default_context() -> ssl.SSLContext:
 def _headers_of_decoded(answer: HttpAnswer) -> list[tuple[str, str]]:
     """Return the headers, without headers that would make httpx decode the body again.
 
-    A HEAD answer keeps its length.
+    An answer without a body, as to HEAD, keeps its Content-Length.
     """
     if not answer.body:
         return [item for item in answer.headers.items() if item[0] != "content-encoding"]
@@ -261,7 +261,7 @@ def request_bytes(call: HttpCall, *, target: str, headers: str) -> bytes:
 
 
 def header_lines(host: str, headers: tuple[tuple[str, str], ...]) -> str:
-    """Return the header lines for these headers.
+    """Return the header lines of a request, with Host, and with Accept-Encoding unless `headers` contain it.
 
     The result is cached, so equal headers are checked and written only once.
 

@@ -37,7 +37,7 @@ class Revalidating:
         self._bytes = 0
 
     async def __call__(self, call: HttpCall, deadline_at: float) -> HttpAnswer:
-        """See `Exchange`. If the answer is unchanged, return the cached status and body with the new headers."""
+        """See `Exchange`. If the answer is unchanged, return the cached answer with updated headers."""
         if call.method != "GET":
             return await self._exchange(call, deadline_at)
         key = _Asked(call.origin, call.target, call.headers)

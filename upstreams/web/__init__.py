@@ -21,8 +21,8 @@ _SCRAPE = (
     "A page as Markdown, HTML or text, with its links and metadata. Menus, banners, comments and footers are left out. "
     "robots.txt is respected. Redirects are followed, but only to public addresses. A sign-in page or a bot check is "
     "reported as an error (reason login_required or challenge), never returned as content. Feeds and plain text are "
-    "supported, and PDFs with pdf_parse=true. If the node has a browser, wait_for, mobile and formats=screenshot "
-    "render the page in it, so that its scripts run."
+    "supported, and PDFs with pdf_parse=true. wait_for, mobile and formats=screenshot run the page's scripts in the "
+    "node's browser, if there is one."
 )
 
 _MAP = (
@@ -45,7 +45,7 @@ _OF_PAGES_THAT_ARE_READ = (
 
 _SEARCH = (
     "Results from the first search engine that answers, among those that the operator has configured: SearXNG, Brave, "
-    "Marginalia, Tavily. With include_content=true, the pages are read as web/scrape does. A page that cannot be read "
+    "Marginalia, Tavily. With include_content=true, the pages are read as in web/scrape. A page that cannot be read "
     "keeps only the engine's text."
 )
 

@@ -70,7 +70,7 @@ def _written(target: Target) -> str:
 def _coded(piece: str) -> str:
     """Return a path or query with all necessary characters percent-encoded, in upper-case codes.
 
-    Encoded letters and digits are decoded.
+    Encoded unreserved characters, such as letters and digits, are decoded.
     """
 
     def one(code: re.Match[str]) -> str:

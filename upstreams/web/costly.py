@@ -21,7 +21,7 @@ _Key = tuple[str, frozenset[tuple[str, Value]]]
 
 
 class CostlyPages:
-    """The pages that this node remembers as costly. Pages are added between two calls of a read."""
+    """The pages that this node remembers as costly. Its methods never wait, so concurrent reads need no lock."""
 
     def __init__(self) -> None:
         self._until: OrderedDict[_Key, float] = OrderedDict()

@@ -112,7 +112,10 @@ def _by_sitemaps(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages in the sitemaps of robots.txt (or in the usual sitemap), and in the sitemaps that they list."""
+    """Add to `found` the pages in a site's sitemaps, and in the sitemaps listed there.
+
+    The first sitemaps are those that robots.txt names, or the usual one.
+    """
     file = yield from robots.file_of(url, args)
     waiting = deque((yield from _first_sitemaps(url, args, robots, file)))
     seen = set(waiting)
@@ -146,7 +149,7 @@ def _first_sitemaps(url: str, args: Args, robots: RobotsMemory, file: RobotsFile
     """Return the sitemaps that robots.txt names, or the usual one. If robots must not read the usual one, return none.
 
     Raises:
-        NotFound: Robots must not read it, and only sitemaps were requested.
+        NotFound: Robots must not read the usual sitemap, and only sitemaps were requested.
     """
     named = [address for one in file.sitemaps if (address := led_to(url, one)) is not None]
     if named:
@@ -171,7 +174,10 @@ def _by_links(
     found: dict[str, str],
     warnings: list[str],
 ) -> Generator[Wanted, Any, None]:
-    """Add the pages that a page links to. If that page cannot be read but sitemaps list pages, only add a warning."""
+    """Add to `found` the pages that a page links to.
+
+    If the page cannot be read but `found` has pages from sitemaps, only add a warning.
+    """
     needed = not found
     try:
         visited = yield from visit(url, args, robots, optional=not needed)

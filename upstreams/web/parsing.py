@@ -34,9 +34,10 @@ _BY_ENDING: Final[Mapping[str, str]] = {
     "md": "text/markdown",
     "txt": "text/plain",
 }
-"""Types that do not describe a file, because programs send them with any file."""
+"""The media types of files by the ending of the file name."""
 _TEXTS: Final = ("text/", *(kind for kind in _BY_ENDING.values() if kind != "application/pdf"))
 _UNNAMED: Final = ("", "application/octet-stream")
+"""Types that do not describe a file, because programs send them with any file."""
 
 
 def parse_task(content: bytes, filename: str, content_type: str, fields: Mapping[str, str]) -> Task:

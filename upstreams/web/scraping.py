@@ -194,7 +194,7 @@ def wanted_of(values: Mapping[str, Value], *, has_browser: bool = False) -> dict
 
 
 def _check_means(values: Mapping[str, Value], formats: tuple[str, ...], *, has_browser: bool) -> None:
-    """Reject parameters that need a browser or a proxy that this node does not have, naming each one."""
+    """Reject parameters that need a browser or a proxy that this node does not have."""
     if not has_browser:
         for name in ("wait_for", "mobile", "screenshot_full_page"):
             if values.get(name, "0") not in (False, "0"):
@@ -215,7 +215,7 @@ def check_proxy(values: Mapping[str, Value]) -> None:
         InvalidArgument: The node does not have the proxy.
     """
     if values.get("proxy") == "enhanced":
-        raise _unavailable("proxy", "can be basic or auto: this node has no enhanced proxy")
+        raise _unavailable("proxy", "must be basic or auto: this node has no enhanced proxy")
 
 
 def _unavailable(param: str, problem: str) -> InvalidArgument:

@@ -106,7 +106,7 @@ def _check(values: Mapping[str, Value], kinds: tuple[str, ...]) -> None:
 
 
 def _engines(kind: str, args: Args) -> list[SearchEngine]:
-    """Return the configured engines that support the request, in the configured order."""
+    """Return the configured engines that support the request, in order of preference."""
     filters = {name for name in ("time_range", "country") if name in args.values}
     found = [one for one in ENGINES if one.needs in args.credentials] or [BRAVE]  # examples run without an engine
     able = [one for one in found if kind in one.kinds and filters <= one.takes]

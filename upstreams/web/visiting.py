@@ -52,7 +52,7 @@ def visit(
     whole read.
 
     Raises:
-        NotFound: Robots must not read the page, or its redirects form a loop.
+        NotFound: Robots must not read the page, or there are too many redirects.
         UpstreamFailed: The page redirects to an address that must not be called.
         UpstreamError, LimitError: An optional page failed.
     """
@@ -101,7 +101,7 @@ def _cookies(cookies: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def judge_page(answer: Answer) -> UpstreamError | None:
-    """Return the error for a status: a wall, a missing page, or, for 429 and 5xx, a failure of the host."""
+    """Return the error for a status: a wall or a missing page; None for failures of the host, such as 429 and 5xx."""
     text = answer.body if isinstance(answer.body, str) else ""
     if (reason := wall_of_answer(answer.status, answer.headers, text)) is not None:
         return NotFound(f"The page's host answers with a {reason.replace('_', ' ')} page.", reason=reason)

@@ -99,8 +99,9 @@ class ProcessPool:
         self.started_total = 0
 
     async def run(self, task: Task, deadline_at: float, *, source: str, account_id: str) -> Answer:
-        """Return the result of an account's task as the body of an answer; the task is killed at `deadline_at` on
-        Trio's clock.
+        """Run an account's task and return its result as the body of an answer.
+
+        The task is killed at `deadline_at` on Trio's clock.
 
         Raises:
             NotFound: The task found nothing.
@@ -203,9 +204,9 @@ class ProcessPool:
 
 @contextmanager
 def _counted(worker: _Worker, turn: FairTurn) -> Iterator[None]:
-    """Measure the CPU time that the process uses in the block, or the elapsed time if the CPU time is unknown.
+    """Set `turn.used_s` to the CPU time that the process uses in the block; None if it is unknown.
 
-    The first task includes the start of the process.
+    The time of its first task includes the start of the process.
     """
     began_s = worker.cpu_s() if worker.tasks else 0.0
     try:

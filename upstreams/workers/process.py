@@ -76,7 +76,7 @@ def _limit_resources() -> None:
     warnings.simplefilter("ignore")
     with suppress(OSError):
         os.nice(_NICE)
-    with suppress(OSError, ValueError):  # macOS has no limit of the address space
+    with suppress(OSError, ValueError):  # macOS cannot limit the address space
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 

@@ -188,7 +188,7 @@ class Events:
         return self._polls.poll(request, reading, is_news=is_news)
 
     async def _still_holding(self, known: bytes, reading: ByCursor | ByConsumer) -> bytes | None:
-        """Return the page's tag if the client already has the page, without reading the page."""
+        """Return the page's tag if the client already has the page, otherwise None. The page is not read."""
         if isinstance(reading, ByConsumer):
             return None
         head = await self._readers.pages.head(reading.key.account_id)

@@ -108,12 +108,15 @@ class JobRoutes:
         request: Request,
         caller: Caller,
     ) -> Reply:
-        """Start a job and reserve its maximum cost. Return 202 with the job and, only now, its webhook's secret."""
+        """Start a job and reserve its maximum cost.
+
+        Return 202 with the job and, only this time, its webhook's secret.
+        """
         values = read_free(request.query, _BEGIN)
         sent = await read_json(request, kind)
         draft = await draft_of(sent, self._recipes)
         target = self._hooks.target(sent.webhook_url, sent.webhook_secret)
-        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, also with `dry_run`.
+        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, even with `dry_run`.
         check_max_credits(values, draft.held_credits)
         if values.get("dry_run"):
             await self._hooks.check(target)
@@ -232,7 +235,7 @@ def _job_id(request: Request) -> str:
 
 
 class _Lines(NamedTuple):
-    """Yields results as JSON lines, up to the result with the number `last`."""
+    """Results as JSON lines. `last` is the number of the last result in `text`."""
 
     text: bytes
     last: int

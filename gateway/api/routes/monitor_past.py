@@ -32,7 +32,7 @@ from scheduler.monitors.model.records import Monitor
 from scheduler.monitors.service import MonitorService
 from upstreams.model.params import Param, Value
 
-_ROW: Final = Param("row", "Only the row with this id; metrics of the whole page have the row _.", "_")
+_ROW: Final = Param("row", "Only the row with this id; `_` is the page itself.", "_")
 _SERIES: Final = (
     Param("metric", "Comma-separated metrics (default: all).", "total", length_max=4_096),
     _ROW,

@@ -57,7 +57,7 @@ _RUNS: Final = (
 
 
 class MonitorRoutes:
-    """Serves the monitors of the caller's key."""
+    """Serves the monitors of the caller's account."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class MonitorRoutes:
         sent = await read_json(request, CreateBody)
         draft, account_id = self._monitors.draft(sent), caller.key.account_id
         if is_dry:
-            # Rejects an invalid idempotency key, as without `dry_run`.
+            # Rejects an invalid idempotency key, even with `dry_run`.
             idempotency_key(request.headers.get(b"idempotency-key"))
             preview = {**await self._monitors.preview(draft, account_id), "id": None}
             return await self._free(request, caller, {"valid": True, "monitor": preview})
@@ -116,7 +116,7 @@ class MonitorRoutes:
         last = views[-1].monitor if len(found) > size else None
         more = None if last is None else position_after(last.created_at, last.id)
         items = []
-        for view in views:  # Up to 1 ms each, so yield between monitors.
+        for view in views:  # Each takes up to 1 ms, so let other tasks run in between.
             items.append(self._monitors.to_json(view))
             await trio.lowlevel.checkpoint()
         return await self._lists.page(request, caller, items, place=place, more=more)

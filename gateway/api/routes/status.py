@@ -80,7 +80,7 @@ class Status:
             self._hours.popitem(last=False)
 
     def past(self) -> dict[str, list[Health | None]]:
-        """Return each platform's state in the last hours, oldest first; None for hours without a running node."""
+        """Return each platform's state in the last hours, oldest first; None for hours when this node did not run."""
         now = int(self._now() // 3_600)
         seen = [self._hours.get(hour, {}) for hour in range(now - HOURS + 1, now + 1)]
         return {slug: [worst.get(slug) for worst in seen] for slug in self._sites()}

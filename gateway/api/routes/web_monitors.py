@@ -82,7 +82,7 @@ class WebMonitorRoutes:
         sent = await read_json(request, WebBody)
         draft, account_id = self._monitors.web_draft(sent), caller.key.account_id
         if is_dry:
-            # Rejects an invalid idempotency key, as without `dry_run`.
+            # Rejects an invalid idempotency key, even with `dry_run`.
             idempotency_key(request.headers.get(b"idempotency-key"))
             preview = _shown(await self._monitors.preview(draft, account_id), draft.web)
             return await self._free(request, caller, {"valid": True, "monitor": {**preview, "monitor_id": None}})

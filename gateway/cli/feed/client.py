@@ -117,7 +117,7 @@ class FeedClient:
             self._endings.wait(seconds)
 
     def _ask_once(self, question: Question) -> FeedAnswer:
-        """Send a request once. If the kept-alive connection was closed in the meantime, reconnect."""
+        """Send a request. If the kept-alive connection was closed in the meantime, reconnect and send it again."""
         is_kept = self._connection.sock is not None
         with self._endings.allowed() if question.may_end else nullcontext():
             try:

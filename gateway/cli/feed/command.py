@@ -45,7 +45,9 @@ def events() -> None:
 @click.option("--types", multiple=True, help="Event types such as key.revoked, discover.* or *; comma-separated.")
 @click.option("--subject-id", multiple=True, help="Ids of the subjects of events; comma-separated.")
 @click.option(
-    "--from", "start", help="oldest (default), now, a cursor or an event's id; for a consumer, only its first read."
+    "--from",
+    "start",
+    help="oldest (default), now, a cursor or an event's id; for a consumer, used only by its first read.",
 )
 @click.option(
     "--cursor-file",
@@ -120,7 +122,7 @@ def address_of(text: str) -> SplitResult:
 def key_of(file: Path | None) -> str:
     """Return the key from its file or the environment.
 
-    The key is not an option of the command, because other users could read it there.
+    The key is not an option of the command, because other users can see the arguments of a running command.
     """
     if file is None:
         key = os.environ.get(_KEY_NAME, "").strip()

@@ -21,7 +21,7 @@ def pack() -> None:
 @operation_id_option
 @json_option
 def pack_grant(config_path: str | None, account_id: str, name: str, operation_id: str | None, as_json: bool) -> None:
-    """Grant an account a pack from [[packs]] that was paid elsewhere.
+    """Grant an account a pack from [[packs]] that was paid for elsewhere.
 
     The account gets the credits, and the plan if it is larger.
     """
@@ -41,5 +41,5 @@ def pack_list(config_path: str | None, as_json: bool) -> None:
 @click.argument("account_id", metavar="ACCOUNT")
 @json_option
 def pack_purchases(config_path: str | None, account_id: str, as_json: bool) -> None:
-    """List the latest 1,000 purchases of an account, with the credits that were deducted again."""
+    """List the latest 1,000 purchases of an account, with the credits that reversals deducted."""
     show(operate(config_path, "pack.purchases", account=account_id), as_json=as_json)

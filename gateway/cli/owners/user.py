@@ -40,7 +40,7 @@ def user_list(config_path: str | None, account_id: str, as_json: bool) -> None:
 @click.argument("user_id", metavar="USER")
 @json_option
 def user_reset(config_path: str | None, user_id: str, as_json: bool) -> None:
-    """Print a one-time link for a new password. Removes the old password, the second factor and all sessions."""
+    """Print a one-time link for a new password. The old password, second factor and sessions stop working."""
     show(operate(config_path, "user.reset", user=user_id), as_json=as_json)
 
 

@@ -21,7 +21,7 @@ ACCOUNT: Final = f"{PREFIX}/account"
 
 
 class AccountPages:
-    """The actions on a user's own account. All except signing out require the password again."""
+    """The user's account, and the actions on it. All except signing out require a recently entered password."""
 
     def __init__(self, services: Services, frame: Frame) -> None:
         self._services = services

@@ -144,7 +144,7 @@ class CohortPages:
         except (
             CohortQueryUnknown,
             CohortQueryNotReady,
-        ) as exc:  # deleted or expired since it was read
+        ) as exc:  # the query was deleted or has expired since it was read
             raise ObjectMissing from exc
         response = await self._frame.shown(
             "cohort_query.html",

@@ -36,7 +36,7 @@ class JobPages:
         app.add_url_rule(f"{JOBS}/<job_id>/cancel", "job_cancel", self.cancel, methods=["POST"])
 
     async def page(self) -> Response:
-        """List the jobs, newest first. The page refreshes automatically while a job is in progress."""
+        """List the jobs, newest first. The first page refreshes automatically while one of its jobs is in progress."""
         return await self._shown()
 
     async def status(self, job_id: str) -> Response:

@@ -54,7 +54,7 @@ class MoneyPages:
             money=money,
             a_day=money.last_7d / _WEEK,
             days_left=money.balance / (money.last_7d / _WEEK) if money.last_7d else None,
-            picture=bars_svg("Credits a day", _spent(report)),
+            picture=bars_svg("Credits per day", _spent(report)),
             keys=keys,
             monitors=await services.monitors.list(owner, "active", before=None, limit=100),
             has_called=any(day.calls or day.hits for day in report.days.values()),
@@ -71,7 +71,7 @@ class MoneyPages:
             spans=SPANS,
             report=report,
             total=_total(report.days.values()),
-            picture=bars_svg("Credits a day", _spent(report)),
+            picture=bars_svg("Credits per day", _spent(report)),
             names=await self._key_names(),
             by_day=[(_date(day), one) for day, one in reversed(report.days.items()) if one != UsageSum()],
         )

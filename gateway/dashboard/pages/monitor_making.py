@@ -1,4 +1,4 @@
-"""Creating a Monitor from the catalog or from a playground call, after an estimate of its cost."""
+"""Creating a Monitor from the catalog or from a playground call, with an optional estimate of its cost."""
 
 from __future__ import annotations
 

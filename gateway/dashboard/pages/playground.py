@@ -1,4 +1,4 @@
-"""The playground: a form, built from the declaration, that calls any operation after an estimate of its price."""
+"""The playground: a form, built from the declaration, that calls any operation and can estimate its price first."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class SigningPages:
         app.add_url_rule(f"{PREFIX}/sign-out", "sign_out", self.sign_out, methods=["POST"])
 
     async def sign_in(self) -> Response:
-        """Ask for e-mail and password. A wrong password and an unknown e-mail return the same error."""
+        """Ask for an e-mail address and a password. A wrong password and an unknown address return the same error."""
         following = redirect_path(request.args.get("next", ""))
         if request.method == "GET":
             return await self._frame.shown("sign_in.html", "Sign in", email="", following=following)

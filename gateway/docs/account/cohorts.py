@@ -114,7 +114,7 @@ class MemberCoverage(TypedDict):
     external_id: Annotated[str | None, meaning("Your own id for the member.", "p-1")]
     platform: Annotated[str, meaning("The platform's slug.", "bluesky")]
     status: Literal["complete", "partial", "not_found", "unsupported", "failed"]
-    window_complete: Annotated[bool, meaning("Whether all posts of the window were read.")]
+    window_complete: Annotated[bool, meaning("Whether all posts in the window were read.")]
     oldest_seen: Annotated[str | None, meaning("The time of the oldest post read.", "2026-01-01T10:00:00.000Z")]
     pages: Annotated[int, meaning("Pages that were read.", 1)]
     route_errors: list[RouteError]

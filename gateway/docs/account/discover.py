@@ -127,9 +127,9 @@ class DiscoverData(TypedDict):
     started_at: Instant | None
     finished_at: Instant | None
     links: DiscoverLinks
-    added: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: rows added since then.")]]
-    changed: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: rows changed since then.")]]
-    gone: NotRequired[Annotated[list[RowId], meaning("With changes_since: rows removed since then.")]]
+    added: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: the added rows.")]]
+    changed: NotRequired[Annotated[list[DiscoverRowData], meaning("With changes_since: the changed rows.")]]
+    gone: NotRequired[Annotated[list[RowId], meaning("With changes_since: ids of removed rows.")]]
     has_more: NotRequired[Annotated[bool, meaning("With changes_since: more changes follow after this `version`.")]]
 
 
@@ -166,7 +166,7 @@ _BEGIN_REASONS: Final = (
     "INVALID_REQUEST/job_limit_reached",
 )
 _STREAM: Final = (
-    "With `Accept: text/event-stream`, each page that was read is sent as a `page` event. The last is `result`."
+    "With `Accept: text/event-stream`, each page that was read is sent as a `page` event. The last event is `result`."
 )
 BEGIN: Final = RouteDoc(
     "begin_discover_run",

@@ -31,7 +31,7 @@ class EventsData(TypedDict):
         meaning("The recommended next action, in one sentence.", "Process the items, then continue at next.poll_url."),
     ]
     next: NextRead
-    dropped: Annotated[int, meaning("Positions removed by retention since the reader's position.", 0)]
+    dropped: Annotated[int, meaning("Events that retention removed after the reader's position.", 0)]
     unread: NotRequired[Annotated[int, meaning("Events that the consumer has not acknowledged yet.", 0)]]
     restarted_from: NotRequired[Cursor]
 

@@ -24,7 +24,7 @@ class PacksData(TypedDict):
     """The packs on sale."""
 
     items: list[PackView]
-    checkout: Annotated[bool, meaning("Whether packs can be paid by card.")]
+    checkout: Annotated[bool, meaning("Whether packs can be paid for by card.")]
 
 
 class PurchaseView(TypedDict):
@@ -39,7 +39,7 @@ class PurchaseView(TypedDict):
     source: Literal["operator", "stripe"]
     status: Annotated[Literal["open", "paid", "partly_reversed", "reversed"], meaning("`open` until it is paid.")]
     credits_reversed: Annotated[int, meaning("Credits whose payment was refunded or disputed.")]
-    credits_taken_back: Annotated[int, meaning("Reversed credits that were deducted again.")]
+    credits_taken_back: Annotated[int, meaning("Reversed credits that were deducted.")]
     created_at: Instant
     paid_at: Instant | None
 
@@ -62,7 +62,7 @@ PACKS: Final = RouteDoc("list_packs", "The packs of credits on sale.", PacksData
 PURCHASES: Final = RouteDoc("list_purchases", "The account's purchases, newest first.", PurchasesData)
 BUY: Final = RouteDoc(
     "buy_pack",
-    "Start the purchase of a pack and get a page to pay by card.",
+    "Start buying a pack, and get the URL of the payment page.",
     PurchaseBegun,
     description="The credits are added after the payment. The event `billing.pack_purchased` reports them.",
     status=201,

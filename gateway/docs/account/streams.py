@@ -51,7 +51,7 @@ class FeedRestarted(TypedDict):
     """A lapsed consumer restarts from the oldest event."""
 
     restarted_from: Cursor
-    dropped: Annotated[int, meaning("Positions removed by retention since the consumer's position.", 0)]
+    dropped: Annotated[int, meaning("Events that retention removed after the consumer's position.", 0)]
 
 
 class SocketEvents(TypedDict):
@@ -63,7 +63,7 @@ class SocketEvents(TypedDict):
     has_more: Annotated[bool, meaning("Whether more events follow immediately.")]
     unread: NotRequired[Annotated[int, meaning("Events that the consumer has not acknowledged.", 0)]]
     restarted_from: NotRequired[Cursor]
-    dropped: NotRequired[Annotated[int, meaning("Positions removed by retention since the reader's position.", 0)]]
+    dropped: NotRequired[Annotated[int, meaning("Events that retention removed after the reader's position.", 0)]]
 
 
 class SocketAlive(TypedDict):

@@ -16,10 +16,10 @@ class WebMonitorView(TypedDict):
     """A watch on a page or a search, as its owner sees it."""
 
     monitor_id: WatchId | None
-    name: Annotated[str, meaning("The monitor's name.", "Changes of https://example.com/")]
+    name: Annotated[str, meaning("The monitor's name.", "Changes to https://example.com/")]
     mode: Literal["scrape", "search"]
     url: Annotated[
-        str | None, meaning("The page. For a search, only results of its host count.", "https://example.com/")
+        str | None, meaning("The page. For a search, only results from its host count.", "https://example.com/")
     ]
     query: Annotated[str | None, meaning("The search query.")]
     status: Literal["active", "paused"]
@@ -114,8 +114,8 @@ CREATE: Final = RouteDoc(
     gives={"monitor_id": "/data/monitor/monitor_id"},
     dry_run=WebMonitorChecked,
     notes=(
-        "Each check costs the price of `web/scrape` or `web/search` plus 1 credit. Later checks are compared with the "
-        "first one. The event `web.changed`, the webhook and the list of checks report each change.",
+        "Each check costs the price of `web/scrape` or `web/search` plus 1 credit. Each check is compared with the "
+        "last reported text. The event `web.changed`, the webhook and the list of checks report each change.",
         "A web monitor counts towards the plan's active Monitors. The routes of `/v1/monitors/{monitor_id}` show its "
         "deliveries and change its webhook secret.",
     ),

@@ -84,7 +84,7 @@ class OpenApi:
 
     def _title(self, platform: str) -> str:
         site = self._reference.catalog.sites.get(platform)
-        return site.platform.title if site else f"Routes of the {platform}." if platform == "account" else "The node."
+        return site.platform.title if site else f"Routes for the {platform}." if platform == "account" else "The node."
 
 
 def _platforms(operations: Iterable[ApiOperation]) -> list[str]:

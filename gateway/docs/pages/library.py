@@ -49,7 +49,7 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
             "run",
         ),
         "operating": ("Running a node", "Settings, commands, credentials, metrics, backup, reload, shutdown.", "run"),
-        "many-nodes": ("Many nodes", "Several nodes on one PostgreSQL and one Redis, step by step.", "run"),
+        "many-nodes": ("Many nodes", "Several nodes that share PostgreSQL and Redis, step by step.", "run"),
         "performance": ("Performance", "What a request costs, and why.", "run"),
         "how-it-works": (
             "How it works",

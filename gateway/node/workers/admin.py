@@ -23,7 +23,7 @@ OPERATION_WITHIN_S = 25.0
 _OF_EVERY_WORKER = frozenset({"reload", "platform.isolate", "platform.reset"})
 """Operations that change only the state of one process, so every worker runs them.
 
-All others change shared state, so only one worker runs them.
+All others read or change shared state, so only one worker runs them.
 """
 _WATCHED = frozenset({"ledger.verify"})
 """Operations without a time limit, because an operator watches their progress."""
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z_.]+")
 _SAMPLE = re.compile(r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?P<labels>.*)\})? (?P<value>[^ ]+)$")
 
 Ask = Callable[[str], Awaitable[AdminAnswer]]
-"""Calls one worker at its admin address; see `asking`."""
+"""Calls the worker at an admin address; see `ask` and `ask_proved`."""
 
 
 class AllWorkers:

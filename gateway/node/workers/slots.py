@@ -173,7 +173,8 @@ class WorkerSlots:
     async def _watch_start(self, slot: Slot, process: trio.Process) -> None:
         """Detect when the worker is ready.
 
-        There is no deadline, because migrations may take long. Meanwhile `/readyz` reports that the worker is starting.
+        There is no deadline, because migrations may take a long time. Meanwhile `/readyz` reports that the worker is
+        starting.
         """
         slot.state = "is starting"
         assert process.stdout is not None

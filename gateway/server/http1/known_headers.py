@@ -15,9 +15,9 @@ class KnownHeaders:
     nothing. The head reader stores only blocks that it has checked, and looks blocks up only after request lines that
     cannot change the meaning of a block.
 
-    Blocks contain API keys. They stay in this process's memory, are never written anywhere, and are dropped when
-    `BLOCKS` others have arrived since their last use. A lookup compares bytes only if the hashes, which have a secret
-    seed, are equal. Its duration therefore does not reveal how close a guess was.
+    Blocks contain API keys. They stay in this process's memory, are never written anywhere, and are dropped at the
+    latest when twice `BLOCKS` others have arrived since their last use. A lookup compares bytes only if the hashes,
+    which have a secret seed, are equal. Its duration therefore does not reveal how close a guess was.
     """
 
     __slots__ = ("_older", "_recent")

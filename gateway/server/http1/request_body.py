@@ -26,7 +26,7 @@ class Body(Protocol):
         """Return the decoded bytes of the body in `data`, and the bytes of `data` after the body's end.
 
         Raises:
-            Refused: the framing is malformed.
+            RequestRefused: the framing is malformed.
         """
 
 

@@ -105,7 +105,7 @@ class RequestHeadReader:
         """Read `data`. Return the head if it is now complete, otherwise None.
 
         Raises:
-            Refused: the connection cannot be read any further.
+            RequestRefused: the connection cannot be read any further.
         """
         line = None if self._fed or self._tail else _PLAIN_LINE.match(data)
         if line is None:
@@ -277,7 +277,7 @@ def repeated_request(data: bytes, known: KnownHeaders) -> tuple[bytes, HeaderLin
 
 
 def _repeats(head: RequestHead) -> bool:
-    """Return whether this head's block may be reused: with a Host, without a body, and without other data after it."""
+    """Return whether this head's block may be reused: the connection stays open, and no body or other data follows."""
     return head.keep_alive and not head.rest and _TELLING.isdisjoint(name for name, _ in head.scope["headers"])
 
 

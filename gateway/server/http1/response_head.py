@@ -31,7 +31,7 @@ class ResponseShape(NamedTuple):
 
 
 Shapes = dict[tuple[bytes, ...], ResponseShape]
-"""Shapes by a response's header names, in the app's order. It needs no limit, because apps use few sets of names."""
+"""Shapes by a response's header names, in the app's order. At most `SHAPES_KEPT` are stored."""
 
 
 def head_lines(status: int, fields: Fields, shapes: Shapes, *, date: bytes) -> tuple[list[bytes], int | None, bool]:

@@ -1,9 +1,9 @@
 """Serves an app with Hypercorn's protocols: HTTP/1.1, and HTTP/2 over TLS.
 
 Hypercorn's own `serve` has two faults. The failure of one connection ends the server, and a malformed upgrade request
-is enough to cause it (pgjones/hypercorn#225). And open requests are aborted three seconds after a stop. Sluice
-therefore uses only the protocol code, for each connection separately, and has its own code for accepting, lifespan,
-draining, and the last-resort handler of a connection.
+is enough to cause such a failure (pgjones/hypercorn#225). Second, open requests are aborted three seconds after a stop.
+Sluice therefore uses only the protocol code, for each connection separately, and has its own code for accepting,
+lifespan, draining, and the last-resort handler of a connection.
 """
 
 import logging
@@ -203,7 +203,7 @@ class _Guarded:
 
 
 def _judge(scope: HTTPScope, bounds: Bounds) -> None:
-    """Reject a body whose end is ambiguous, which would allow request smuggling.
+    """Reject a request that the native server would refuse, such as one whose body has an ambiguous end.
 
     Raises:
         RequestRefused: with the status of the native server.

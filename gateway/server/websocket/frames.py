@@ -33,7 +33,7 @@ class Frames:
 
     @property
     def open(self) -> bool:
-        """Return whether no side has sent a close frame."""
+        """Return whether neither side has sent a close frame."""
         return self._connection.state is ConnectionState.OPEN
 
     def feed(self, data: bytes) -> None:
@@ -55,7 +55,7 @@ class Frames:
         return None
 
     def _join(self, piece: TextMessage | BytesMessage) -> str | bytes | CloseConnection | None:
-        """Append `piece`, and return the message if it is complete."""
+        """Append `piece`. Return the message if it is complete, or a close if it is too long."""
         data = piece.data
         size = len(data.encode() if isinstance(data, str) else data)
         if len(self._held) + size > self._message_bytes:

@@ -26,7 +26,7 @@ def read_handshake(method: str, version: str, headers: Sequence[tuple[bytes, byt
     """Return the handshake of a request with these headers (names in lower case), or None for a plain request.
 
     Raises:
-        Refused: the request asks for a WebSocket but violates RFC 6455. A 426 names the version that this server
+        RequestRefused: the request asks for a WebSocket but violates RFC 6455. A 426 names the version that this server
         supports.
     """
     if method != "GET" or version != "1.1":

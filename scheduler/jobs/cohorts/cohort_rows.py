@@ -104,7 +104,7 @@ def owned(tx: Tx, account_id: str, cohort_id: str, now: float, *, locked: bool =
     """Return the cohort of an account.
 
     Raises:
-        CohortUnknown: the account has no such cohort, or its retention has passed.
+        CohortUnknown: the account has no such cohort, or the cohort's retention period has ended.
     """
     row = tx.one(LOCKED if locked else READ, (cohort_id, account_id, now))
     if row is None:
@@ -164,13 +164,13 @@ def members_between(tx: Tx, cohort_id: str, first: int, last: int) -> list[Membe
 
 
 def next_expired(tx: Tx, at: float) -> tuple[str, str] | None:
-    """Return a cohort whose retention has passed, with its account."""
+    """Return the ids of a cohort whose retention period has ended and of its account, or None."""
     row = tx.one(EXPIRED, (at,))
     return None if row is None else (row[0], row[1])
 
 
 def cohort_of(tx: Tx, account_id: str) -> str | None:
-    """Return one cohort of the account that is not destroyed."""
+    """Return the id of one cohort of the account that is not destroyed, or None."""
     row = tx.one(OF_ACCOUNT, (account_id,))
     return None if row is None else str(row[0])
 

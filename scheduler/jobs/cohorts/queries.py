@@ -144,7 +144,7 @@ class CohortQueries:
 
         Raises:
             CohortQueryUnknown: the account has no such query.
-            CohortQueryNotReady: the query has not finished, was cancelled, or its retention has passed.
+            CohortQueryNotReady: the query has not finished, was cancelled, or has expired.
             CohortResultTooLarge: the first row is longer than a page.
             SealBroken: the query was sealed with another secret.
         """
@@ -169,7 +169,7 @@ def _fill(
 ) -> ResultPosition | None:
     """Fill a page with rows of the shards in `found`.
 
-    Return the position of the first row that did not fit, or None if all fitted.
+    Return the position of the first row that did not fit, or None if all rows did.
     """
     for number, sealed in found:
         here = begin if number == begin.number else ResultPosition(number, 0)

@@ -96,7 +96,7 @@ def add_query(tx: Tx, query: QueryRecord) -> None:
 
 
 def owned(tx: Tx, account_id: str, query_id: str, now: float) -> tuple[QueryRecord, JobRecord]:
-    """Return an account's query with its job. The query counts as expired if its cohort's retention has passed.
+    """Return an account's query with its job. The query counts as expired if its cohort has expired.
 
     Raises:
         CohortQueryUnknown: the account has no such query, or its cohort was deleted.

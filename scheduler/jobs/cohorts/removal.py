@@ -69,7 +69,7 @@ def destroy_one_of(tx: Tx, account_id: str, *, charges: Charges, now: float) -> 
 
 
 def has_expired(tx: Tx, now: float) -> bool:
-    """Return whether a cohort's retention has passed, or an expired query can be deleted."""
+    """Return whether a cohort's retention period has ended, or an expired query can be deleted."""
     return cohort_rows.next_expired(tx, now) is not None or query_rows.next_expired(tx, now - EXPIRED_S) is not None
 
 
@@ -79,7 +79,9 @@ def is_left(tx: Tx) -> bool:
 
 
 async def expire(store: Store, charges: Charges, at: float) -> int:
-    """Destroy the cohorts whose retention has passed by `at`, and delete old queries. Return how many were destroyed.
+    """Destroy the cohorts whose retention period has ended by `at`, and delete old queries.
+
+    Return the number of destroyed cohorts.
 
     Raises:
         StorageError: the remaining cohorts are destroyed later.

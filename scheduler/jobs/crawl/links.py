@@ -87,7 +87,7 @@ class CrawlBounds:
     pages_max: int
     depth_max: int = 10
     backward: bool = False
-    """Whether to follow links to pages above the first page's folder."""
+    """Whether to follow links to pages outside the first page's folder."""
     external: bool = False
     """Whether to follow links to other hosts."""
     include: tuple[str, ...] = ()

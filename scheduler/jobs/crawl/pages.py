@@ -83,11 +83,13 @@ class PageSteps(JobKind):
         if spec.bounds is None:
             return Outcome("done", gathered.body, gathered.used_credits)
         links, left_out = followed_links(gathered.data["page"]["links"])
-        warning = f"{left_out} links of this page were not followed: too many, or too long"
+        warning = f"links of this page that were not followed (too many, or too long): {left_out}"
         return Outcome("done", gathered.body, gathered.used_credits, error=warning if left_out else None, found=links)
 
     async def _gather(self, recipe: Recipe, account_id: str) -> Gathered:
-        """Read a page once its host allows it. Unlike a request, a crawl waits as long as robots.txt demands.
+        """Read a page once its host allows it.
+
+        Unlike a request, a crawl retries after the pause that the host or its robots.txt demands, at most `WAIT_S_MAX`.
 
         Raises:
             GatheringFailed: the page could not be read.

@@ -43,7 +43,7 @@ _MAIN: Final = Meta(description="Whether to return only the main content, as in 
 
 
 def _patterns_meta(pages: str, example: str) -> Meta:
-    words = f"{pages} with such paths; `*` matches any text, at most {WILDCARDS_MAX} times per pattern."
+    words = f"{pages} whose paths match a pattern; `*` matches any text, at most {WILDCARDS_MAX} times per pattern."
     return Meta(description=words, examples=[[example]])
 
 
@@ -87,7 +87,7 @@ class PagesSpec(msgspec.Struct, frozen=True):
     proxy: str | None = None
 
     def params(self, url: str) -> dict[str, Any]:
-        """Return the recipe parameters for a page. For a crawl they request the page's links."""
+        """Return the recipe parameters for a page. For a crawl, they also request the page's links."""
         wanted = self.formats or ("markdown",)
         if self.bounds is not None and "links" not in wanted:
             wanted = (*wanted, "links")

@@ -22,7 +22,9 @@ WEIGHTS: Final[Mapping[str, float]] = {
     "bio_contains": 0.15,
     "verified": 0.10,
 }
-"""The weights of all reasons. Only the stronger reason of a handle or a name counts.
+"""The weights of all reasons.
+
+Of the two reasons about the handle, and of the two about the name, only the stronger one counts.
 
 `verified` counts only together with another reason.
 """

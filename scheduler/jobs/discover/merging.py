@@ -60,7 +60,7 @@ class Merge:
     def take(
         self, drafts: Sequence[RowDraft], known: Iterable[DiscoverRow], place: Sighting, *, share: int, at: float
     ) -> tuple[list[DiscoverRow], Sequence[RowDraft]]:
-        """Add the rows of a page until `share` of the added rows were new.
+        """Add the rows of a page until `share` new rows were added.
 
         `place` describes the page; ranks come from the drafts. Return the rows that are new in the run, and the drafts
         that were not examined.

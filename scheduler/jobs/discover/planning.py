@@ -3,8 +3,8 @@
 The name of a step has one of three forms:
 
 - `12.3` reads the third page of the twelfth leg.
-- `12.3+1` adds rows of that page that were left over after the page had filled its share of `max_rows`. It is free, and
-  runs after the other steps of its wave.
+- `12.3+1` adds rows of that page that were left over after the page had filled its share of `max_rows`. This step is
+  free, and runs after the other steps of its wave.
 - `@mastodon row_...` reads an account that has too few details, in the accounts view.
 
 Steps run in waves: the first pages of all legs, then the accounts that they found and their second pages, and so on. In
@@ -76,7 +76,8 @@ def legs_in_turn(spec: DiscoverSpec) -> list[int]:
     """Return the numbers of all legs, each once, so that every prefix is balanced over keywords and searches.
 
     The order follows the diagonals of a table of keywords and searches. With the keywords a, b, c and the searches 1, 2
-    it is a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second search of any platform.
+    the order is a1, b2, c1, a2, b1, c2. The first search of each platform comes before the second search of any
+    platform.
     """
     count, size = len(spec.keywords), len(spec.searches)
     seen = Counter[str]()
@@ -141,7 +142,7 @@ def share_of_rows(rows_left: int, steps_left: int) -> int:
 
 
 def most_credits(spec: DiscoverSpec) -> int:
-    """Return the maximum cost of a run: every leg has all its pages, and every row is an account that must be read."""
+    """Return the maximum cost of a run, as if every leg had all its pages and every row were an account to read."""
     pages = sum(one.price_credits for one in spec.searches) * len(spec.keywords) * PAGES_MAX
     return pages + spec.max_rows * max((one.price_credits for one in spec.profiles.values()), default=0)
 

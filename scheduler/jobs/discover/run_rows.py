@@ -193,8 +193,8 @@ def rows_after(
 ) -> tuple[list[DiscoverRow], bool]:
     """Return at most `limit` rows after number `after`, in order, and whether there are more.
 
-    With `only_new`, return only rows that no earlier occurrence has found. Their stored size is at most `bytes_max`
-    bytes, unless the first row alone is larger.
+    With `only_new`, return only rows that no earlier occurrence has found. The rows have at most `bytes_max` bytes in
+    total in stored form, unless the first row alone is larger.
     """
     sizes = tx.all(ROW_SIZES, (run_id, after, int(only_new), limit + 1))
     count = min(limit, packing.rows_within((size for _, size in sizes), bytes_max))

@@ -150,7 +150,7 @@ class DiscoverService:
     async def change(self, owner: JobOwner, run_id: str, patch: RunPatch) -> DiscoverView:
         """Pause a run, resume it, or change its cost limit.
 
-        Pausing a run refunds its reservation, and resuming a run reserves credits again.
+        Pausing a run refunds the unused part of its reservation, and resuming a run reserves credits again.
 
         Raises:
             JobUnknown, JobOver, JobInvalid: nothing was changed.
@@ -194,7 +194,7 @@ class DiscoverService:
         spec, left = spec_of(job.spec), run.max_credits - job.used_credits
         least = least_credits(spec)
         if left < least:
-            problem = f"leaves {left} credits in addition to the {job.used_credits} already spent: too few for a page"
+            problem = f"leaves too few credits for a page: {left} in addition to the {job.used_credits} already spent"
             raise JobInvalid("max_credits", problem, f"Send more than {job.used_credits}.")
         most = max(least, min(left, most_credits(spec) - job.used_credits))
         wanted = ChargeRequest(owner.request_id, job.account_id, owner.key_id, most, PLATFORM, RUNS_PATH, least)
@@ -202,7 +202,9 @@ class DiscoverService:
         job_rows.reserve_more(tx, job.id, request_id=owner.request_id, key_id=owner.key_id, held_credits=held)
 
     async def cancel(self, account_id: str, run_id: str) -> DiscoverView:
-        """Cancel a run. Its rows are kept, and its reservation is refunded. Cancelling a cancelled run changes nothing.
+        """Cancel a run. Its rows are kept, and the unused part of its reservation is refunded.
+
+        If the run is already cancelled, nothing changes.
 
         Raises:
             JobUnknown, JobOver: nothing was changed.

@@ -164,7 +164,7 @@ class DiscoverSteps(JobKind):
     def verdict(self, tx: Tx, job: JobRecord, *, has_credits: bool) -> Stop:
         """Return how a run ends, depending on its legs.
 
-        With too few credits the run is paused: either its own limit or the balance was reached.
+        With too few credits the run is paused: either its own limit is reached, or the account's balance is used up.
         """
         run = run_rows.the_run(tx, job.id)
         if not has_credits:

@@ -46,7 +46,7 @@ def points_of(runs: Iterable[RunNumbers], metric: str, row: str = PAGE) -> Itera
 
 
 def chart_svg(title: str, points: Iterable[ChartPoint]) -> str:
-    """Return the chart of points in time order. If there is no number, the chart says so."""
+    """Return a chart of these points, which must be in time order. If there is no number, the chart says so."""
     trimmed = _trimmed(list(points))
     body = _drawn(trimmed) if trimmed else _text(WIDTH / 2, HEIGHT / 2, "No numbers in this window", "middle")
     return (
@@ -85,7 +85,8 @@ def _drawn(points: Sequence[ChartPoint]) -> str:
 def _line(placed: Iterable[tuple[float, float, ChartPoint]]) -> str:
     """Return the line through the numbers.
 
-    A run without a number breaks the line. A number between two gaps is a dot of zero length.
+    A run without a number breaks the line. A number between two gaps becomes a line of zero length, which is drawn as a
+    dot.
     """
     pieces: list[str] = []
     is_drawing = False

@@ -44,7 +44,7 @@ def export_rows(runs: Iterable[RunNumbers]) -> Iterator[ExportRow]:
 
 
 def csv_lines(runs: Iterable[RunNumbers]) -> Iterator[str]:
-    """Yield lines of RFC 4180 without the header. An empty cell means null."""
+    """Yield CSV lines (RFC 4180) without the header. An empty cell means null."""
     cells = _Cells()
     for t, row_id, metric, value, difference, pct in export_rows(runs):
         changes = "," if difference is None else f"{difference!r},{'' if pct is None else repr(pct)}"

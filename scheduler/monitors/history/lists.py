@@ -127,7 +127,7 @@ def unpacked_entries(entries: Iterable[RunEntry], unpacker: Unpacker) -> Iterato
 
 
 def run_entry(tx: Tx, monitor_id: str, run_id: str, *, parts: Sequence[DataPart]) -> RunEntry | None:
-    """Return a monitor's run with its latest delivery, or None if the monitor does not have it."""
+    """Return a monitor's run with its latest delivery, or None if the monitor has no such run."""
     row = tx.one(RUN, (monitor_id, run_id))
     if row is None:
         return None
@@ -137,7 +137,7 @@ def run_entry(tx: Tx, monitor_id: str, run_id: str, *, parts: Sequence[DataPart]
 
 
 def active_monitors(tx: Tx, account_id: str) -> int:
-    """Return the number of the account's monitors that count towards its plan's limit."""
+    """Return the number of the account's monitors that count toward its plan's limit."""
     return _count(tx, ACTIVE, account_id)
 
 

@@ -74,7 +74,7 @@ def _change(cur: Number, difference: Number) -> Mapping[str, Number | None]:
 
 
 class PastRun(NamedTuple):
-    """A run with readable numbers. `alerts` is JSON text."""
+    """A run that has numbers or alerts. `alerts` is JSON text."""
 
     run_id: str
     t: float
@@ -108,7 +108,7 @@ def stored_numbers(tx: Tx, runs: Sequence[PastRun], *, with_deltas: bool = False
 
 
 def unpacked_numbers(stored: Sequence[StoredNumbers]) -> Iterator[RunNumbers]:
-    """Decompress and decode runs one by one.
+    """Decompress, decode and yield runs one by one.
 
     Otherwise tens of thousands of objects would exist at the same time and slow down the garbage collector.
     """

@@ -126,7 +126,7 @@ class Projections:
     async def export(self, monitor: Monitor, window: SlotSpan, *, as_csv: bool) -> Pieces:
         """Return the numbers of the newest runs in the window, oldest first.
 
-        The first numbers are read before it returns.
+        The first numbers are read before this returns.
         """
         runs = (await self._newest(monitor, window))[::-1]
         write = _csv if as_csv else _ndjson

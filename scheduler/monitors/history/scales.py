@@ -15,7 +15,7 @@ _TICKS: Final = 7
 _LARGEST: Final = 1e300
 """The largest number that is drawn. Larger ones are drawn at the edge, so that sums do not overflow."""
 _SMALLEST: Final = 1e-290
-"""The smallest difference that is drawn. Numbers that are closer are drawn as one."""
+"""The smallest difference that is drawn. Numbers that are closer together are drawn as equal."""
 _HOUR_S: Final = 3600
 _DAY_S: Final = 86_400
 _STEPS_S: Final = (*(hours * _HOUR_S for hours in (1, 2, 3, 6, 12)), *(days * _DAY_S for days in (1, 2, 7, 14)))
@@ -43,7 +43,7 @@ class Scale(NamedTuple):
     def labels(self) -> list[str]:
         """Return the labels of the lines.
 
-        If all labels would be equal, the upper ones show distances from the lowest.
+        If any two labels would be equal, all but the lowest show their distance from the lowest.
         """
         labels = [short(line) for line in self.lines()]
         if len(set(labels)) == len(labels):

@@ -22,7 +22,10 @@ State = Mapping[str, Mapping[str, Mark]]
 
 _ABSOLUTE: Mapping[str, Callable[[Number, Number], bool]] = {"gt": gt, "lt": lt, "gte": ge, "lte": le}
 _MARKS_MAX = 400
-"""The maximum number of rows remembered per rule. Rows that fired longest ago are dropped first."""
+"""The maximum number of rows remembered per rule.
+
+Rows without a streak are dropped first, beginning with those that fired longest ago.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Firing(NamedTuple):
 def judge(
     rules: Iterable[AlertRule], numbers: Numbers, previous: Numbers | None, *, state: State, at: float, by_row: bool
 ) -> Judged:
-    """Evaluate rules on a run at the time `at`, compared with the last successful run (None on the first run).
+    """Evaluate rules on a run at the time `at`, compared with `previous`, the last successful run (if any).
 
     A failed run has no numbers, because its data is not stored, so only `no_data` rules can fire on it. Change rules
     never fire without a previous number, and percentage rules never fire if it was 0.

@@ -39,7 +39,7 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """The change of a number.
+    """The change in a number.
 
     `abs` is `cur - prev`, and `pct` is the change in percent of `prev`, or None if `prev` is 0.
     """
@@ -112,7 +112,7 @@ def has_value(numbers: Numbers) -> bool:
 
 
 def change(prev: Number, cur: Number) -> Delta:
-    """Return the change of a number. A difference or percentage that is too large is None."""
+    """Return the change in a number. A difference or percentage that is too large is None."""
     difference = number_of(cur - prev)
     pct = None if difference is None or prev == 0 else number_of(difference / abs(prev) * 100)
     return Delta(prev, cur, difference, None if pct is None else float(pct))

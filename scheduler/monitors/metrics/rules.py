@@ -1,6 +1,6 @@
 """Alert rules: as sent by clients, and as stored (spec 2.6).
 
-Beyond the specification, a rule can require several consecutive runs (`consecutive`), stay silent after it fired
+Beyond the specification, a rule can require several consecutive runs (`consecutive`), stay silent after it has fired
 (`cooldown_s`), and fire when its number is missing (`no_data`, which takes no value).
 """
 

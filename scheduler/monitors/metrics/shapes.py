@@ -18,7 +18,7 @@ ROW: Final = "items[]."
 """The prefix of paths into each row of a list."""
 
 _KEYED_ROWS = ("post", "comment", "author")
-"""Records whose id is a row's key by default (spec 2.6), also in rows of composites."""
+"""Records whose id is a row's key by default (spec 2.6), including in rows of composites."""
 
 _COMPUTED_FROM = ("engagement.views", "followers", "likes_count")
 """Post and author fields without which no engagement rate is computed."""

@@ -73,7 +73,7 @@ def read_track(sent: object, archetype: Archetype | None, never: frozenset[str] 
     never fills.
 
     Raises:
-        TrackInvalid: it cannot be read, or a path does not lead to a number.
+        TrackInvalid: the track cannot be read, or a path does not lead to a number.
     """
     fields = object_at("track", sent, ("metrics", "row_key", "max_rows"), refuse=TrackInvalid)
     shape = None if archetype is None else shape_of(archetype, never)

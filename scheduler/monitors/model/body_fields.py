@@ -44,7 +44,7 @@ _CRON: Final = {
     "title": "CronCadence",
     "type": "object",
     "properties": {
-        "cron": {"type": "string", "description": "Five fields."},
+        "cron": {"type": "string", "description": "Five cron fields."},
         "timezone": {"type": ["string", "null"], "description": "An IANA name (default UTC)."},
     },
     "required": ["cron"],

@@ -24,7 +24,7 @@ from scheduler.recipes import Recipe, Recipes
 from scheduler.webhooks.targets.fields import URL_HOW, read_secret, read_text, read_url
 
 _RECIPE_HOW = "Send the path of a data endpoint without /v1/, such as github/profile."
-_CADENCE_HOW = 'Send hourly, daily, weekly, or a cron such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
+_CADENCE_HOW = 'Send hourly, daily, weekly, or an object such as {"cron": "30 6 * * 1-5", "timezone": "Europe/Berlin"}.'
 
 
 class CreateBody(msgspec.Struct, frozen=True):

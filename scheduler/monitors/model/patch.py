@@ -43,7 +43,10 @@ class PatchBody(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The fields to change. A field that is None keeps its value.
+    """The fields to change.
+
+    `name`, `cadence`, `webhook_secret`, `suppress` and `status` keep their value if they are None, and the other fields
+    if they are UNSET.
 
     Parameters, track, rules and format are stored here as sent and validated later, because they depend on the
     monitor's recipe and on each other. A `webhook_url` of None removes the webhook.

@@ -1,7 +1,7 @@
 """Resets slots that a fast clock has put into the future (decisions 12).
 
-Without a reset, a monitor with such a slot would not run until then. Slots are reset only to times that have not passed
-yet, and every slot that was run has a record, so no slot runs twice.
+Without a reset, a monitor with such a slot would not run until that time. Slots are reset only to times that have not
+passed yet, and every slot that was run has a record, so no slot runs twice.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def reset_late(store_: Store, instant: Instant) -> int:
     The number includes monitors, runs and deliveries.
 
     Raises:
-        StorageError: some may be unchanged.
+        StorageError: some monitors, runs or deliveries may be unchanged.
     """
     resets = 0
     for cadence in await store_.read(lambda tx: cadences_too_late(tx, instant(tx))):
@@ -79,7 +79,7 @@ def _latest(cadence: str, now: float) -> float:
     """Return the next slot of a monitor created now. No other monitor of the cadence can have a later slot."""
     try:
         return next_slot(cadence_of(cadence), now, now)
-    except (CadenceInvalid, ValueError):  # the clock reports such a cadence when it opens the slot
+    except (CadenceInvalid, ValueError):  # an unreadable cadence is reported when its slot is opened
         return float("inf")
 
 

@@ -38,7 +38,7 @@ APART_S: Final = 0.1
 CHECK_S: Final = 1.0
 """The pause in seconds between polls for changes by other nodes.
 
-The next constant applies if there is only one node.
+If there is only one node, `CHECK_ALONE_S` applies instead.
 """
 CHECK_ALONE_S: Final = 30.0
 RENEW_S: Final = 10.0
@@ -46,7 +46,7 @@ JUMP_S: Final = 60.0
 RESET_EVERY_S: Final = 60.0
 """The pause in seconds between checks for slots that a fast clock has put into the future."""
 SLOTS_AT_ONCE: Final = 500
-"""How many monitors to open per transaction."""
+"""How many monitors' slots to open per transaction."""
 ROUNDS_MAX: Final = 500
 READY_MAX: Final = 5_000
 """The maximum number of candidates read before choosing the next runs."""
@@ -276,7 +276,7 @@ def _lease_of(lease: RunLease) -> WorkLease:
 async def open_clock(setting: ClockSetting) -> AsyncIterator[Clock]:
     """Run a clock while the block runs.
 
-    Runs still in progress at its end are refunded and left to the next node.
+    Runs still in progress when the block ends are refunded and left to the next node.
 
     Raises:
         StorageError: the store is unavailable.

@@ -94,7 +94,7 @@ def add_runs(tx: Tx, runs: Sequence[Run]) -> None:
 
 
 def read_run(tx: Tx, run_id: str) -> Run | None:
-    """Return the run with this id."""
+    """Return the run with this id, or None."""
     row = tx.one(READ, (run_id,))
     return None if row is None else Run(*row)
 
@@ -128,7 +128,7 @@ def next_start_at(tx: Tx, now: float) -> float | None:
 
 
 def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_at: float) -> list[RunLease]:
-    """Start an attempt of each run that is still available. Other nodes have leased the rest."""
+    """Start an attempt of each run that is still available, and return the leases. Other nodes have leased the rest."""
     rows = tx.all_in(LOCK, run_ids)
     free = [id_ for id_, status, until in rows if status == "pending" or (status == "running" and until < leases_at)]
     tx.run_in(LEASE, free, (node, leases_at + LEASE_S, now))
@@ -139,7 +139,7 @@ def lease_runs(tx: Tx, run_ids: Sequence[str], node: str, *, now: float, leases_
 
 
 def renew_leases(tx: Tx, run_ids: Sequence[str], node: str, *, leases_at: float) -> int:
-    """Extend the leases of `node`, and return how many runs it still holds."""
+    """Extend the leases of `node` on these runs, and return how many of them it still holds."""
     return tx.run_in(RENEW, run_ids, (leases_at + LEASE_S, node))
 
 
@@ -149,7 +149,7 @@ def orphan_runs(tx: Tx, leases_at: float) -> int:
 
 
 def holds(tx: Tx, run: Run) -> bool:
-    """Return whether this attempt still holds the run, and lock the run. This prevents stale attempts from writing."""
+    """Lock the run and return whether this attempt still holds it. This prevents stale attempts from writing."""
     return tx.one(HELD, (run.id, run.attempt, run.node)) is not None
 
 
@@ -189,7 +189,7 @@ def read_data(tx: Tx, run_ids: Sequence[str], parts: Sequence[DataPart]) -> dict
 
 
 def read_numbers(tx: Tx, run_id: str) -> bytes | None:
-    """Return the stored numbers of a run."""
+    """Return the numbers of a run as JSON, or None if none are stored."""
     row = tx.one(READ_NUMBERS, (run_id,))
     return None if row is None or row[0] is None else packing.unpacked(row[0])
 

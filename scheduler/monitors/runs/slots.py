@@ -47,8 +47,8 @@ class Slots:
     def open_due(self, tx: Tx, *, limit: int, crowds: Mapping[float, int]) -> Opened:
         """Open the newest slot of at most `limit` monitors, record missed slots, and set the next ones.
 
-        Monitors that do not fit into one transaction keep their slot for the next one. A slot is skipped if the
-        previous run is still active. `crowds` contains the number of monitors that share each slot.
+        Return these changes. Monitors that do not fit into one transaction keep their slot for the next one. A slot is
+        skipped if the previous run is still active. `crowds` contains the number of monitors that share each slot.
         """
         now = self._now()
         monitors = store.due_monitors(tx, now, limit)

@@ -87,10 +87,10 @@ class RunVerdict:
 
 
 def failed(reason: str, legs: Sequence[Mapping[str, Any]] = (), used_credits: int = 0, *, said: str = "") -> RunVerdict:
-    """Return the verdict on a run without a result. Everything but `used_credits` is refunded; it never is a baseline.
+    """Return the verdict on a run without a result. Everything but `used_credits` is refunded.
 
-    `reason` is a code. The text `said` goes to the warnings. It may quote an upstream, so it is truncated, and NUL is
-    replaced because PostgreSQL cannot store it.
+    Such a run is never a baseline. `reason` is a code. The text `said` goes to the warnings. It may quote an upstream,
+    so it is truncated, and NUL is replaced because PostgreSQL cannot store it.
     """
     text = said[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
     return RunVerdict("failed", used_credits, reason=reason, legs=legs, warnings=(text,) if text else ())
@@ -102,7 +102,10 @@ def skipped(reason: str) -> RunVerdict:
 
 
 def judge_run(monitor: Monitor, gathered: Gathered, previous: bytes | None, *, at: float) -> RunVerdict:
-    """Evaluate the result of a run. `previous` contains the stored numbers of its baseline, `at` is its slot."""
+    """Return the verdict on a run's result.
+
+    `previous` contains the stored numbers of the run's baseline, and `at` is the run's slot.
+    """
     if not gathered.coverage:
         return RunVerdict("failed", reason=NOTHING_USABLE, warnings=gathered.warnings, legs=gathered.legs)
     track = None if monitor.track is None else stored_track(orjson.loads(monitor.track))

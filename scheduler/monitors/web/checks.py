@@ -26,7 +26,7 @@ LINES_MAX: Final = 5_000
 LINE_MAX: Final = 2_000
 """The maximum length of a line in characters. The rest of a longer line is ignored."""
 LINES_REPORTED_MAX: Final = 200
-"""The maximum number of lines reported of each kind."""
+"""The maximum number of added lines, and of removed lines, that a check reports."""
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 

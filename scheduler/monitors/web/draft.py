@@ -92,7 +92,7 @@ def read_web_draft(sent: WebBody, recipes: Recipes, *, now: float, allow_insecur
         recipe,
         watch.recipe,
         orjson.dumps(watch.params()).decode(),
-        f"Changes of {watch.query or watch.url}"[:200] if sent.name is None else read_name(sent.name),
+        f"Changes to {watch.query or watch.url}"[:200] if sent.name is None else read_name(sent.name),
         due_schedule(schedule),
         None,
         read_rules(None, None),

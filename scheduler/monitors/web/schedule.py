@@ -29,7 +29,7 @@ def read_schedule(
     """Return the cadence that was sent in one of three forms, or None if none was sent.
 
     Raises:
-        MonitorInvalid: it cannot be read, or several forms were sent.
+        MonitorInvalid: the schedule cannot be read, or several forms were sent.
     """
     sent = {"cadence_minutes": minutes, "schedule_cron": cron, "schedule_text": text}
     named = [name for name, value in sent.items() if value is not None]

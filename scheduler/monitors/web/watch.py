@@ -32,7 +32,7 @@ class WebWatch(msgspec.Struct, frozen=True):
         return f"web/{self.mode}"
 
     def params(self) -> dict[str, Any]:
-        """Return the parameters of that endpoint."""
+        """Return the parameters of the endpoint."""
         if self.mode == "scrape":
             ignored = {"exclude_tags": ",".join(self.ignore)} if self.ignore else {}
             return {"url": self.url, "formats": "text", **ignored}

@@ -48,7 +48,7 @@ class DueCache:
         self._queued_meanwhile: list[DueDelivery] | None = None
 
     def has_more(self) -> bool:
-        """Whether deliveries wait for attempts in progress to end."""
+        """Return whether deliveries wait for attempts in progress to end."""
         return bool(self._ids or self._unloaded)
 
     def add_queued(self, due: DueDelivery) -> None:
@@ -63,7 +63,7 @@ class DueCache:
         self._queued_meanwhile = []
 
     def end_look(self, look: QueueLook | None, under_way: Collection[DueDelivery], *, from_start: bool) -> None:
-        """Store the deliveries that the read returned. If `from_start` is set, drop all older deliveries first.
+        """Store the deliveries that the read returned. If `from_start` is set, empty the cache first.
 
         `look` is None if the read failed.
         """

@@ -104,7 +104,7 @@ class Queue:
         return QueueLook(sorted({*oldest, *firsts}), truncated, next_in_s, last)
 
     def lease(self, tx: Tx, *, ids: Sequence[str]) -> list[Leased]:
-        """Lease the given deliveries that no other node has leased first."""
+        """Lease and return the given deliveries that no other node has leased first."""
         at = self.instant(tx)
         return rows.lease(tx, ids, self.node, at=at, until=at + self.lease_s)
 

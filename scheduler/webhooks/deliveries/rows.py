@@ -140,7 +140,7 @@ def walk_lines(tx: Tx, after: tuple[str, str], at: float, *, each: int, limit: i
 
 
 def lease(tx: Tx, ids: Sequence[str], node: str, *, at: float, until: float) -> list[Leased]:
-    """Lease the given deliveries that are still available, for `node`.
+    """Lease the given deliveries that are still available for `node`, and return them.
 
     Deliveries without a webhook end here without an attempt. Deliveries of a suspended account are postponed and
     checked again at intervals until the account is resumed.

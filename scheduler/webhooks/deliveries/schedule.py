@@ -23,7 +23,7 @@ class DeliveryVerdict:
     pause_s: float | None = None
     """The pause until the next attempt of a waiting delivery, from the end of the attempt."""
     is_gone: bool = False
-    """The receiver is permanently gone (410), so its webhook is paused immediately."""
+    """Whether the receiver is permanently gone (410). If so, its webhook is paused immediately."""
 
 
 @dataclass(frozen=True, slots=True)

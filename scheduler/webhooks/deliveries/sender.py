@@ -139,5 +139,5 @@ def _class_of(exc: Exception) -> ErrorClass:
 
 
 def _storable(text: str, url: str) -> str:
-    """Remove the URL's tokens, and NUL, which PostgreSQL rejects."""
+    """Remove the URL's tokens from a text, and replace NUL, which PostgreSQL rejects."""
     return without_tokens(text, url).replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -35,9 +35,9 @@ from storage.store import Store
 from storage.supervision import Keep
 
 CHECK_S: Final = 0.5
-"""The pause in seconds between polls for deliveries of other nodes.
+"""The pause in seconds between polls for deliveries that other nodes queued.
 
-The next constant applies if there is only one node.
+If there is only one node, `CHECK_ALONE_S` applies instead.
 """
 CHECK_ALONE_S: Final = 30.0
 IN_FLIGHT_MAX: Final = 256
@@ -94,7 +94,7 @@ class Deliveries:
         self._store = setting.store
         self.instant = instant_of(setting.now, is_alone=setting.is_alone)
         self.outbox = Outbox(self.instant, setting.make_id, self.notify)
-        """The queue to which monitors' runs add their deliveries."""
+        """The queue to which runs, jobs and account webhooks add their deliveries."""
         self._queue = Queue(
             self.instant, setting.node, setting.feed, setting.backoff_s, setting.timeout_s + LEASE_MARGIN_S
         )
@@ -178,7 +178,7 @@ class Deliveries:
         finally:
             self._due_cache.end_look(look, self._in_flight.values(), from_start=is_from_start)
         self._read_to = look.after or FROM_START
-        # A continued read misses lines that become ready before its start.
+        # A continued read misses lines before its start that become ready in the meantime.
         every_s = self._look_every_s if is_from_start else CHECK_S
         again_s = every_s if look.next_in_s is None else min(every_s, look.next_in_s)
         self._look_at = min(self._look_at, -inf if look.after else trio.current_time() + again_s)
@@ -256,7 +256,7 @@ class Deliveries:
 
 @asynccontextmanager
 async def open_deliveries(setting: DeliverySetting) -> AsyncIterator[Deliveries]:
-    """Send deliveries while the block runs. Attempts in progress at its end get a short time to finish.
+    """Send deliveries while the block runs. Attempts in progress when the block ends get a short time to finish.
 
     Raises:
         StorageError: the store is unavailable.

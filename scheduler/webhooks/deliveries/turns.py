@@ -20,9 +20,10 @@ class DueDelivery(NamedTuple):
 def in_turn(
     due: Iterable[DueDelivery], busy: Iterable[DueDelivery], *, free: int, host_max: int, account_max: int
 ) -> list[DueDelivery]:
-    """Return at most `free` deliveries: each account's oldest possible one, accounts with the fewest attempts first.
+    """Return at most `free` deliveries to start, chosen one after another.
 
-    `busy` are the attempts in progress. There are at most `host_max` per host, and `account_max` per account.
+    Each is the oldest delivery that can start of the account with the fewest attempts. `busy` contains the attempts in
+    progress, which may reach at most `host_max` per host and `account_max` per account.
     """
     busy = list(busy)
     hosts, accounts = Counter(one.host for one in busy), Counter(one.account_id for one in busy)

@@ -47,7 +47,7 @@ def read_webhooks(tx: Tx, monitor_ids: Sequence[str], *, locked: bool = False) -
 
 
 def save_url(tx: Tx, monitor_id: str, url: str, host: str) -> None:
-    """Save a sealed URL of this host, move queued deliveries to it, and resume a paused webhook."""
+    """Save a sealed URL and its host, move queued deliveries to that host, and resume a paused webhook."""
     tx.run(SAVE_URL, (url, host, monitor_id))
     tx.run(MOVE, (host, monitor_id))
 

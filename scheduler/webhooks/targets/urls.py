@@ -72,7 +72,7 @@ def url_of(cipher: Cipher, webhook: Webhook) -> str:
     """Return the URL in clear text.
 
     Raises:
-        SealBroken: it was sealed with another secret.
+        SealBroken: the URL was sealed with another secret.
     """
     if webhook.host is None:
         return webhook.url

@@ -30,7 +30,7 @@ def test_cpu_quota_is_read_from_the_control_group(tmp_path: Path, written: str, 
     assert cpu_quota(tmp_path / "absent") is None
 
 
-def test_commit_names_the_commit_and_changes(tmp_path: Path) -> None:
+def test_commit_of_notes_uncommitted_changes(tmp_path: Path) -> None:
     assert commit_of(tmp_path) == ""
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
     (tmp_path / "a").write_text("1")

@@ -28,13 +28,13 @@ def test_bucket_contains_its_value_and_is_a_thousandth_wide(value: int) -> None:
 
 
 @given(many.filter(bool), st.floats(min_value=0.001, max_value=1))
-def test_percentile_equals_the_sorted_values_to_a_thousandth(values: list[int], share: float) -> None:
+def test_percentile_is_exact_to_a_thousandth(values: list[int], share: float) -> None:
     exact_ms = sorted(values)[max(1, math.ceil(share * len(values))) - 1] / 1e6
     assert exact_ms <= recorded(values).percentile_ms(share) <= exact_ms * 1.001
 
 
 @given(st.lists(many, max_size=5))
-def test_merged_parts_equal_the_whole(parts: list[list[int]]) -> None:
+def test_merged_histograms_equal_the_histogram_of_all_values(parts: list[list[int]]) -> None:
     merged = Histogram()
     for part in parts:
         merged.merge(recorded(part))
@@ -44,7 +44,7 @@ def test_merged_parts_equal_the_whole(parts: list[list[int]]) -> None:
 
 
 @given(many)
-def test_histogram_from_counts_is_equal(values: list[int]) -> None:
+def test_histogram_from_counts_equals_the_original(values: list[int]) -> None:
     histogram = recorded(values)
     assert Histogram(dict(histogram.counts)).counts == histogram.counts
 

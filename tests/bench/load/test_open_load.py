@@ -128,7 +128,7 @@ async def test_connection_closed_during_a_request_is_reported() -> None:
     assert result.unanswered == 0
 
 
-async def test_missing_server_ends_the_run() -> None:
+async def test_missing_server_is_reported_for_every_request() -> None:
     async with open_scripted() as asked:
         pass
     result = await counts_of(asked.url, rate=100, count=10)

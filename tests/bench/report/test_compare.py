@@ -86,12 +86,12 @@ def test_one_additional_request_among_few_is_not_a_change() -> None:
     assert verdicts(before, after, "served %") == {"unknown": 1}, "one of 40 requests is more than 2 %"
 
 
-def test_no_verdict_without_repeats() -> None:
+def test_results_without_repeats_get_no_verdict() -> None:
     seen = verdicts(noisy_results(1, repeats=1), noisy_results(2, repeats=1, factor=3))
     assert seen == {"unknown": seen.total()}
 
 
-def test_result_compared_with_itself_is_the_same() -> None:
+def test_result_compared_with_itself_is_the_same_or_unknown() -> None:
     assert set(verdicts(noisy_results(1, noise=0.005), noisy_results(1, noise=0.005))) == {"same"}
     assert set(verdicts(noisy_results(1, noise=0.3), noisy_results(1, noise=0.3))) == {"unknown"}
 

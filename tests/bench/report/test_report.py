@@ -45,7 +45,7 @@ def test_cost_is_cpu_time_per_request() -> None:
     assert (cost.cpu_us, cost.per_second, cost.client_us) == pytest.approx((200, 2_000, 5))
 
 
-def test_run_without_responses_has_figures() -> None:
+def test_run_without_responses_has_figures_of_zero() -> None:
     cost = cost_of("miss", 64, measured(requests=0))
     assert (cost.cpu_us, cost.per_second, cost.client_us) == (0, 0, 0)
 

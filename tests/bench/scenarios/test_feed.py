@@ -148,7 +148,7 @@ def test_extrapolated_costs_are_labeled_as_such() -> None:
     assert [figure.value for figure in figures] == pytest.approx([683.6, 2, 4.5, 10], rel=0.001)
 
 
-def test_every_figure_of_parked_polls_names_their_number() -> None:
+def test_every_figure_of_parked_polls_names_the_number_of_polls() -> None:
     figures = parked_figures("10000 polls", SEEN)
     assert len({figure.name for figure in figures}) == len(figures) == 12
     assert all(figure.name.startswith("10000 polls, ") for figure in figures)
@@ -181,7 +181,7 @@ def test_reads_have_only_figures_and_depth_also_has_marks() -> None:
     assert deep.figures[-1].value == 20_000
 
 
-def test_parked_polls_are_limited_by_descriptors() -> None:
+def test_possible_polls_are_a_multiple_of_an_accounts_polls_up_to_the_goal() -> None:
     possible = polls_possible()
     assert 0 < possible <= GOAL
     assert possible % POLLS_EACH == 0
@@ -197,7 +197,7 @@ async def test_feed_scenario_runs_once_without_rates() -> None:
     assert (len(results.marks), len(results.figures), results.points) == (2, 3, [])
 
 
-async def test_pages_of_a_log_are_read_from_the_store() -> None:
+async def test_depth_scenario_times_each_read_of_a_page() -> None:
     with trio.fail_after(90):
         seen = await measure_depth(3_000, reads=20)
     assert (Histogram(seen.page).total, Histogram(seen.unchanged).total) == (20, 20)

@@ -11,7 +11,7 @@ from bench.suite import NAMES
 from tests.bench.samples import STEP
 
 
-async def test_flood_measures_a_quiet_key_and_the_time_after_it() -> None:
+async def test_flood_measures_a_quiet_key_and_the_time_after_the_flood() -> None:
     assert "flood" in NAMES
     with trio.fail_after(120):
         found = await measure_flood(0.5, times=(0.5,), capacity_s=0.5)

@@ -82,7 +82,9 @@ async def test_lookup_during_suspension_leaves_no_stale_key(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("end", ["suspend", "delete"])
-async def test_suspension_closes_open_charges_and_refuses_new_ones(desk: Desk, end: str) -> None:
+async def test_suspended_or_deleted_account_gets_no_new_charges_and_its_open_ones_can_be_closed(
+    desk: Desk, end: str
+) -> None:
     """Goal: no credit is lost, and no charge is taken too late. Method: charges run concurrently with the change."""
     for _ in range(ROUNDS):
         account = (await desk.accounts.create("Ada", credits=1_000)).id

@@ -123,7 +123,7 @@ async def test_statement_is_identical_with_and_without_months(store_url: str, tm
 
 
 @pytest.mark.parametrize("limit", [2, 3, 100])
-async def test_missing_archive_returns_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
+async def test_statement_without_its_archive_shows_exact_sums(desk: PastDesk, tmp_path: Path, limit: int) -> None:
     """Sums are shown by endpoint, unless a charge of the day was closed on another day, which then includes it."""
     await play(desk, days=2, calls=4)
     await hold_one_open(desk)

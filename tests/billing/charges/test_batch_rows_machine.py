@@ -245,7 +245,7 @@ BooksMachine.TestCase.settings = settings(
 TestBooksMachine = BooksMachine.TestCase
 
 
-def test_batch_rows_machine_on_postgresql(postgres: PostgresServer) -> None:
+def test_batch_rows_machine_holds_on_postgresql(postgres: PostgresServer) -> None:
     class PostgresMachine(BooksMachine):
         def open_store(self) -> Any:
             return InlinePostgres(postgres.fresh(), [MIGRATIONS])

@@ -155,7 +155,7 @@ async def test_concurrent_calls_do_not_exceed_the_key_budget(desk: Desk) -> None
     assert (await desk.accounts.get(account.id)).balance == 94
 
 
-async def test_refusals_are_ordered_key_balance_budget(desk: Desk) -> None:
+async def test_key_is_checked_before_balance_and_balance_before_budget(desk: Desk) -> None:
     account = await desk.accounts.create("Ada", credits=1)
     key = await desk.keys.create(account.id, credit_limit=0)
     with pytest.raises(InsufficientCredits):
@@ -380,7 +380,9 @@ async def test_settlements_of_a_lost_account_do_not_affect_others(desk: Desk) ->
 
 
 @pytest.mark.sqlite
-async def test_full_disk_refuses_charges_not_settlements(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_full_disk_refuses_charges_and_delays_settlements(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Method: SQLite's page limit simulates a full disk during calls."""
     async with open_desk(f"sqlite:///{tmp_path / 'billing.db'}") as desk:
         account = await desk.accounts.create("Ada", credits=1000)

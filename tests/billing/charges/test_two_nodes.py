@@ -68,7 +68,7 @@ async def test_charge_closed_by_both_nodes_is_closed_once(desks: list[Desk]) -> 
     assert {len(found) for found in outcomes.values()} == {1}
 
 
-async def test_recovery_by_two_nodes_during_closings_closes_once(desks: list[Desk]) -> None:
+async def test_charges_recovered_by_two_nodes_during_closings_are_closed_once(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada", credits=5000)
     charges = [await desks[0].charges.take(desks[0].request(account.id, credits=2)) for _ in range(200)]
     recovered: list[Recovered] = []
@@ -122,7 +122,7 @@ async def test_any_mix_of_work_on_two_nodes_is_consistent_without_deadlocks(desk
     assert [desk.store.statistics().background_errors for desk in desks] == [0, 0]
 
 
-async def test_calls_on_two_nodes_do_not_exceed_the_key_limit(desks: list[Desk]) -> None:
+async def test_account_gets_at_most_five_keys_from_two_nodes(desks: list[Desk]) -> None:
     account = await desks[0].accounts.create("Ada")
     made: list[str] = []
 
@@ -241,7 +241,7 @@ async def test_two_nodes_store_the_same_texts_once_without_deadlock(
             assert len(kept) == len(set(kept)) >= 4
 
 
-async def test_dead_nodes_open_charge_is_refunded_with_its_claim(postgres: PostgresServer) -> None:
+async def test_open_charge_of_a_dead_node_is_refunded_and_its_claim_freed(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_desk(url) as desk:
         account = await desk.accounts.create("Ada")

@@ -63,7 +63,7 @@ async def test_malformed_key_is_refused_without_reading_the_store(desk: Desk, pr
 
 
 @given(st.text(max_size=60))
-def test_key_recognition_accepts_any_text(presented: str) -> None:
+def test_any_text_is_recognized_as_a_key_or_refused(presented: str) -> None:
     assert len(digest(presented)) == 64
     with suppress(KeyUnusable):
         KeyText("sl_").check(presented)
@@ -138,7 +138,7 @@ async def test_account_has_at_most_five_active_keys(desk: Desk) -> None:
         await desk.keys.create(account.id)
 
 
-async def test_limits_can_be_set_changed_removed_and_counters_reset(desk: Desk) -> None:
+async def test_key_limit_can_be_set_changed_and_removed_and_its_counter_reset(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id, credit_limit=10)
     await desk.charges.take(desk.request(account.id, new.id, credits=4))
@@ -163,7 +163,7 @@ async def test_keys_are_listed_by_account_or_all(desk: Desk) -> None:
     assert [key.id for key in await desk.keys.list(limit=1)] == ids[:1]
 
 
-async def test_unknown_ids_are_named_in_errors(desk: Desk) -> None:
+async def test_unknown_account_and_key_ids_are_refused(desk: Desk) -> None:
     with pytest.raises(AccountUnknown):
         await desk.keys.create("acc_none")
     for call in (desk.keys.revoke, desk.keys.update, desk.keys.reveal, desk.keys.get):

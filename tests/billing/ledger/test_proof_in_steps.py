@@ -128,7 +128,7 @@ async def test_stepwise_proof_finds_tampering_during_traffic(store: InlineStore,
 
 
 @pytest.mark.sqlite
-async def test_fault_before_its_piece_is_read_is_found(store: InlineStore) -> None:
+async def test_row_deleted_before_the_proof_reads_it_is_found(store: InlineStore) -> None:
     """Method: during the proof, delete a row of the account with the most traffic; the proof must report it."""
     traffic = Traffic(Desk(store), 2)
     await traffic.begin()

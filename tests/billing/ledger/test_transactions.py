@@ -27,7 +27,7 @@ async def test_account_may_start_with_zero_credits(desk: Desk) -> None:
     assert (await desk.ledger.transactions(account.id, limit=10)).lines == []
 
 
-async def test_invalid_terms_are_refused(desk: Desk) -> None:
+async def test_invalid_account_terms_and_grants_are_refused(desk: Desk) -> None:
     for name, plan, credits_ in (("", "free", 1), ("Ada", "gold", 1), ("Ada", "free", -1), ("Ada", "free", 2**70)):
         with pytest.raises(TermsInvalid):
             await desk.accounts.create(name, plan=plan, credits=credits_)  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ async def test_report_counts_recent_deductions_minus_refunds(desk: Desk) -> None
         await desk.ledger.report("acc_none")
 
 
-def test_prices_of_tiers_and_overrides() -> None:
+def test_tier_sets_the_price_unless_it_is_overridden() -> None:
     assert [credits_for("standard"), credits_for("advanced"), credits_for("premium")] == [1, 5, 10]
     assert [credits_for("premium", 0), credits_for("standard", 3)] == [0, 3]
 

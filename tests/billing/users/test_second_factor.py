@@ -79,7 +79,7 @@ async def test_recovery_code_works_once(house: House) -> None:
     await house.factor.check(user, renewed[0])
 
 
-async def test_guessing_codes_is_blocked_after_ten(house: House) -> None:
+async def test_guessing_codes_is_blocked_after_ten_attempts(house: House) -> None:
     user, secret, _ = await enrolled(house)
     for _ in range(10):
         with pytest.raises(CodeRefused):

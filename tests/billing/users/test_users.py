@@ -81,7 +81,7 @@ async def test_address_belongs_to_one_user_of_one_account(house: House) -> None:
         await house.users.reset("usr_none")
 
 
-async def test_reset_invalidates_password_second_factor_and_sessions(house: House) -> None:
+async def test_reset_invalidates_password_and_sessions(house: House) -> None:
     user_id = await house.new_user()
     token = await house.sign_in()
     invite = await house.users.reset(user_id)

@@ -168,7 +168,7 @@ async def test_acknowledgement_ignores_old_and_refuses_unserved_positions(desk: 
         await desk.consumers.ack(KEY, "c", Position(5, desk.time))
 
 
-async def test_acknowledgement_within_a_page(desk: Desk) -> None:
+async def test_acknowledgement_within_a_page_leaves_the_rest_unread(desk: Desk) -> None:
     await desk.append(*[alert(), low()] * 3)
     await read(desk, filters=ALERTS)
     assert (await desk.consumers.ack(KEY, "c", Position(2, desk.time))).unread == 2

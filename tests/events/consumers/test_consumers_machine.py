@@ -216,12 +216,12 @@ ConsumersMachine.TestCase.settings = settings(
 TestConsumersMachine = ConsumersMachine.TestCase
 
 
-def test_half_days_have_the_same_result_with_and_without_a_stored_use() -> None:
+def test_stored_time_of_use_lags_less_than_a_step_of_the_model() -> None:
     """The model has the exact time of each use. The row may be up to `SEEN_S` older, which is less than a step."""
     assert SEEN_S < DAY_S / 2
 
 
-def test_consumers_machine_on_postgresql(postgres: PostgresServer) -> None:
+def test_consumers_machine_holds_on_postgresql(postgres: PostgresServer) -> None:
     class PostgresMachine(ConsumersMachine):
         def open_store(self) -> Any:
             return InlinePostgres(postgres.fresh(), [MIGRATIONS])

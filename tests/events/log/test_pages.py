@@ -132,7 +132,7 @@ async def test_position_beyond_the_end_is_refused(desk: Desk) -> None:
     assert raised.value.head.last_pos == 1
 
 
-async def test_event_is_found_while_kept_by_keys_that_see_it(desk: Desk) -> None:
+async def test_stored_event_is_found_only_by_keys_that_see_it(desk: Desk) -> None:
     await desk.append(low(), alert(), low("acc_2"))
     find = desk.store.read
     assert await find(lambda tx: find_event(tx, ACCOUNT, KEY, "evt_00000002")) == Position(2, EPOCH)

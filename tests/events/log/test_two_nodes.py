@@ -52,7 +52,7 @@ class Walk:
             self.polls += 1
 
 
-async def test_reader_never_sees_a_later_position_before_an_earlier(desks: list[Desk]) -> None:
+async def test_reader_never_sees_a_later_position_before_an_earlier_one(desks: list[Desk]) -> None:
     """Method: both nodes append to the same and to different accounts, several facts and accounts per transaction."""
     walk = Walk()
     async with trio.open_nursery() as readers:

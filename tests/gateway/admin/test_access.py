@@ -52,7 +52,7 @@ def test_token_authorizes_every_request() -> None:
     "authorization",
     ["", "Bearer", "Bearer ", "Bearer wrong", f"bearer {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer \xff"],
 )
-def test_request_without_token_is_rejected(authorization: str) -> None:
+def test_malformed_or_wrong_authorization_is_rejected(authorization: str) -> None:
     assert AdminAccess(TOKEN).judge(scope(authorization)) is None
 
 
@@ -88,7 +88,7 @@ async def test_caller_without_token_cannot_prove_anything() -> None:
 
 
 @pytest.mark.parametrize("made_up", ["Sluice-Proof ", "Sluice-Proof :", f"Sluice-Proof {'0' * 64}:{'0' * 64}"])
-async def test_unanswered_challenge_proves_nothing(made_up: str) -> None:
+async def test_made_up_proof_is_rejected(made_up: str) -> None:
     access = AdminAccess(TOKEN)
     challenged(access)
     assert not may_pass(access, scope(made_up))
@@ -127,6 +127,6 @@ async def test_connection_with_unknown_ends_gets_no_challenge(ends: dict[str, An
         AdminAccess(TOKEN).challenge(scope(**ends), orjson.dumps({"nonce": NONCE}))
 
 
-async def test_challenge_answers_differ() -> None:
+async def test_each_challenge_gets_a_new_node_nonce() -> None:
     access = AdminAccess(TOKEN)
     assert challenged(access).node_nonce != challenged(access).node_nonce

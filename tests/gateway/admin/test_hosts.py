@@ -65,19 +65,19 @@ def test_request_with_two_hosts_is_rejected() -> None:
 
 
 @pytest.mark.parametrize("origin", [b"http://evil.example", b"null", b"http://127.0.0.1:8080", b""])
-def test_cross_site_page_request_is_rejected(origin: bytes) -> None:
+def test_request_with_an_origin_header_is_rejected(origin: bytes) -> None:
     refused = refusal(host("localhost"), (b"origin", origin))
     assert refused is not None
     assert refused[0] == 403
 
 
 @pytest.mark.parametrize("kind", FORMS)
-def test_form_submission_is_rejected(kind: bytes) -> None:
+def test_plain_text_and_multipart_bodies_are_rejected(kind: bytes) -> None:
     assert refusal(host("localhost"), (b"content-type", kind)) == (415, "send application/json")
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_requests_no_page_can_send_are_accepted(kind: bytes) -> None:
+def test_json_urlencoded_and_untyped_bodies_are_accepted(kind: bytes) -> None:
     assert refusal(host("localhost"), (b"content-type", kind)) is None
 
 

@@ -63,7 +63,7 @@ def _serve(listener: socket.socket, server: MailServer) -> None:
                 return
 
 
-async def test_invitation_is_mailed_by_configured_server(tmp_path: Path) -> None:
+async def test_invitation_is_mailed_through_the_configured_server(tmp_path: Path) -> None:
     with open_mail_server() as server:
         mail = {"smtp_url": server.url, "from": SENDER}
         async with open_test_node(tmp_path, mail=mail, environ={"SLUICE_SMTP_PASSWORD": "secret of mail"}) as node:
@@ -76,7 +76,7 @@ async def test_invitation_is_mailed_by_configured_server(tmp_path: Path) -> None
     assert "secret of mail" not in str(node.log.getvalue())
 
 
-async def test_unmailed_link_is_returned_with_reason_and_works(tmp_path: Path) -> None:
+async def test_failed_mail_returns_reason_and_a_working_invitation_link(tmp_path: Path) -> None:
     with open_mail_server() as server:
         server.refuses = True
         async with open_test_node(tmp_path, mail={"smtp_url": server.url, "from": SENDER}) as node:

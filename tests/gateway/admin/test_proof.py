@@ -73,5 +73,5 @@ def test_malformed_nonce_is_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(("presented", "is_right"), [("abc", True), ("abd", False), ("", False), ("abc\udcff", False)])
-def test_proof_comparison_accepts_any_text(presented: str, is_right: bool) -> None:
+def test_proof_comparison_handles_any_text(presented: str, is_right: bool) -> None:
     assert is_same(presented, "abc") is is_right

@@ -144,12 +144,12 @@ def test_text_that_resembles_a_key_passes(query: str) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"x_api_key": ""}, {"authorization": f"Basic {GOOD}"}])
-def test_missing_header_means_no_key(headers: dict[str, str]) -> None:
+def test_request_without_key_is_rejected(headers: dict[str, str]) -> None:
     with pytest.raises(KeyMissing):
         admission().key_of_nowait(request(**headers))
 
 
-def test_key_is_read_with_any_bytes() -> None:
+def test_key_header_with_any_bytes_is_looked_up() -> None:
     keys = KnownKeys()
     assert admission(keys=keys).key_of_nowait(request(x_api_key=GOOD)) is KEY
     with pytest.raises(KeyUnusable):
@@ -218,7 +218,7 @@ STATE = WindowState(9, 8, 60)
 LET_IN = Admitted(STATE, Lease(), BalanceUpdate(3, 77))
 
 
-async def test_shared_gate_also_returns_the_balance() -> None:
+async def test_shared_gate_returns_window_lease_and_balance() -> None:
     known = balances()
     one, caller = admission(SharedGate(LET_IN), known=known), Caller(KEY)
     assert one.enter_nowait(caller) is False
@@ -276,7 +276,7 @@ async def test_shared_gate_rejections_are_counted_by_kind(
 
 
 @given(st.integers(1, 10**7), st.integers(0, 10**7), st.integers(0, 60))
-def test_window_headers_have_both_forms(limit: int, remaining: int, reset_s: int) -> None:
+def test_window_is_reported_in_x_ratelimit_and_ratelimit_headers(limit: int, remaining: int, reset_s: int) -> None:
     headers = dict(zip(WINDOW, window_values(WindowState(limit, remaining, reset_s)), strict=True))
     assert headers == {
         b"x-ratelimit-limit": str(limit).encode(),

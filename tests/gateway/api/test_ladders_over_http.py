@@ -94,7 +94,7 @@ async def test_open_circuit_is_skipped_and_platform_degraded(tmp_path: Path) -> 
         await assert_refunded(node, only_algolia)
 
 
-async def test_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> None:
+async def test_platform_with_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> None:
     breaker = {"failures": 1, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
         node.upstream.script = where({ALGOLIA: BROKEN, FIREBASE: BROKEN})
@@ -184,7 +184,7 @@ def ids_of(data: dict[str, Any]) -> list[str]:
     return [next(iter(item.values()))["id"] for item in data["items"]]
 
 
-async def test_list_stays_with_its_first_source(tmp_path: Path) -> None:
+async def test_list_stays_with_the_source_of_its_first_page(tmp_path: Path) -> None:
     """Method: Firebase fails for the first page only; the following pages still come from Algolia."""
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
         node.upstream.script = where({FIREBASE: BROKEN})

@@ -52,7 +52,7 @@ def test_list_without_cursor_begins_with_the_first_item() -> None:
 
 
 @pytest.mark.parametrize("items", [[], [{"id": "1"}], [{"id": "1"}, {"id": "2"}]])
-async def test_last_page_has_no_more(items: list[Any]) -> None:
+async def test_last_page_has_no_next_cursor(items: list[Any]) -> None:
     body = await page(items)
     assert body["data"] == {"items": items}
     assert body["pagination"] == {"next_cursor": None, "has_more": False, "page_size": len(items)}

@@ -27,7 +27,7 @@ async def data_of(node: OpenNode, target: str) -> Any:
     return answer.json["data"]
 
 
-async def test_fields_omit_the_rest_without_a_second_call(tmp_path: Path) -> None:
+async def test_fields_select_from_cached_data_without_a_second_call(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         whole = await data_of(node, SEARCH)
         for fields in ("items.post.id,items.post.author.username", "items[].post.id,items[].post.author.username"):
@@ -60,7 +60,7 @@ async def test_warnings_are_returned_with_any_fields(tmp_path: Path) -> None:
         (f"{PROFILE}&fields=,", None),
     ],
 )
-async def test_unknown_path_is_rejected_for_free_with_the_nearest(
+async def test_unknown_path_is_rejected_for_free_with_the_nearest_path(
     target: str, near: str | None, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -138,7 +138,7 @@ async def test_accept_selects_the_format_and_format_overrides_it(tmp_path: Path)
         assert (head.status, head.body, head.headers["content-type"][:8]) == (200, b"", "text/csv")
 
 
-async def test_csv_columns_are_fields_and_no_cell_is_a_formula(tmp_path: Path) -> None:
+async def test_csv_has_only_the_columns_of_selected_fields(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(f"{SEARCH}&format=csv&fields=items.post.engagement,items.post.id")
         head, *rows = answer.body.decode().splitlines()
@@ -148,7 +148,7 @@ async def test_csv_columns_are_fields_and_no_cell_is_a_formula(tmp_path: Path) -
     assert all(path[0] in ("post", "computed") for path in csv_columns(POST_LIST))
 
 
-async def test_errors_are_json_and_streams_have_no_rows(tmp_path: Path) -> None:
+async def test_errors_are_json_and_csv_cannot_be_streamed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await node.get("/v1/hackernews/search?format=csv", headers={"accept": "text/csv"})
         assert assert_refused(refused, "INVALID_REQUEST", 400)["param"] == "query"

@@ -151,7 +151,7 @@ async def test_free_read_without_store_omits_the_balance() -> None:
     assert headers_of(reply) == {b"x-credits-used": b"0"}
 
 
-async def test_bare_response_has_the_usual_headers() -> None:
+async def test_bare_response_has_credit_headers() -> None:
     reply = await replies().bare(CALLER, Reply(204, b"", ((b"allow",), (b"GET",))))
     assert headers_of(reply) == {b"allow": b"GET", b"x-credits-used": b"0", b"x-credits-remaining": b"55"}
 

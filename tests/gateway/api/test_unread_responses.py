@@ -98,7 +98,7 @@ async def test_disconnect_instead_of_reading_frees_the_slot(engine: str, tmp_pat
 
 
 @BOTH
-async def test_head_of_a_large_response_is_sent_immediately(engine: str, tmp_path: Path) -> None:
+async def test_head_request_for_a_large_response_holds_no_slot(engine: str, tmp_path: Path) -> None:
     async with opened(tmp_path, engine) as node, await ask(node, LARGE, method="HEAD") as reader:
         head = await reader.answer(head=True)
         body = (await node.get(LARGE)).body

@@ -48,7 +48,7 @@ def warnings_of(answer: Answered) -> list[str]:
 
 
 @every_walk
-async def test_walk_is_billed_by_page_and_returns_the_rest(target: str, tmp_path: Path) -> None:
+async def test_walk_is_billed_by_page_and_refunds_the_rest(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         pages = node.upstream.script = LongList(rows=420)
         first = await node.get(f"{target}&limit=250")
@@ -126,7 +126,7 @@ async def test_low_balance_shortens_a_walk_with_a_reason(target: str, tmp_path: 
         assert ids_of(answer.json) == list(range(160))
         assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (4, 1)
         assert warnings_of(answer) == [
-            "160 of 250 items were collected: the credits covered only 4 pages; continue with next_cursor"
+            "160 of 250 items were collected: the credits ran out after page 4; continue with next_cursor"
         ]
         assert await moved(node, answer) == [-4]
         await node.operate("credits.grant", account=node.account, amount=100)
@@ -163,7 +163,7 @@ async def test_key_budget_limits_a_walk_like_the_balance(tmp_path: Path) -> None
         short = await node.get(f"{HN}&limit=250", key=key)
         assert (len(ids_of(short.json)), short.json["credits_used"]) == (240, 6)
         assert warnings_of(short) == [
-            "240 of 250 items were collected: the credits covered only 6 pages; continue with next_cursor"
+            "240 of 250 items were collected: the credits ran out after page 6; continue with next_cursor"
         ]
         assert await key_used(node, key_id) == 6, "a walk reserves only half of the spare credits"
         await node.operate("key.update", key=key_id, credit_limit=8)
@@ -211,7 +211,7 @@ async def test_max_credits_below_the_needed_pages_is_rejected(tmp_path: Path) ->
 
 
 @every_walk
-async def test_dry_run_reports_cost_and_held_credits(target: str, tmp_path: Path) -> None:
+async def test_dry_run_reports_cost_and_reservation(target: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         node.upstream.script = LongList()
         priced = await node.get(f"{target}&limit=250&dry_run=1")

@@ -197,7 +197,7 @@ async def test_stream_with_idempotency_key_is_rejected(tmp_path: Path) -> None:
 
 
 @on_both_engines
-async def test_endpoint_without_walk_returns_json(engine: str, tmp_path: Path) -> None:
+async def test_request_that_cannot_be_streamed_gets_json(engine: str, tmp_path: Path) -> None:
     async with open_walking_node(tmp_path, engine) as node:
         head = await stream(node, f"{HN}&limit=250", method="HEAD")
         assert (head.status, head.headers["content-type"], head.body) == (200, "application/json", b"")

@@ -105,7 +105,7 @@ async def test_rows_keep_order_and_bad_row_fails_alone(tmp_path: Path) -> None:
 
 
 async def test_rows_of_one_site_share_upstream_batch_calls(tmp_path: Path) -> None:
-    """Goal: 120 questions of one site and 3 of another need three upstream calls, not 123."""
+    """Goal: 97 questions of one site and 3 of another need two upstream calls, not 100."""
 
     def script(asked: str) -> ScriptedAnswer | None:
         if not asked.startswith("api.stackexchange.com/2.3/questions/"):
@@ -273,7 +273,7 @@ async def test_idempotency_key_runs_batch_once(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_rows_are_streamed_when_they_are_ready(tmp_path: Path) -> None:
+async def test_rows_are_streamed_as_they_become_ready(tmp_path: Path) -> None:
     urls = [STORY.format(8863), "https://bit.ly/x", STORY.format(8864)]
     async with open_test_node(tmp_path) as node:
         answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
@@ -319,7 +319,7 @@ async def test_wrong_body_shape_returns_400_for_free(tmp_path: Path, path: str, 
         (VIDEOS, {"ids": ["here0001"], "include_localizations": True}, "include_localizations"),
     ],
 )
-async def test_unsupported_field_is_rejected_by_name(tmp_path: Path, path: str, body: Any, param: str) -> None:
+async def test_rejection_names_unsupported_field(tmp_path: Path, path: str, body: Any, param: str) -> None:
     async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
         answer = await post(node, path, body)
         details = answer.json["error"]["details"]
@@ -389,8 +389,8 @@ def _mixes() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_client_disconnect_settles_the_stream_and_charges_sent_rows(tmp_path: Path, *, streams: bool) -> None:
-    """Goal: no credits stay held, and only the row that was sent is charged."""
+async def test_client_disconnect_settles_the_batch_and_charges_finished_rows(tmp_path: Path, *, streams: bool) -> None:
+    """Goal: no credits stay held, and only the finished row is charged."""
 
     def script(asked: str) -> ScriptedAnswer | None:
         return ScriptedAnswer(delay_s=30.0) if asked.startswith("mastodon.social") else None
@@ -417,7 +417,7 @@ async def test_client_disconnect_settles_the_stream_and_charges_sent_rows(tmp_pa
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_cancelled_batch_charges_only_sent_rows(tmp_path: Path, *, streams: bool) -> None:
+async def test_cancelled_batch_conserves_credits(tmp_path: Path, *, streams: bool) -> None:
     """Goal: conservation. Method: cancel at each checkpoint; a stream is charged for the rows that were sent."""
     roomy = {"limits": {"requests_per_minute": 1_000_000}}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, **roomy) as node:

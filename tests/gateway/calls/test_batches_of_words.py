@@ -134,7 +134,7 @@ async def test_transcripts_are_returned_as_text_or_segments(tmp_path: Path) -> N
         assert other.json["data"]["results"][0]["ext"] == {"reason": "no_captions"}
 
 
-async def test_platform_without_captions_api_reports_it_for_free(tmp_path: Path) -> None:
+async def test_transcript_row_without_official_api_is_unsupported_and_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await post(node, "/v1/youtube/transcripts", {"ids": ["D-lhorsDlUQ"]})
         data = await assert_billed(node, answer)

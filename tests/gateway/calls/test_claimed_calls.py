@@ -167,7 +167,7 @@ async def test_internal_error_frees_the_key(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-async def test_request_without_credits_claims_nothing(tmp_path: Path) -> None:
+async def test_request_beyond_key_budget_claims_nothing(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         poor, _ = await node.new_key(node.account, credit_limit=0)
         answer = await node.get(PROFILE, key=poor, headers={"idempotency-key": "one"})

@@ -172,7 +172,7 @@ async def test_multi_round_composite_conserves_credits(target: str, most: int, t
         await node.assert_sound()
 
 
-async def test_composite_without_legs_returns_most_informative_failure_for_free(tmp_path: Path) -> None:
+async def test_composite_whose_legs_all_fail_returns_best_error_for_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for fates, status in (
             (("gone", "gone", "gone", "gone"), 404),
@@ -219,7 +219,7 @@ async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path)
         await node.assert_sound()
 
 
-async def test_concurrent_composites_share_calls_with_fifty_legs_per_key(tmp_path: Path) -> None:
+async def test_concurrent_composites_share_calls_and_run_at_most_fifty_legs_per_key(tmp_path: Path) -> None:
     """Goal: one upstream call for identical legs, and a limit per key. Method: hold the calls of 100 cards of two keys.
 
     `python -m tests.gateway.calls.crowd` sends a thousand cards.
@@ -403,7 +403,7 @@ async def test_comment_walk_streams_each_page_then_the_whole_response(tmp_path: 
         await node.assert_sound()
 
 
-async def test_unknown_platform_returns_400_for_free_with_suggestion(tmp_path: Path) -> None:
+async def test_unknown_or_too_many_platforms_return_400_for_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
         assert (answer.status, answer.json["credits_used"]) == (400, 0)
@@ -438,7 +438,7 @@ The value is the parameter that the error names.
 """
 
 
-async def test_only_unavailable_platforms_return_400_for_free(tmp_path: Path) -> None:
+async def test_request_for_only_unavailable_platforms_returns_400_for_free(tmp_path: Path) -> None:
     async with open_hurried(tmp_path) as node:
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")

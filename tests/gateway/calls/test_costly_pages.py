@@ -50,7 +50,7 @@ async def test_idempotency_key_replays_charged_failure_without_a_second_charge(t
         await node.assert_sound()
 
 
-async def test_monitor_run_is_charged_for_too_costly_page(tmp_path: Path) -> None:
+async def test_monitor_run_is_charged_for_a_too_costly_page(tmp_path: Path) -> None:
     """The run fails and costs the price of a page, without the credit for scheduling."""
     async with open_test_node(tmp_path, platforms=(ODD,)) as node:
         node.upstream.always(json_answer({}))

@@ -129,7 +129,7 @@ async def test_used_credits_are_settled_after_the_response(end: Exception | None
         await node.assert_sound()
 
 
-async def test_disconnected_client_is_charged_for_calls_and_reserves_nothing(tmp_path: Path) -> None:
+async def test_call_of_disconnected_client_is_charged_and_holds_nothing(tmp_path: Path) -> None:
     """Over a socket: a short request is finished even if its client left (architecture 3)."""
     async with open_test_node(tmp_path) as node:
         node.upstream.behaviour.latency_s = 0.1
@@ -199,7 +199,7 @@ LEGS = {
 
 
 @pytest.mark.parametrize(("successful", "costs"), LEGS.items(), ids=[f"{len(successful)} of 4" for successful in LEGS])
-async def test_composite_costs_by_successful_legs(
+async def test_composite_cost_depends_on_successful_legs(
     successful: tuple[int, ...], costs: list[int], tmp_path: Path
 ) -> None:
     """Decisions 14: coverage 0 refunds all, below half refunds half; the successful legs share the rest equally.

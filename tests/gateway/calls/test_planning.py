@@ -33,19 +33,19 @@ class Allowing:
         pytest.param(Reach(2, 5), 1, 9, Quote(2, 5), id="maximum above the range changes nothing"),
     ],
 )
-def test_call_reserves_its_maximum_cost(reach: Reach, cost: int, credits_max: int | None, quoted: Quote) -> None:
+def test_quote_has_minimum_and_reserved_cost(reach: Reach, cost: int, credits_max: int | None, quoted: Quote) -> None:
     assert quote(reach, cost, credits_max) == quoted
 
 
 @given(st.integers(1, 20), st.integers(0, 20), st.integers(0, 50), st.none() | st.integers(0, 2_000))
-def test_quote_is_never_below_its_minimum(needed: int, spare: int, cost: int, credits_max: int | None) -> None:
+def test_reservation_is_never_below_minimum_cost(needed: int, spare: int, cost: int, credits_max: int | None) -> None:
     least, most = quote(Reach(needed, needed + spare), cost, credits_max)
     assert needed * cost == least <= most <= (needed + spare) * cost
     assert credits_max is None or most <= max(least, credits_max)
 
 
 @pytest.mark.parametrize(("credits_max", "refused"), [(None, False), (2, False), (3, False), (1, True), (0, True)])
-def test_reservation_above_limit_is_rejected(credits_max: int | None, refused: bool) -> None:
+def test_minimum_cost_above_max_credits_is_rejected(credits_max: int | None, refused: bool) -> None:
     refusal = above_max(cast("CallRequest", Allowing(credits_max)), Quote(2, 5))
     assert (refusal is not None) == refused
     if refusal is not None:

@@ -61,7 +61,7 @@ async def test_double_encoded_value_keeps_its_own_reason() -> None:
     assert (refused.value.problem, refused.value.reason) == ("was percent-encoded twice", "double_encoded")
 
 
-async def test_walked_recipe_uses_page_credits_and_leg_has_the_counts(
+async def test_walked_recipe_costs_its_pages_and_leg_counts_pages_and_rows(
     autojump_clock: MockClock,
 ) -> None:
     recipes = recipes_over(distinct(4, 4, 4))
@@ -74,7 +74,7 @@ async def test_walked_recipe_uses_page_credits_and_leg_has_the_counts(
     assert (leg["pages"], leg["pages_needed"], leg["rows"], leg["rows_asked"]) == (2, 2, 8, 8)
 
 
-async def test_walk_ends_after_its_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+async def test_stopping_node_ends_walk_after_the_current_page(autojump_clock: MockClock) -> None:
     shelf = distinct(4, 4, 4)
     recipes = recipes_over(shelf, stopping=lambda: len(shelf.asked) == 1)
     gathered = await recipes.gather(recipes.read("odd/rows", {"topic": "a", "limit": 8}), MANY, timeout_s=LONG_S)

@@ -294,10 +294,10 @@ async def test_walk_stops_when_held_credits_are_used(autojump_clock: MockClock) 
     recipes = Upstream().recipes()
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 14, timeout_s=5.0)
     assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (20, 10, False)
-    assert gathered.warnings == ("20 of 50 items were collected: the credits covered only 2 pages",)
+    assert gathered.warnings == ("20 of 50 items were collected: the credits ran out after page 2",)
 
 
-async def test_walk_ends_at_the_next_page_while_the_node_stops(autojump_clock: MockClock) -> None:
+async def test_stopping_node_ends_walk_after_the_current_page(autojump_clock: MockClock) -> None:
     upstream = Upstream()
     recipes = upstream.recipes()
     upstream.stopping = True

@@ -50,7 +50,7 @@ def test_single_record_has_no_pagination() -> None:
 
 
 @pytest.mark.parametrize("record", [author(id=None), author(id=None, username="ada")])
-def test_single_record_without_identity_is_not_found(record: dict[str, Any]) -> None:
+def test_single_record_without_id_is_not_found(record: dict[str, Any]) -> None:
     with pytest.raises(NotFound):
         shaped(Single(record), AUTHOR)
 
@@ -75,7 +75,7 @@ def legs(*came: bool) -> tuple[Leg, ...]:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=8))
-def test_legs_are_named_and_counted(succeeded: list[bool]) -> None:
+def test_legs_are_recorded_and_determine_coverage(succeeded: list[bool]) -> None:
     made = shaped(Single({"parts": 1}, legs=legs(*succeeded)), DOSSIER)
     assert made.coverage == sum(succeeded) / len(succeeded)
     assert made.cacheable == all(succeeded)

@@ -88,7 +88,7 @@ async def test_waiting_for_another_node_counts_as_upstream_time(tmp_path: Path, 
         assert 0.15 < hit.upstream_s <= trio.current_time() - began
 
 
-async def test_failed_leaders_are_refunded_and_promote_one_other(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_failed_leader_is_refunded_and_replaced_by_one_follower(tmp_path: Path, empty_redis: RedisServer) -> None:
     slow = [after(0.05, BROKEN), after(0.05, BROKEN), after(0.05)]
     upstream = ScriptedExchange(*slow, thing())
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
@@ -99,7 +99,7 @@ async def test_failed_leaders_are_refunded_and_promote_one_other(tmp_path: Path,
         assert await one.spent() + await two.spent() == 1
 
 
-async def test_leader_without_state_is_replaced_when_its_lock_expires(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_leader_without_redis_is_replaced_when_its_lock_expires(tmp_path: Path, empty_redis: RedisServer) -> None:
     empty_redis.ask("ACL", "SETUSER", "lost", "on", ">secret", "~*", "&*", "+@all")
     stuck, upstream = ScriptedExchange(SILENCE), ScriptedExchange(thing())
     url = empty_redis.url.replace("redis://", "redis://lost:secret@")
@@ -286,7 +286,7 @@ async def test_expired_entry_is_not_refetched_above_max_credits(tmp_path: Path, 
         assert (await two.spent(), len(upstream.calls)) == (0, 1)
 
 
-async def test_nodes_work_alone_without_shared_state_and_count_these_calls(
+async def test_nodes_without_shared_state_call_alone_and_count_the_calls(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     upstream = ScriptedExchange(thing())
@@ -301,7 +301,7 @@ async def test_nodes_work_alone_without_shared_state_and_count_these_calls(
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
 
 
-async def test_state_outage_during_a_call_costs_nothing(tmp_path: Path, empty_redis: RedisServer) -> None:
+async def test_state_outage_during_a_shared_call_makes_both_nodes_pay(tmp_path: Path, empty_redis: RedisServer) -> None:
     upstream = ScriptedExchange(after(0.4))
     async with open_two(tmp_path, empty_redis, upstream) as (one, two):
         async with trio.open_nursery() as nursery:

@@ -146,14 +146,14 @@ def test_request_without_host_is_accepted(address: AdminAddress) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:8080"])
-def test_cross_site_page_request_is_rejected(address: AdminAddress, path: str, origin: str) -> None:
+def test_request_with_an_origin_header_is_rejected(address: AdminAddress, path: str, origin: str) -> None:
     for method in ("GET", "POST"):
         headers = {"origin": origin, "authorization": f"Bearer {address.token}"}
         assert call(address.url + path, method=method, headers=headers).status == 403
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "Text/Plain; charset=utf-8", "multipart/form-data; boundary=x"])
-def test_form_submission_is_not_an_operation(address: AdminAddress, kind: str) -> None:
+def test_plain_text_and_multipart_bodies_are_rejected(address: AdminAddress, kind: str) -> None:
     for path in (LIST, "/admin/challenge"):
         headers = {"content-type": kind, "authorization": f"Bearer {address.token}"}
         assert call(address.url + path, method="POST", headers=headers, body=b"{}").status == 415

@@ -142,7 +142,7 @@ def test_operation_requires_post(admin: Admin) -> None:
     assert call(url, headers={"authorization": f"Bearer {admin.token}"}).status == 405
 
 
-def test_owner_can_reveal_a_key(admin: Admin) -> None:
+def test_operator_can_reveal_a_key(admin: Admin) -> None:
     account = admin.done("account.create", name=os.fsdecode("Æther".encode()))
     made = admin.done("key.create", account=account["id"])
     assert admin.done("key.reveal", key=made["id"]) == {"id": made["id"], "key": made["key"]}

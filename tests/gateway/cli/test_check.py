@@ -41,7 +41,7 @@ def test_invalid_or_missing_file_is_rejected(place: Place) -> None:
     assert "No such file" in place.run("check", "--config", "absent.toml").refused(2)
 
 
-def test_quoted_text_does_not_break_the_error_line(place: Place) -> None:
+def test_newline_in_path_does_not_break_the_error_line(place: Place) -> None:
     refused = place.run("check", "--config", "no\nsuch.toml").refused(2)
     assert refused == "no such.toml: cannot be read: No such file or directory"
 
@@ -84,7 +84,7 @@ def test_doubtful_secret_is_reported_and_accepted(place: Place) -> None:
         assert (event["level"], event["problem"]) == ("warning", said)
 
 
-def test_doubts_are_warnings_and_logged_at_start(place: Place) -> None:
+def test_config_doubts_are_warnings_and_logged_at_start(place: Place) -> None:
     place.configure(upstreams={"github": {"token_env": "NEVER_SET_HERE"}})
     ended = place.operate("check")
     warning = "upstreams.github.token_env: the environment variable NEVER_SET_HERE is not set"

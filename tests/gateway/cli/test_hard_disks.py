@@ -112,7 +112,7 @@ def test_disk_floor_stops_charging_and_disk_never_fills(place: Place) -> None:
         node.stop()
 
 
-def test_reload_rejects_config_that_is_not_a_file_without_waiting(place: Place) -> None:
+def test_reload_rejects_unusable_config_file_without_waiting(place: Place) -> None:
     """Method: a pipe without a writer, an endless device, a file of a gigabyte, a folder, a missing file."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:

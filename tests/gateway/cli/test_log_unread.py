@@ -107,7 +107,7 @@ def test_node_serves_and_stops_with_any_log_sink(place: Place, kind: str) -> Non
         assert place.json_of("account", "list")[0]["balance"] == 99
 
 
-def test_level_reload_works_while_log_is_stalled(place: Place) -> None:
+def test_log_access_reload_works_while_log_is_stalled(place: Place) -> None:
     with open_sink("stalled", 2) as sink, serving(place, sink) as node:
         before = metric(node, "sluice_log_lines_waiting")  # lines from the start
         flood(node, 3)
@@ -190,7 +190,7 @@ def test_node_starts_and_stops_with_unread_stdout(place: Place, kind: str) -> No
 
 
 def test_missing_standard_streams_are_not_replaced_by_files_or_sockets(place: Place) -> None:
-    """Otherwise its log would be written into them."""
+    """Otherwise the node's log would be written into them."""
     with (
         open_sink("closed", 0) as stdin,
         open_sink("closed", 1) as stdout,

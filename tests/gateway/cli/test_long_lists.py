@@ -49,7 +49,7 @@ def test_all_keys_are_listed_as_json_and_lines(full: tuple[Place, str]) -> None:
     assert [line.partition("  ")[0] for line in lines] == [f"id={id_}" for id_ in wanted]
 
 
-def test_exact_page_and_empty_list_end(full: tuple[Place, str]) -> None:
+def test_list_of_exactly_one_page_and_empty_list_are_complete(full: tuple[Place, str]) -> None:
     place, _ = full
     with open_outsider(place.store_url) as other:
         sql = "INSERT INTO keys (id, number, account_id, name, hash, sealed, last4, used, created_at)"

@@ -40,7 +40,7 @@ def test_pack_is_granted_with_and_without_node_immediately(place: Place) -> None
     assert place.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
-def test_unknown_pack_or_account_is_rejected_by_name(place: Place) -> None:
+def test_unknown_pack_or_account_is_named_in_the_error(place: Place) -> None:
     account = sell(place)
     assert "did you mean starter?" in place.run("pack", "grant", account, "startr").refused(1)
     assert "account acc_none does not exist" in place.run("pack", "grant", "acc_none", "starter").refused(1)

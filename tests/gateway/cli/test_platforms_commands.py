@@ -34,7 +34,7 @@ def test_endpoints_are_listed_with_price_and_needs(place: Place) -> None:
     assert {each["id"]: each["credits"] for each in listed} == prices
 
 
-def test_single_platform_is_listed(place: Place) -> None:
+def test_endpoints_of_one_platform_are_listed(place: Place) -> None:
     lines = place.run("platforms", "list", "github").out.splitlines()
     assert len(lines) == sum(id_.startswith("github/") for id_ in ENDPOINTS)
     assert lines[0].startswith("id=github/profile  archetype=Author  credits=1  needs=-  summary=")
@@ -49,7 +49,7 @@ def test_smoke_calls_available_endpoints_except_composites(sandboxed: Place) -> 
     of_others = {
         id_: detail
         for id_, detail in skipped.items()
-        if detail.startswith("combines calls of other endpoints; to try it")
+        if detail.startswith("combines calls to other endpoints; to try it")
     }
     composites = tuple(f"{slug}/" for slug in composite_slugs() if slug != "web")
     assert [*of_others] == [id_ for id_ in ENDPOINTS if id_.startswith(composites)]

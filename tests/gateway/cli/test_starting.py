@@ -56,7 +56,7 @@ def test_damaged_database_is_rejected_with_restore_steps(place: Place) -> None:
 
 @pytest.mark.sqlite
 def test_file_that_is_not_a_database_is_unchanged(place: Place) -> None:
-    """The object in place of the database file."""
+    """Method: a text file in place of the database file."""
     place.database.parent.mkdir()
     place.database.write_text("my diary\n" * 1000)
     assert "is damaged" in place.operate("serve").refused(1)
@@ -84,7 +84,7 @@ def test_second_node_is_rejected_and_first_continues(place: Place) -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "short"])
-def test_guessable_secret_is_rejected(place: Place, secret: str) -> None:
+def test_short_secret_is_rejected(place: Place, secret: str) -> None:
     said = place.run("serve", "--config", str(place.config), SLUICE_SECRET=secret).refused(1)
     assert said == "SLUICE_SECRET: the secret has fewer than 16 characters"
 

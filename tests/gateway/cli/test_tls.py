@@ -64,7 +64,7 @@ def test_check_and_start_reject_unusable_files(place: Place) -> None:
     assert place.operate("account", "list").exit_code == 0, "only a node reads the key"
 
 
-def test_expired_certificate_and_exposed_key_are_reported_and_served(place: Place) -> None:
+def test_expired_certificate_and_exposed_key_are_only_warnings(place: Place) -> None:
     files, day = Certified(place.folder / "tls"), timedelta(days=1)
     files.issue(not_before=datetime.now(UTC) - 3 * day, not_after=datetime.now(UTC) - day)
     files.key.chmod(0o644)

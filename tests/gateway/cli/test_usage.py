@@ -24,7 +24,7 @@ WRONG = [
     (("ledger", "export", "--from", "2026-13-01", "--to", "x"), "2026-13-01 is not a day such as 2026-01-31"),
     (("webhook", "listen", "--secret", ""), "'--secret': is empty"),
     (("webhook", "listen", "--secret", "x", "--port", "99999"), "99999 is not in the range 0<=x<=65535"),
-    (("key", "update", "key_x", "--credit-limit", "lots"), "must be a number of credits, or none"),
+    (("key", "update", "key_x", "--credit-limit", "lots"), "must be a number of credits, or `none` for no limit"),
     (("credits", "grant", "acc_x", "9" * 20), "is not in the range 1<=x<=1000000000000"),
     (("credits", "grant", "acc_x", "0"), "'AMOUNT': 0 is not in the range 1<=x<="),
     (("account", "create", "--name", "\udcff"), "invalid argument: str is not valid UTF-8"),
@@ -52,7 +52,7 @@ def test_group_without_subcommand_shows_its_commands(place: Place, arguments: tu
     assert "Commands:" in ended.err
 
 
-def test_amount_has_the_same_bounds_as_the_ledger() -> None:
+def test_maximum_amount_equals_the_largest_grant() -> None:
     assert CREDITS_MAX == GRANT_MAX
 
 

@@ -130,7 +130,7 @@ def test_unusable_files_have_one_line_each(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_unreadable_file_has_its_line(tmp_path: Path) -> None:
+def test_unreadable_key_file_is_reported(tmp_path: Path) -> None:
     files = certified(tmp_path)
     files.key.chmod(0)
     assert flaws(files) == ["server.tls_key: 'key.pem' cannot be read: Permission denied"]
@@ -168,7 +168,7 @@ def test_group_may_read_key_of_another_owner(tmp_path: Path, monkeypatch: pytest
     assert [line.rpartition(": ")[2] for line in doubts(files)] == ["chmod o= key.pem"]
 
 
-def test_context_offers_http_2_and_no_old_tls(tmp_path: Path) -> None:
+def test_context_requires_tls_1_2_and_strong_ciphers(tmp_path: Path) -> None:
     context = tls_context(server_of(certified(tmp_path)))
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     weak = [cipher["name"] for cipher in context.get_ciphers() if not cipher["aead"]]

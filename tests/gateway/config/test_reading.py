@@ -64,7 +64,8 @@ NO_TABLES = {
     3: "3",
     "x": "text",
     True: "true",
-    1e300: "such a number",
+    1e300: "1e+300",
+    10**15: "a number with too many digits",
     datetime(2020, 1, 1, tzinfo=UTC): "a date or time",
 }
 
@@ -91,7 +92,7 @@ NEAREST = {
 
 
 @pytest.mark.parametrize(("key", "meant"), NEAREST.items())
-def test_key_of_another_table_is_suggested(key: str, meant: str) -> None:
+def test_nearest_key_of_any_table_is_suggested(key: str, meant: str) -> None:
     reader = TableReader()
     reader.read(ServerSettings(), {key: 1}, "server")
     (problem,) = reader.problems

@@ -51,7 +51,7 @@ def test_any_text_can_be_rated(secret: str) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n1999\n"])
 @pytest.mark.parametrize("date", ["1999", "311299", "31121999", "31.12.99", "\u0661\u0669\u0669\u0669"])
-def test_date_at_the_end_of_a_line_is_rated(date: str, end: str) -> None:
+def test_random_secret_that_ends_with_a_date_is_not_guessable(date: str, end: str) -> None:
     assert judge_strength(f"vXq4-Lw8Rz_tK2mHd7-{date}{end}") in ("doubtful", "good")
 
 

@@ -108,7 +108,7 @@ def forms_of(owner: Owner) -> list[str]:
     return sorted({rule.rule.replace("<", "").replace(">", "") for rule in rules})
 
 
-async def test_every_response_forbids_framing_storing_and_foreign_scripts(tmp_path: Path) -> None:
+async def test_every_response_forbids_framing_and_only_styles_are_cached(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         for path in ("", "/keys", "/sign-in", "/nowhere", "/usage.csv", "/style.css"):
             headers = (await owner.get(path)).headers
@@ -216,7 +216,7 @@ async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
         assert "ada@example.com" not in owner.node.log.getvalue().decode()
 
 
-async def test_oversized_form_is_rejected_unread(tmp_path: Path) -> None:
+async def test_oversized_form_is_rejected(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         await owner.get("/keys")
         assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413

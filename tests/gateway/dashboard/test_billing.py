@@ -34,7 +34,7 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
         assert "starter paid" in owner.words
 
 
-async def test_unavailable_pack_is_rejected_and_starts_nothing(tmp_path: Path) -> None:
+async def test_rejected_purchase_buys_nothing(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop, open_owner(shop.node) as owner:
         for pack, status in (("welcome", 400), ("nothing", 404), ("", 404)):
             await owner.get("/billing")

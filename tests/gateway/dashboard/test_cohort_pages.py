@@ -78,7 +78,7 @@ async def test_query_results_are_paginated(tmp_path: Path) -> None:
         assert shown == len(items) == 75
 
 
-async def test_running_query_refreshes_and_is_cancelled(tmp_path: Path) -> None:
+async def test_page_of_running_query_refreshes_and_cancels_it(tmp_path: Path) -> None:
     async with open_panel(tmp_path, takes_s=20.0) as owner:
         cohort = await make(owner.node, "ada.test")
         path = f"/cohorts/queries/{await new_query(owner.node, cohort)}"

@@ -47,7 +47,7 @@ async def new_schedule(node: OpenNode, **more: Any) -> str:
     return str(made["data"]["schedule_id"])
 
 
-async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -> None:
+async def test_run_page_shows_credits_and_rows_and_downloads_contain_all_rows(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(60)}).answer) as owner:
         await owner.get("/discover")
         assert "No runs yet" in owner.words
@@ -76,7 +76,7 @@ async def test_run_page_shows_money_and_rows_and_downloads_all(tmp_path: Path) -
             assert (await owner.get(f"{path}?after={nonsense}")).status_code == 200
 
 
-async def test_running_run_refreshes_pauses_resumes_and_cancels(tmp_path: Path) -> None:
+async def test_page_of_running_run_refreshes_pauses_resumes_and_cancels_it(tmp_path: Path) -> None:
     algolia = Algolia({f"k{n}": range(n * 1000, n * 1000 + 500) for n in range(20)}, takes_s=0.05)
     async with open_search(tmp_path, algolia.answer) as owner:
         run = await new_run(owner.node, keywords=list(algolia.found), background=True, max_credits=100)
@@ -142,7 +142,7 @@ async def test_untrusted_text_is_escaped_and_links_are_safe(tmp_path: Path) -> N
         assert "'=HYPERLINK(1)" in (await owner.get(f"{path}/rows.csv")).text
 
 
-async def test_schedule_page_shows_next_occurrence_and_changes(tmp_path: Path) -> None:
+async def test_schedule_is_shown_paused_edited_and_deleted(tmp_path: Path) -> None:
     async with open_search(tmp_path, Algolia({"trio": range(5)}).answer) as owner:
         await owner.get("/discover/schedules")
         assert "No schedules yet" in owner.words

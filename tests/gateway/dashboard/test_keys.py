@@ -34,7 +34,7 @@ async def test_key_is_shown_once_and_authenticates_calls(tmp_path: Path) -> None
         assert owner.page is not None
         assert key not in owner.page.text
         assert f"production ...{key[-4:]}" in owner.words
-        assert "of 1,000 credits" in owner.words
+        assert "Credits used: 0 of 1,000" in owner.words
 
 
 async def test_repeated_form_creates_no_second_key(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ async def test_playground_shows_price_field_errors_and_response(tmp_path: Path) 
         assert before == (100_000, 0)
 
 
-async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) -> None:
+async def test_playground_calls_batches_and_account_routes(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         for id_, method, fields, words in (
             ("credits/balance", "GET", {}, "balance"),
@@ -124,7 +124,7 @@ async def test_playground_also_calls_batches_and_account_routes(tmp_path: Path) 
             assert words in owner.words, (id_, owner.words)
 
 
-async def test_monitor_is_created_from_any_call_and_managed_on_its_page(tmp_path: Path) -> None:
+async def test_monitor_is_created_from_a_call_and_managed_on_its_page(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         page = (await owner.get("/playground?id=github/profile&p.handle=octocat")).text
         made = re.search(r'href="(/dashboard/monitors/new\?[^"]+)">Create Monitor', page)
@@ -346,7 +346,7 @@ async def test_new_password_signs_out_other_browsers(tmp_path: Path) -> None:
         assert (await owner.get("/keys")).status_code == 200
 
 
-async def test_pages_are_small_and_forms_work_without_scripts(tmp_path: Path) -> None:
+async def test_pages_are_small_and_have_no_inline_handlers_or_styles(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         monitor = await new_monitor(owner)
         for path in ("", "/keys", "/usage", "/playground", "/monitors/new", f"/monitors/{monitor}", "/events"):
@@ -369,7 +369,7 @@ async def test_deleted_account_signs_out_its_users(tmp_path: Path) -> None:
             assert rows == [], table
 
 
-async def test_suspended_account_sees_a_notice(tmp_path: Path) -> None:
+async def test_owner_of_suspended_account_sees_a_notice(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path) as owner:
         await owner.node.operate("account.suspend", account=owner.node.account)
         await owner.get("")
@@ -379,7 +379,7 @@ async def test_suspended_account_sees_a_notice(tmp_path: Path) -> None:
         assert "Response: 401" in owner.words
 
 
-async def test_hypercorn_serves_the_same_pages(tmp_path: Path) -> None:
+async def test_hypercorn_serves_pages_and_accepts_forms(tmp_path: Path) -> None:
     async with open_owned_node(tmp_path, server={"engine": "hypercorn"}) as owner:
         await owner.get("/keys?new=1")
         answer = await owner.send("/keys", name="by the other engine", nonce="c" * 32)

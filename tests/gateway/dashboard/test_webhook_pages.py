@@ -165,7 +165,7 @@ async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path)
         for _ in range(10):
             webhook = await new_webhook(owner, "http://127.0.0.1:9/hook")
         page = await owner.get("/webhooks")
-        assert "the limit of webhooks" in owner.words
+        assert "the maximum number of webhooks" in owner.words
         assert "Create webhook" not in page.text
         answer = await owner.send_fields("/webhooks", {"url": "http://127.0.0.1:9/hook", "types": ["*"]})
         assert answer.status_code == 400
@@ -174,7 +174,7 @@ async def test_eleventh_webhook_is_rejected_until_one_is_deleted(tmp_path: Path)
         await owner.send(f"/webhooks/{webhook}/delete")
         assert "Delete this webhook?" in owner.words
         await owner.follow(await owner.send(f"/webhooks/{webhook}/delete", sure="yes"))
-        assert "9 of at most 10" in owner.words
+        assert "9 webhooks; the maximum is 10" in owner.words
         assert (await owner.get(f"/webhooks/{webhook}")).status_code == 404
 
 

@@ -216,7 +216,7 @@ SEARCHES = {
 }
 
 
-async def test_search_ranks_expected_page_first_without_a_script(tmp_path: Path) -> None:
+async def test_search_lists_expected_page_in_the_top_three_without_a_script(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for words, path in SEARCHES.items():
             text = (await node.get(f"/search.md?q={words.replace(' ', '+')}", key=None)).body.decode()

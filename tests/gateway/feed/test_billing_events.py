@@ -138,7 +138,7 @@ async def test_listeners_are_notified_once_after_the_commit(store_url: str) -> N
         assert notified[1:] == [AppendedEvent(account, 2, "key.revoked", None, key.id, None)]
 
 
-async def test_batch_of_many_accounts_writes_one_event_each(node_stores: Stores) -> None:
+async def test_batch_of_many_accounts_writes_the_events_of_each(node_stores: Stores) -> None:
     ids = [(await node_stores.accounts.create("A", credits=5)).id for _ in range(30)]
     async with trio.open_nursery() as nursery:
         for id_ in reversed(ids):
@@ -188,7 +188,7 @@ async def test_concurrent_settlements_report_each_step_once(postgres: PostgresSe
                 await nodes[0].accounts.grant(id_, 30)
 
 
-async def test_concurrent_revocations_report_once(postgres: PostgresServer) -> None:
+async def test_concurrent_revocations_report_each_key_once(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     async with open_node(url) as one, open_node(url) as other:
         account = (await one.accounts.create("Ada")).id

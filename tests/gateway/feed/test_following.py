@@ -179,7 +179,7 @@ async def test_stream_beyond_the_poll_limit_gets_existing_events():
     assert client.given == [1, 2]
 
 
-async def test_stopping_node_sends_no_further_page():
+async def test_stopping_node_ends_stream_after_the_current_page():
     polls, client = polls_of(), Client()
     log = Log(
         *[page(pos, has_more=True) for pos in range(1, 6)], before=lambda number: number == 1 and polls.hub.close()
@@ -189,7 +189,7 @@ async def test_stopping_node_sends_no_further_page():
 
 
 @pytest.mark.parametrize("has_more", [False, True])
-async def test_invalid_key_reads_nothing(has_more: bool):
+async def test_revoked_key_gets_no_further_page(has_more: bool):
     class Revoked(Exception):
         pass
 

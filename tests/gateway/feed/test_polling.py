@@ -93,7 +93,7 @@ async def test_matching_event_wakes_a_poll(query: str, facts: Facts, as_consumer
 @BRISKLY
 @pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
 @pytest.mark.parametrize(("query", "facts"), LETS_SLEEP.values(), ids=LETS_SLEEP.keys())
-async def test_other_event_does_not_wake_a_poll(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
+async def test_nonmatching_event_wakes_no_poll(query: str, facts: Facts, as_consumer: bool, tmp_path: Path) -> None:
     """Such an event causes no read of the store. The poll reads it once, at its end."""
     async with open_test_node(tmp_path) as node:
         place = "consumer=one&start=now" if as_consumer else f"cursor={await end(node)}"
@@ -227,7 +227,7 @@ async def test_polling_reader_gets_each_event_once_in_order(seed: int, tmp_path:
         await assert_nothing_left(node)
 
 
-async def test_polls_that_begin_together_end_at_different_times_and_not_late(tmp_path: Path) -> None:
+async def test_polls_that_begin_together_end_at_different_times_and_not_early(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         cursor, took = await end(node), list[float]()
 

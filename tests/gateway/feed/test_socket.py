@@ -51,7 +51,7 @@ async def test_rejected_handshake_gets_the_usual_response(engine: str, tmp_path:
 
 
 @BOTH
-async def test_handshake_beyond_the_leases_gets_retry_after(engine: str, tmp_path: Path):
+async def test_handshake_beyond_the_concurrency_limit_gets_retry_after(engine: str, tmp_path: Path):
     limits = {"concurrent_requests": 3, "long_polls": 5}
     async with open_test_node(tmp_path, server={"engine": engine}, limits=limits) as node, AsyncExitStack() as stack:
         for _ in range(3):
@@ -164,7 +164,7 @@ async def test_consumer_acknowledges_and_never_moves_back(engine: str, tmp_path:
 
 
 @BOTH
-async def test_invalid_acknowledgement_is_an_error_message(engine: str, tmp_path: Path):
+async def test_invalid_acknowledgement_gets_an_error_message(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 2)
         stranger = (await node.new_key(await node.new_account()))[0]
@@ -183,7 +183,7 @@ async def test_invalid_acknowledgement_is_an_error_message(engine: str, tmp_path
             assert (gone["type"], gone["error"]["type"]) == ("error", "RESOURCE_NOT_FOUND")
 
 
-async def test_acknowledgement_past_the_served_page_is_an_error_message(tmp_path: Path):
+async def test_acknowledgement_past_the_served_page_gets_an_error_message(tmp_path: Path):
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         async with talking(node, "consumer=one&subject_id=key_0") as talk:
@@ -196,7 +196,7 @@ async def test_acknowledgement_past_the_served_page_is_an_error_message(tmp_path
 
 
 @BOTH
-async def test_invalid_message_is_an_error_message(engine: str, tmp_path: Path):
+async def test_invalid_message_gets_an_error_message(engine: str, tmp_path: Path):
     async with open_test_node(tmp_path, server={"engine": engine}) as node:
         await append_some(node, 1)
         async with talking(node, "consumer=one") as talk:

@@ -208,7 +208,7 @@ async def test_rejected_last_event_id_names_the_header(last_id: str, tmp_path: P
         ("application/json;profile=text/event-stream", False),
     ],
 )
-async def test_accept_header_opens_a_stream(accept: str, streams: bool, tmp_path: Path) -> None:
+async def test_accept_header_decides_whether_a_stream_opens(accept: str, streams: bool, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
         if streams:

@@ -31,7 +31,7 @@ async def test_matching_tag_in_any_form_returns_304_with_the_tag(query: str, for
 @pytest.mark.parametrize(
     "known", ['""', '"x"', "x", '"3.e"', '"3.mAAAA"', '"99999999999999999999.eAAAA"', '"-3.eAAAA"', ",", '"003.eAAAA"']
 )
-async def test_other_tag_gets_the_page(known: str, tmp_path: Path) -> None:
+async def test_unknown_tag_gets_the_page(known: str, tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 3)
         for query in ("", "limit=2", "consumer=one"):

@@ -209,7 +209,7 @@ JSON = st.recursive(
 
 
 @given(st.binary(max_size=30) | st.dictionaries(st.sampled_from(["name", "size", "inner", "x"]), JSON).map(_text))
-async def test_any_body_is_accepted_or_rejected(body: bytes) -> None:
+async def test_any_body_is_parsed_or_rejected_with_details(body: bytes) -> None:
     found = await outcome(body)
     if isinstance(found, Refused):
         assert found.code.name == "INVALID_REQUEST"

@@ -54,7 +54,7 @@ def test_every_edge_response_has_its_own_id() -> None:
     assert [dict(headers)[b"x-request-id"] for headers, _ in answers] == [b"req_1", b"req_2"]
 
 
-def test_other_servers_answer_one_line_of_text() -> None:
+def test_plain_edge_response_is_one_line_of_text() -> None:
     headers, body = plain_edge_answer(414, "The target is too long.")
     assert headers == [(b"content-type", b"text/plain; charset=utf-8")]
     assert body == b"414 The target is too long.\n"

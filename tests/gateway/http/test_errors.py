@@ -79,7 +79,7 @@ ROWS = {
     "too few credits": Row(
         InsufficientCredits(required=5, balance=4),
         "INSUFFICIENT_CREDITS",
-        "has 4 credits; this request costs 5",
+        "costs more credits (5) than the account has (4)",
         {"reason": "balance_too_low", "credits_required": 5},
     ),
     "a spent key": Row(
@@ -266,7 +266,7 @@ def test_long_ids_are_truncated() -> None:
         assert len(refusal_of(exc).message) < 400
 
 
-def test_client_errors_are_never_charged_and_own_failures_are_refunded() -> None:
+def test_client_errors_are_free_and_server_failures_are_refunded() -> None:
     """Section 7.5: client errors are free. Of the 4xx, only a missing resource was charged first."""
     for code in CODES.values():
         is_refunded = (code.status >= 500 and code.status not in (501, 505)) or code.name == "RESOURCE_NOT_FOUND"

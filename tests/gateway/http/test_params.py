@@ -69,7 +69,7 @@ def test_booleans_are_words_or_digits(text: str) -> None:
 
 
 @given(st.integers(-(10**25), 10**25))
-def test_limit_is_capped_and_other_numbers_are_rejected_out_of_bounds(number: int) -> None:
+def test_limit_is_capped_and_other_numbers_out_of_bounds_are_rejected(number: int) -> None:
     limited, bounded = rules(limit(50)), rules(LEAST)
     if number < 1:
         assert refused(limited, f"limit={number}") == about("limit")
@@ -172,7 +172,7 @@ def test_value_that_only_looks_double_encoded_is_accepted(query: str, name: str)
 
 
 @pytest.mark.parametrize("address", ["https://a.test/%E5%BE%AE/7", " HTTP://a.test/%C3%A9/7"])
-def test_browser_url_is_accepted_where_urls_are(address: str) -> None:
+def test_percent_encoded_url_is_accepted_only_where_urls_are(address: str) -> None:
     number = Param("id", "A number.", "7", forms=(r"a\.test/[^/]+/(\d+)",), pattern=r"\d+")
     assert rules(number).read([("id", address)]) == {"id": "7"}
     for name, param in (("id", number), ("name", NAME)):

@@ -68,7 +68,7 @@ PREFERRED = {
 
 
 @pytest.mark.parametrize(("accept", "streams"), PREFERRED.items())
-def test_stream_is_sent_if_preferred_at_least_like_json(accept: bytes, streams: bool) -> None:
+def test_stream_is_sent_if_preferred_at_least_as_much_as_json(accept: bytes, streams: bool) -> None:
     assert prefers(accept, STREAM, b"application/json") is streams
 
 

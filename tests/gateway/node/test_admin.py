@@ -34,7 +34,7 @@ async def test_calls_of_an_isolated_platform_are_rejected_for_free_until_its_res
         await node.assert_sound()
 
 
-async def test_unknown_platform_is_rejected_by_name(tmp_path: Path) -> None:
+async def test_unknown_platform_is_named_in_the_error(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         with pytest.raises(OperationRefused, match="gitbuh is not served"):
             await node.operate("platform.isolate", platform="gitbuh")

@@ -40,7 +40,7 @@ async def made(node: OpenNode, **body: Any) -> Any:
         (COMMENTS, ["items[].comment.engagement.likes", "scanned"], 3),
     ],
 )
-async def test_composite_metrics_are_tracked_and_alerted(
+async def test_monitor_of_composite_metrics_and_rules_is_created_at_its_price(
     recipe: dict[str, Any], metrics: list[str], cost: int, tmp_path: Path
 ) -> None:
     async with open_test_node(tmp_path) as node:
@@ -53,7 +53,7 @@ async def test_composite_metrics_are_tracked_and_alerted(
         assert answer.json["data"]["monitor"]["estimated_cost_per_run"] == cost
 
 
-async def test_unknown_composite_path_is_rejected_with_the_nearest(tmp_path: Path) -> None:
+async def test_unknown_composite_path_is_rejected_with_the_nearest_path(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await made(node, **CARD, track={"metrics": ["followers"]})
         assert answer.status == 400
@@ -152,7 +152,7 @@ async def test_composite_rule_fires_and_is_delivered(name: str, tmp_path: Path, 
             await life.assert_paid()
 
 
-async def test_pulse_word_is_not_a_metric(tmp_path: Path) -> None:
+async def test_text_field_of_a_composite_is_not_a_metric(tmp_path: Path) -> None:
     recipe = FIRED["pulse"][0]
     async with open_test_node(tmp_path) as node:
         answer = await made(node, **recipe, track={"metrics": ["pulse"]})

@@ -121,7 +121,7 @@ async def test_table_sizes_are_metrics_and_in_an_operation(tmp_path: Path) -> No
         assert await node.gauge("sluice_store_bytes") >= max(map(float, samples.values()))
 
 
-async def test_charged_calls_estimate_the_bytes_per_call(tmp_path: Path) -> None:
+async def test_cache_hits_do_not_count_as_charged_calls(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for handle in ("a", "b", "a"):
             await node.get(PROFILE.format(handle))

@@ -311,7 +311,7 @@ async def test_later_of_two_simultaneously_started_nodes_ends(url: str) -> None:
         await run_with_an_earlier_node()
 
 
-async def test_replaced_paused_node_ends(url: str) -> None:
+async def test_paused_node_that_was_replaced_ends(url: str) -> None:
     """Method: a node that does not send heartbeats stands for a paused one; then it sends one late heartbeat."""
     late = MembershipPace(beat_s=4.0)
 

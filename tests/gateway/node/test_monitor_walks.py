@@ -173,7 +173,7 @@ async def test_every_catalog_list_can_be_walked(tmp_path: Path) -> None:
         assert walked, "no list has more than one page"
 
 
-async def test_list_without_limit_is_priced_for_its_maximum_pages(tmp_path: Path) -> None:
+async def test_list_without_limit_reserves_its_maximum_pages(tmp_path: Path) -> None:
     """The reservation covers the maximum number of pages; a list with one page costs one page."""
     comments = {"metrics": ["items[].comment.engagement.likes"], "max_rows": 50}
     async with open_test_node(tmp_path) as node:
@@ -199,7 +199,7 @@ async def test_walk_stops_when_credits_run_out(
         node.upstream.script = questions = Questions(page_max=80)
         record = await run_once(node, (await make(node, monitor_request(200)))["monitor"]["id"])
         assert (record["status"], record["rows"], record["credits_used"]) == (status, rows, cost)
-        reason = ["160 of 200 items were collected: the credits covered only 2 pages"] if status == "partial" else []
+        reason = ["160 of 200 items were collected: the credits ran out after page 2"] if status == "partial" else []
         assert record["warnings"] == reason
         assert len(questions.asked) == (cost - 1 if cost else 0)
         assert await node.money() == (credits_left - cost, 0)

@@ -81,7 +81,7 @@ async def test_window_and_lease_rejections_match_a_single_node(empty_redis: Redi
         assert (full.headers["x-ratelimit-limit"], full.headers["x-ratelimit-remaining"]) == ("2", "0")
 
 
-async def test_redis_outage_rejects_before_billing_until_its_end(node: OpenNode, empty_redis: RedisServer) -> None:
+async def test_requests_are_rejected_unbilled_during_a_redis_outage(node: OpenNode, empty_redis: RedisServer) -> None:
     assert (await node.get(PROFILE)).status == 200
     before, asked = await node.money(), len(node.upstream.requests)
     empty_redis.kill()

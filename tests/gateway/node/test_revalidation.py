@@ -14,7 +14,7 @@ TAGGED = {"content-type": "application/json", "etag": 'W/"1"'}
 FRESH = {"cache-control": "no-cache"}
 
 
-async def test_token_revalidates_a_stored_response(tmp_path: Path) -> None:
+async def test_stored_response_is_revalidated_only_with_a_token(tmp_path: Path) -> None:
     """Method: the second response is a 304. Without a token the node sent no tag, so a 304 is an error."""
     for environ, status in (({"GITHUB_TOKEN": "t"}, 200), ({}, 502)):
         folder = tmp_path / str(status)

@@ -36,7 +36,7 @@ async def test_sandbox_calls_are_not_limited_to_the_platforms_pace(tmp_path: Pat
 
 
 @BRISKLY
-async def test_other_upstream_is_called_at_the_platforms_pace(tmp_path: Path) -> None:
+async def test_upstream_other_than_the_sandbox_is_called_at_the_platforms_pace(tmp_path: Path) -> None:
     """Goal: only the sandbox is not paced. Method: the same searches through another egress."""
     async with open_test_node(tmp_path) as node:
         assert await searched_s(node) >= 9

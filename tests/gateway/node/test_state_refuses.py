@@ -46,7 +46,7 @@ async def until_served(node: OpenNode) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_readonly_redis_makes_the_node_unready_with_a_short_log(
+async def test_redis_that_rejects_writes_makes_the_node_unready_with_a_short_log(
     fault: str, tmp_path: Path, empty_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Method: requests and grants in turn, so that Redis rejects several kinds of commands."""

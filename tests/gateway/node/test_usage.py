@@ -33,7 +33,7 @@ async def test_usage_counts_hits_and_rejections(tmp_path: Path) -> None:
         assert await usage(node) == [(PROFILE, 1, 2, 1)]
 
 
-async def test_credit_and_budget_rejections_are_counted(tmp_path: Path) -> None:
+async def test_rejection_for_insufficient_credits_is_counted(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         poor = await node.new_account(0)
         key, _id = await node.new_key(poor)

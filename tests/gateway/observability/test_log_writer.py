@@ -118,7 +118,7 @@ def test_lines_are_kept_for_a_returning_reader(tmp_path: Path) -> None:
     os.close(writing)
 
 
-def test_non_blocking_sink_stays_so_and_gets_whole_lines() -> None:
+def test_sink_stays_non_blocking_and_gets_whole_lines() -> None:
     with open_pipe() as (reading, writing):
         os.set_blocking(writing, False)
         flags = fcntl.fcntl(writing, fcntl.F_GETFL)

@@ -118,7 +118,7 @@ def test_long_text_is_cut_and_line_breaks_are_escaped() -> None:
     assert orjson.loads(line)["text"].endswith("...")
 
 
-def test_library_logs_use_the_same_lines() -> None:
+def test_library_logs_use_the_same_format() -> None:
     stream = io.BytesIO()
     handler = LogHandler(Log("info", stream=stream))
     logger = logging.getLogger("a.library")

@@ -233,7 +233,7 @@ async def test_refund_and_dispute_take_back_credits_and_mark_account(tmp_path: P
         assert (await shop.node.get("/v1/github/profile?handle=torvalds")).status == 402
 
 
-async def test_uncommitted_event_is_requested_again(tmp_path: Path) -> None:
+async def test_event_that_cannot_be_stored_is_rejected_and_counts_when_repeated(tmp_path: Path) -> None:
     async with open_shop(tmp_path) as shop:
         body = event("checkout.session.completed", session(await shop.begin()))
         for table in ("payment_events", "journal", "events"):

@@ -47,7 +47,7 @@ def test_event_is_parsed_into_a_payment_event(type_: str, thing: dict[str, Any],
 
 
 @pytest.mark.parametrize(("type_", "thing", "_payment"), EVENTS)
-def test_stripe_library_accepts_the_same_events_and_fields(type_: str, thing: dict[str, Any], _payment: object) -> None:
+def test_stripe_library_accepts_the_same_signed_events(type_: str, thing: dict[str, Any], _payment: object) -> None:
     body = event(type_, thing)
     header = signature(body)
     built = stripe.Webhook.construct_event(body, header, WEBHOOK_SECRET)
@@ -55,8 +55,8 @@ def test_stripe_library_accepts_the_same_events_and_fields(type_: str, thing: di
     assert verify(WEBHOOK_SECRET, header, body, now=time.time()) == pytest.approx(time.time(), abs=5)
 
 
-def test_parsed_events_exist_at_stripe_with_the_fields_read() -> None:
-    """Goal: no invented event type. Method: compare with the types in Stripe's package."""
+def test_event_objects_have_only_fields_of_stripes_package() -> None:
+    """Goal: no invented field. Method: compare with the fields of the classes in Stripe's package."""
     names = {"checkout.session": stripe.checkout.Session, "charge": stripe.Charge, "dispute": stripe.Dispute}
     for _type, thing, _payment in EVENTS[:-1]:
         fields = names[thing["object"]].__annotations__
@@ -83,7 +83,7 @@ def test_invalid_event_is_rejected(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-301, 301])
-def test_stale_event_is_rejected(seconds: int) -> None:
+def test_event_outside_the_time_tolerance_is_rejected(seconds: int) -> None:
     body = event("customer.created", {})
     with pytest.raises(SignatureRefused, match="300 s are allowed"):
         verify(WEBHOOK_SECRET, signature(body, at=1_000_000_000), body, now=1_000_000_000 + seconds)

@@ -89,7 +89,7 @@ async def test_earlier_disconnect_is_reported_immediately() -> None:
         await reported.wait()
 
 
-async def test_data_sent_meanwhile_is_answered_afterwards() -> None:
+async def test_requests_sent_during_a_held_one_are_answered_after_it() -> None:
     app = Parking()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(GET % b"held" + GET % b"at-once-1")

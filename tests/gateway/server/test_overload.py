@@ -160,7 +160,7 @@ def test_actual_descriptor_limit_is_used(given: int, possible: int, monkeypatch:
     assert connections_possible(20_000) == possible
 
 
-async def test_simultaneous_connections_are_accepted_in_one_turn():
+async def test_simultaneous_connections_are_accepted_in_few_turns():
     """Method: 100 clients connect and send together; count the turns of a slow loop until all are answered."""
     turns = 0
 

@@ -82,7 +82,7 @@ async def test_rejected_clients_are_served_after_the_overload():
         (b"GET /no HTTP/1.1\r\n\r\n", 400),
     ],
 )
-async def test_new_request_is_judged_by_its_connection(request_bytes: bytes, status: int):
+async def test_different_request_of_a_rejected_client_is_judged_again(request_bytes: bytes, status: int):
     shedding = ScriptedShedding("/fixed")
     async with open_served(PathApp(), shedding=shedding) as served, await served.connect() as client:
         await refused(client)

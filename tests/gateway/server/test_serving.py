@@ -102,7 +102,7 @@ async def test_connection_close_is_honored_from_either_side():
             assert [answer.header(b"connection") for answer in answers] == [b"close"]
 
 
-async def test_large_body_streams_both_ways_without_buffering():
+async def test_large_body_streams_in_both_directions():
     async with open_served(PathApp()) as served, await served.connect() as client, trio.open_nursery() as nursery:
         nursery.start_soon(client.send, post(b"echo", BIG))
         assert (await client.answer()).body == BIG
@@ -166,7 +166,7 @@ async def test_request_pipelined_after_a_parked_one_is_answered_after_it():
         assert [(await client.answer()).body for _ in range(2)] == [b"released", b"ok"]
 
 
-async def test_app_receives_a_disconnect_for_a_truncated_body():
+async def test_truncated_body_gets_400():
     app = PathApp()
     async with open_served(app) as served, await served.connect() as client:
         await client.send(POST % (b"echo", 10, b"abc"))

@@ -59,7 +59,7 @@ def test_requests_waiting_upstream_are_not_a_queue() -> None:
     assert percentile(steady_state.served, 0.99) < 0.25
 
 
-def test_slow_machine_needs_no_other_setting() -> None:
+def test_slow_machine_sheds_load_with_the_same_settings() -> None:
     rate = 0.25 * CAPACITY  # 2.5 times its capacity
     _, ended = served_by(lambda rng: steady(rate, 0.0, FLOOD_S, rng=rng), work_s=10 * WORK_S)
     steady_state = ended.between(1.0, FLOOD_S)
@@ -131,7 +131,7 @@ def test_shedding_starts_after_onset_and_ends_after_quiet() -> None:
     assert shedder.statistics().refused == {"known": 1, "strange": 0}
 
 
-def test_limit_never_falls_below_few() -> None:
+def test_shedding_limit_never_falls_below_its_minimum() -> None:
     shedder = LoadShedder(KEYS.__contains__)
     for n in range(1_000):
         shedder.observe(n * 0.1, 100.0, 1_000)

@@ -88,7 +88,7 @@ def test_refusal_names_the_parameter_for_any_status(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 429, 503])
-def test_throttling_has_three_forms(status: int) -> None:
+def test_statuses_403_429_and_503_mean_throttling(status: int) -> None:
     with pytest.raises(UpstreamThrottled):
         drive(PLATFORM, "app-search", {"query": "parsers"}, always("Forbidden", status))
 

@@ -290,7 +290,7 @@ def test_unreadable_replies_are_not_an_empty_list(replies: Any) -> None:
     assert _page("post/comments", always({"thread": below}), url=_DID_URL).records[0]["replies"] == []
 
 
-def test_all_of_over_a_thousand_replies_are_returned() -> None:
+def test_all_replies_are_returned_even_over_a_thousand() -> None:
     replies = [{"post": {"uri": f"at://x/app.bsky.feed.post/{number}"}} for number in range(1_500)]
     thread = {"post": {"uri": "at://x/app.bsky.feed.post/root"}, "replies": replies}
     assert len(_page("post/comments", always({"thread": thread}), url=_DID_URL).records) == 1_500
@@ -426,7 +426,7 @@ def test_later_page_sends_the_cursor() -> None:
         ("BlockedByActor", "Requester is blocked by actor: did:plc:ada", "account_private"),
     ],
 )
-def test_error_about_the_actor_means_not_found(error: str, message: str, reason: str | None) -> None:
+def test_error_about_a_missing_subject_means_not_found(error: str, message: str, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         _record("profile", always({"error": error, "message": message}, 400), handle="ada.test")
     assert refusal.value.reason == reason

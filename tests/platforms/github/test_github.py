@@ -182,7 +182,7 @@ def test_author_of_a_deleted_account_is_null() -> None:
     assert comment["post_id"] == "7"
 
 
-def test_issue_without_body_is_its_title() -> None:
+def test_text_of_an_issue_without_body_is_its_title() -> None:
     assert single("issue", {"url": ISSUE}, always({"title": "Only this", "body": ""}))["content"]["text"] == "Only this"
 
 
@@ -303,7 +303,7 @@ def test_exhausted_quota_in_a_success_pauses_the_source(headers: dict[str, str],
     assert PLATFORM.rest(told({"login": "ada"}, **headers)) == backoff
 
 
-def test_other_403_is_a_failure() -> None:
+def test_403_for_an_insufficient_token_is_a_failure() -> None:
     body = {"message": "Resource not accessible by personal access token"}
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, "repo", {"url": REPO}, always(body, 403, x_ratelimit_remaining="41"))
@@ -351,7 +351,7 @@ def test_unsearchable_query_is_an_invalid_argument() -> None:
     assert refusal.value.param == "query"
 
 
-def test_search_in_a_missing_repository_is_empty() -> None:
+def test_search_in_a_missing_repository_is_not_found() -> None:
     with pytest.raises(NotFound):
         drive(PLATFORM, "repo/top-issues", {"url": REPO}, unsearchable("the resources do not exist"))
 

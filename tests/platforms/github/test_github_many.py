@@ -25,7 +25,7 @@ def node_of(number: int) -> dict[str, Any]:
     return {"issue": {"type": "Issue", "number": number, "title": "One", "comments": counted, "reactions": counted}}
 
 
-async def test_many_issues_use_one_query_with_the_same_records(tmp_path: Path) -> None:
+async def test_fifty_issues_share_a_query_and_match_single_reads(tmp_path: Path) -> None:
     urls = [ISSUE.format(number) for number in range(1, 61)]
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:
         data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
@@ -37,7 +37,7 @@ async def test_many_issues_use_one_query_with_the_same_records(tmp_path: Path) -
             assert row["record"]["id"] == single["id"]
 
 
-async def test_many_accounts_use_one_query_and_missing_ones_are_not_found(tmp_path: Path) -> None:
+async def test_batch_of_accounts_matches_single_reads_and_reports_missing_ones(tmp_path: Path) -> None:
     names = ["octocat", "missing-one", "torvalds", "dependabot[bot]"]
     items = [{"platform": "github", "handle": name} for name in names]
     async with open_test_node(tmp_path, upstreams=TOKEN, environ=ENVIRON) as node:

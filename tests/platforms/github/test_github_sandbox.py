@@ -124,7 +124,7 @@ SINGLES: Mapping[str, Mapping[str, str | int]] = {
 }
 
 
-def test_every_endpoint_runs_against_the_sandbox() -> None:
+def test_every_endpoint_has_a_sandbox_case() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
 
 

@@ -80,7 +80,7 @@ def test_url_without_an_issue_is_refused(spelled: str) -> None:
         ISSUE_URL.canonical(spelled)
 
 
-def test_url_names_the_host() -> None:
+def test_issue_is_read_from_the_host_in_its_url() -> None:
     asked: list[str] = []
     url = "https://git.example.org/a/b/tools/-/issues/7"
     drive(PLATFORM, "issue", {"url": url}, by_path(asked, **{"7": told(TICKET)}))

@@ -56,7 +56,7 @@ def record(resource: str, params: Mapping[str, str | int], upstream: Upstream) -
 @pytest.mark.parametrize(
     "file", ["firebase_item_8863_story.json", "firebase_item_126809_poll.json", "firebase_item_192327_job.json"]
 )
-def test_recorded_item_is_a_story(file: str) -> None:
+def test_recorded_item_is_read_as_a_story(file: str) -> None:
     body = recorded("hackernews", file).body
     found = record("story", {"id": str(body["id"])}, always(body))
     expected = cases.post(body)
@@ -64,7 +64,7 @@ def test_recorded_item_is_a_story(file: str) -> None:
     assert found == {name: value for name, value in expected.items() if name != "published_at"}
 
 
-def test_recorded_account_is_an_author() -> None:
+def test_recorded_account_is_read_as_an_author() -> None:
     body = recorded("hackernews", "firebase_user_jl.json").body
     found = record("profile", {"handle": "jl"}, always(body))
     assert (found["id"], found["likes_count"]) == (body["id"], body["karma"])
@@ -129,10 +129,10 @@ def test_non_item_is_not_an_empty_story(body: Json) -> None:
 def test_missing_comments_are_skipped_with_a_warning() -> None:
     page = threads(items(story(1, 2), item(1, 11)))
     assert ([row["id"] for row in page.records], page.records[0]["replies"]) == (["1"], [])
-    assert page.warnings == ("2 of 3 items are left out: The upstream returned no data.",)
+    assert page.warnings == ("2 of 3 items left out: The upstream returned no data.",)
 
 
-def test_thread_without_any_comment_is_a_failure() -> None:
+def test_thread_whose_comments_all_fail_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told(story(1, 2)) if host_and_path.endswith("/7.json") else told("busy", 503)
 
@@ -140,7 +140,7 @@ def test_thread_without_any_comment_is_a_failure() -> None:
         threads(answer)
 
 
-def test_front_page_without_any_item_is_a_failure() -> None:
+def test_front_page_whose_items_all_fail_is_a_failure() -> None:
     def answer(host_and_path: str, _call: Call) -> Answer:
         return told([1, 2]) if host_and_path.endswith("topstories.json") else told("busy", 503)
 

@@ -85,7 +85,7 @@ def searched(params: Params, **more: Any) -> tuple[str, Call]:
     return call
 
 
-def test_planned_endpoints_exist() -> None:
+def test_every_endpoint_has_test_parameters() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
 
 
@@ -353,13 +353,13 @@ def test_deleted_items_are_skipped_and_counted() -> None:
     upstream = by_path({"/topstories.json": [1, 2, 3], **_items(1, 3), "/item/2.json": None})
     found = page("top", {}, upstream)
     assert [post["id"] for post in found.records] == ["1", "3"]
-    assert found.warnings == ("1 of 3 items are left out: The upstream returned no data.",)
+    assert found.warnings == ("1 of 3 items left out: The upstream returned no data.",)
 
 
 def test_unreadable_items_do_not_affect_others() -> None:
     found = page("top", {}, by_path({"/topstories.json": [1, 2, 3], **_items(2), "/item/3.json": "gone"}))
     assert [post["id"] for post in found.records] == ["2"]
-    assert found.warnings[0].startswith("2 of 3 items are left out: ")
+    assert found.warnings[0].startswith("2 of 3 items left out: ")
 
 
 def test_deleted_front_page_item_is_flagged() -> None:
@@ -520,7 +520,7 @@ def test_sandbox_thread_is_nested_and_has_a_tombstone() -> None:
     assert any(found["replies"] for found in threads)
 
 
-def test_sandbox_accounts_have_a_date() -> None:
+def test_sandbox_accounts_have_a_join_date() -> None:
     assert record("profile", {"handle": "ada"}, from_sandbox())["joined_at"]
 
 

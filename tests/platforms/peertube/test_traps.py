@@ -67,7 +67,7 @@ def test_account_and_channel_spellings_are_normalized(resource: str, spelling: s
     assert place_of(resource, handle=spelling) == f"framatube.org/api/v1/{kind}/ada%40tube.example.org"
 
 
-def test_search_without_an_instance_covers_many() -> None:
+def test_search_without_an_instance_covers_many_instances() -> None:
     assert place_of("search", query="x") == "sepiasearch.org/api/v1/search/videos"
     assert place_of("search", query="x", instance="tube.example.org") == "tube.example.org/api/v1/search/videos"
 

@@ -72,7 +72,7 @@ LARGE = fed(*("<guid>g</guid>",) * 10_001)
         ("https://www.example.com", "www.example.com/"),
     ],
 )
-def test_feed_url_is_called_as_written(written: str, asked: str) -> None:
+def test_feed_url_is_called_in_its_normalized_form(written: str, asked: str) -> None:
     places, _ = places_of("show", {asked.partition("/")[0]: FEED_BY_HAND.decode()}, url=written)
     assert places == [asked]
     assert FEED_URL.canonical(asked) == asked

@@ -66,7 +66,7 @@ def failing(error_id: int, message: str, status: int = 400) -> Upstream:
     return always({"error_id": error_id, "error_message": message, "error_name": "an_error"}, status)
 
 
-def test_planned_endpoints_exist() -> None:
+def test_every_endpoint_has_test_parameters() -> None:
     assert {endpoint.resource for endpoint in PLATFORM.endpoints} == ALL.keys()
 
 
@@ -283,7 +283,7 @@ def test_error_is_classified_by_its_id(
     ],
 )
 @pytest.mark.parametrize("resource", ALL)
-def test_error_with_success_status_means_the_same(
+def test_error_id_means_the_same_with_any_status(
     resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
 ) -> None:
     with pytest.raises(refusal):
@@ -372,7 +372,7 @@ def test_exhausted_quota_resets_at_midnight(date: str, for_s: float) -> None:
         ("/search/advanced", "/search/advanced"),
     ],
 )
-def test_calls_with_other_ids_share_a_method(path: str, method: str) -> None:
+def test_calls_with_different_ids_share_a_method(path: str, method: str) -> None:
     assert PLATFORM.method_of(path) == method
 
 

@@ -28,7 +28,7 @@ def test_empty_answer_or_refusal_means_throttling(answer: Answer) -> None:
         drive(PLATFORM, "app", {"app_id": "892970"}, lambda _place, _call: answer)
 
 
-def test_details_of_another_app_are_ignored() -> None:
+def test_details_of_another_app_are_an_upstream_failure() -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, "app", {"app_id": "4713"}, always({"4714": {"success": True, "data": DETAILS}}))
 

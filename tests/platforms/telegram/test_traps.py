@@ -62,7 +62,7 @@ def test_oldest_first_page_is_returned_newest_first() -> None:
     assert ([one["id"] for one in page.records], page.next) == (["42", "41"], {"c": "40"})
 
 
-def test_rounded_counts_are_marked() -> None:
+def test_rounded_counts_have_a_warning() -> None:
     assert "round" in posts(history(MESSAGE_BY_HAND)).warnings[0]
     exact = MESSAGE_BY_HAND.replace("1.2K", "120").replace("1.5K", "15").replace("2K", "20")
     assert posts(history(exact)).warnings == ()

@@ -69,7 +69,7 @@ def test_title_in_another_language_is_not_found(resource: str) -> None:
         drive(PLATFORM, resource, {"title": "de:Berlin"}, always(body))
 
 
-def test_disambiguation_page_is_marked() -> None:
+def test_disambiguation_page_has_a_warning() -> None:
     assert "ambiguous" in single("page", {"title": "Ada"}, always(SUMMARY)).warnings[0]
     assert single("page", {"title": "Ada"}, always({**SUMMARY, "type": "standard"})).warnings == ()
 

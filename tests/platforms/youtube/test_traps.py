@@ -159,7 +159,7 @@ def test_channel_without_the_playlist_has_an_empty_page(
         ((failing(500, "backendError"),), UpstreamFailed),
     ],
 )
-def test_missing_or_hidden_channel_has_no_page(answers: tuple[Answer, ...], refusal: type[UpstreamError]) -> None:
+def test_refused_playlist_is_not_an_empty_page(answers: tuple[Answer, ...], refusal: type[UpstreamError]) -> None:
     waiting = iter(answers)
     with pytest.raises(refusal):
         drive(PLATFORM, "channel/videos", {"channelId": CHANNEL_ID}, lambda *_: next(waiting), credentials=KEY)
@@ -172,7 +172,7 @@ def test_live_or_upcoming_video_has_no_duration(told_as: str, seconds: int | Non
     assert result.record["content"]["duration_seconds"] == seconds
 
 
-def test_fifty_videos_use_one_call_and_deleted_ones_are_skipped() -> None:
+def test_details_of_fifty_videos_use_one_call_and_deleted_ones_are_skipped() -> None:
     ids = [f"video_{number:05}" for number in range(50)]
     listed = {"items": [{"contentDetails": {"videoId": one}} for one in ids], "nextPageToken": "P2"}
     known = {"items": [{"id": one} for one in reversed(ids[1:])]}
@@ -184,14 +184,14 @@ def test_fifty_videos_use_one_call_and_deleted_ones_are_skipped() -> None:
 
 
 @pytest.mark.parametrize(("chosen", "since"), [("today", "2025-01-01"), ("this_week", "2024-12-26")])
-def test_relative_search_date_is_the_same_on_every_page(chosen: str, since: str) -> None:
+def test_relative_search_date_starts_at_midnight(chosen: str, since: str) -> None:
     assert NOW_AT == 1_735_689_600.0
     calls, _ = calls_of("search", {"items": []}, query="parsers", uploadDate=chosen, sortBy="popular")
     assert calls[0][1]["publishedAfter"] == f"{since}T00:00:00Z"
     assert calls[0][1]["order"] == "viewCount"
 
 
-def test_exhausted_search_quota_does_not_hold_other_calls() -> None:
+def test_search_calls_use_the_source_with_their_own_quota() -> None:
     sources: list[str] = []
 
     def upstream(_place: str, call: Call) -> Answer:
@@ -216,7 +216,7 @@ def test_feed_without_a_key_needs_an_id_and_no_language() -> None:
 @pytest.mark.parametrize(
     ("status", "reason"), [(401, "account_private"), (403, "account_private"), (400, None), (404, None)]
 )
-def test_oembed_refuses_by_status_alone(status: int, reason: str | None) -> None:
+def test_oembed_refusal_is_classified_by_its_status_alone(status: int, reason: str | None) -> None:
     with pytest.raises(NotFound) as refusal:
         drive(PLATFORM, "video", {"url": "abcdefghijk"}, always("Unauthorized", status))
     assert refusal.value.reason == reason

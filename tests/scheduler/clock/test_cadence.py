@@ -78,7 +78,7 @@ def test_cadence_text_is_one_line(sent, text):
         ({"cron": "0 0 * * *", "timezone": "Asia/Kathmandu"}, "2026-05-04 10:20:30", "2026-05-04 18:15:00"),
     ],
 )
-def test_next_slot_of_each_cadence(sent, after, expected):
+def test_each_cadence_has_the_expected_next_slot(sent, after, expected):
     assert next_slot(stored_cadence(sent), unix(after), AT) == unix(expected)
 
 
@@ -115,7 +115,7 @@ def test_monthly_runs_equal_the_slots_of_30_days(sent, at):
     ("sent", "runs"),
     [("hourly", 730), ("daily", 30), ("weekly", 4), ({"cron": "*/30 * * * *"}, 1440), ({"cron": "0 0 1 * *"}, 1)],
 )
-def test_monthly_runs_of_each_cadence(sent, runs):
+def test_each_cadence_has_the_expected_monthly_runs(sent, runs):
     assert runs_a_month(read_cadence(sent, AT), AT) == runs
 
 

@@ -110,7 +110,7 @@ async def test_deleted_account_receives_nothing_and_leaves_no_rows(desk: Desk) -
     assert await jobs.rows("webhooks") == 0
 
 
-async def test_private_target_is_rejected(desk: Desk) -> None:
+async def test_private_webhook_target_is_rejected(desk: Desk) -> None:
     jobs = HookedDesk(desk, Site(tree(1, 1)))
     hooks = replace(jobs.hooks, resolve=inside)
     with pytest.raises(MonitorInvalid, match="webhook_url cannot be called"):

@@ -48,7 +48,7 @@ async def test_pause_drops_runs_returned_by_a_stopped_node(desk: Desk) -> None:
     assert await desk.money(account) == (100, 0)
 
 
-async def test_other_changes_keep_pending_runs(desk: Desk) -> None:
+async def test_changes_other_than_a_pause_keep_pending_runs(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await service_of(desk).run_now(account, monitor.id)

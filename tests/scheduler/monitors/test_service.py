@@ -229,7 +229,7 @@ async def test_monitor_with_an_unavailable_recipe_has_a_warning(desk: Desk) -> N
     assert "names no data endpoint" in shown["warnings"][0]
 
 
-async def test_pages_of_runs_and_monitors_follow_the_order_of_their_keys(desk: Desk) -> None:
+async def test_pages_of_runs_and_monitors_are_newest_first(desk: Desk) -> None:
     service, account = service_of(desk), await desk.account()
     ids = [(await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id for _ in range(5)]
     first = await service.list(account, "all", before=None, limit=2)
@@ -274,7 +274,7 @@ async def test_paused_monitors_count_toward_the_total_limit(quick: Desk) -> None
         await service.create(service.draft(PLAIN), account, "key_1")
 
 
-async def test_webhook_name_with_a_private_address_is_rejected(desk: Desk) -> None:
+async def test_webhook_host_with_a_private_address_is_rejected(desk: Desk) -> None:
     resolver = Resolver([PUBLIC], [PUBLIC, "10.0.0.7"])
     service, account = service_of(desk, resolver=resolver), await desk.account()
     id_ = (await service.create(service.draft(PLAIN), account, "key_1")).view.monitor.id

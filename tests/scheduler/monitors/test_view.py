@@ -96,7 +96,7 @@ def test_estimates_are_the_recipe_price_plus_one_credit(cadence: object, per_mon
 
 
 @given(st.text(min_size=8, max_size=200))
-def test_secret_hint_shows_at_most_a_quarter_and_four_characters(secret: str) -> None:
+def test_secret_hint_shows_at_most_a_quarter_of_the_secret_and_four_characters(secret: str) -> None:
     hint = shown(made(), hook(secret))["webhook"]["signing_secret_hint"].removeprefix("...")
     assert len(hint) <= min(4, len(secret) // 4)
     assert secret.endswith(hint)
@@ -113,7 +113,7 @@ def test_values_sealed_with_another_master_secret_are_null() -> None:
     assert (webhook["url"], webhook["signing_secret_hint"]) == (None, None)
 
 
-def test_monitor_without_webhook() -> None:
+def test_monitor_without_webhook_shows_null_and_its_track() -> None:
     found = shown(made(LIST, webhook_url=None, track={"metrics": [LIKES]}))
     assert (found["webhook"], found["warnings"]) == (None, [])
     assert found["track"] == {"metrics": [LIKES], "row_key": "post.id", "max_rows": 100}

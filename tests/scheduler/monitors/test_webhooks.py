@@ -91,7 +91,9 @@ async def test_redelivery_is_a_new_series_with_the_same_bytes(virtual: Office, a
 
 
 @pytest.mark.parametrize("answer", [OK, BROKEN])
-async def test_redelivery_never_changes_the_count(virtual: Office, autojump_clock: MockClock, answer: Attempt) -> None:
+async def test_redelivery_never_changes_the_failure_count(
+    virtual: Office, autojump_clock: MockClock, answer: Attempt
+) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(BROKEN)

@@ -188,7 +188,7 @@ async def test_invalid_session_requests_are_rejected_for_free(tmp_path: Path, ch
         await send(node, "DELETE", f"{PATH}/{session}")
 
 
-async def test_session_time_idempotency_and_limits(tmp_path: Path, chromium: Chromium) -> None:
+async def test_session_is_priced_extended_listed_and_limited(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         body = {"url": f"https://{HOST}/form", "ttl_seconds": 60}
@@ -213,7 +213,7 @@ async def test_session_time_idempotency_and_limits(tmp_path: Path, chromium: Chr
         await node.assert_sound()
 
 
-async def test_session_ends_at_its_time_limit_or_when_idle(tmp_path: Path, chromium: Chromium) -> None:
+async def test_session_ends_when_it_expires_or_its_key_is_revoked(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         site(node)
         session = (await open_session(node, ttl_seconds=60, activity_ttl_seconds=10))["session_id"]
@@ -229,7 +229,7 @@ async def test_session_ends_at_its_time_limit_or_when_idle(tmp_path: Path, chrom
         await node.assert_sound()
 
 
-async def test_dead_browser_ends_sessions_for_their_open_time(tmp_path: Path) -> None:
+async def test_dead_browser_ends_its_sessions_and_charges_only_open_time(tmp_path: Path) -> None:
     with open_chromium() as browser:
         async with open_node(tmp_path, browser) as node:
             site(node)

@@ -71,7 +71,7 @@ def test_genuine_delivery_is_accepted(is_genuine: Verifier, secret: str) -> None
     assert is_genuine(sign(BODY, keys=[secret], at=time.time()), BODY, secret)
 
 
-def test_either_secret_accepts_during_a_rotation(is_genuine: Verifier) -> None:
+def test_delivery_is_accepted_with_either_secret_during_a_rotation(is_genuine: Verifier) -> None:
     header = sign(BODY, keys=["the new one", "the old one"], at=time.time())
     assert is_genuine(header, BODY, "the new one")
     assert is_genuine(header, BODY, "the old one")

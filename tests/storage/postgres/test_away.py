@@ -272,7 +272,7 @@ async def test_frozen_server_is_abandoned(store: Store, postgres: PostgresServer
     assert "refused" not in texts
 
 
-async def test_readers_fail_and_recover_together_with_the_writer(store: Store, cutter: Cutter) -> None:
+async def test_readers_and_writer_recover_from_cut_connections(store: Store, cutter: Cutter) -> None:
     assert await all_texts(store) == []
     cutter.cut()
     assert await all_texts(store) == []

@@ -98,7 +98,7 @@ async def test_calls_of_one_commit_succeed_despite_many_locks(stores: list[Store
             assert await submit_all(stores[0], calls) == list(TAKEN)
 
 
-async def test_node_sees_the_decisions_of_another_before_its_own(stores: list[Store]) -> None:
+async def test_concurrent_increments_of_two_nodes_lose_no_update(stores: list[Store]) -> None:
     """Method: both increment in Python what they read, without a lost update."""
     await stores[0].write(lambda tx: tx.run("CREATE TABLE counts (id TEXT PRIMARY KEY, n BIGINT)"))
     await stores[0].write(lambda tx: tx.run("INSERT INTO counts VALUES ('x', 0)"))

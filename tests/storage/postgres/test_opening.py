@@ -34,14 +34,14 @@ async def test_invalid_address_is_refused_without_its_password(address: str) -> 
     assert "secret" not in text
 
 
-async def test_missing_or_refusing_server_is_reported(postgres: PostgresServer) -> None:
+async def test_refused_connection_and_missing_database_are_reported(postgres: PostgresServer) -> None:
     nowhere = f"postgresql://someone:secret@127.0.0.1:{free_port()}/db"
     assert "refused" in await refusal(nowhere)
     assert "secret" not in await refusal(nowhere)
     assert '"missing" does not exist' in await refusal(postgres.url().replace("/postgres", "/missing"))
 
 
-async def test_many_processes_can_open_the_database_without_a_note(postgres: PostgresServer) -> None:
+async def test_two_stores_can_open_the_database_without_an_owners_note(postgres: PostgresServer) -> None:
     url = postgres.fresh()
     with trio.fail_after(30):
         async with open_store(url, [NOTES]) as one, open_store(url, [NOTES]) as other:

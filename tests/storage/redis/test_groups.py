@@ -154,7 +154,7 @@ async def test_dead_primary_under_sentinel_is_replaced_by_its_replica(tmp_path: 
             assert _role(watched.servers[1]) == b"master"
 
 
-async def test_demoted_primary_is_replaced_by_the_next(tmp_path: Path):
+async def test_demoted_primary_is_replaced_by_the_new_primary(tmp_path: Path):
     """Goal: nothing is written where it would be lost. Method: a demotion that does not cut the connection."""
     with trio.fail_after(WAIT_S), open_watched(tmp_path) as watched:
         one, two = watched.servers

@@ -103,7 +103,7 @@ async def test_second_opening_in_a_process_is_refused_and_keeps_locks(tmp_path: 
 READ = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM notes').fetchall(); c.close()"
 
 
-def test_unchanged_folder_needs_only_one_check(tmp_path: Path) -> None:
+def test_each_removal_and_replacement_of_a_file_is_detected(tmp_path: Path) -> None:
     """Goal: two changes within the resolution of the folder's timestamp, which look like one, are both detected."""
     path = tmp_path / "x.db"
     names = [path.with_name(f"x.db{end}") for end in ("", "-wal", "-shm")]
@@ -119,7 +119,9 @@ def test_unchanged_folder_needs_only_one_check(tmp_path: Path) -> None:
         (tmp_path / "away").replace(name)
 
 
-async def test_features_of_linux_are_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_replaced_contents_are_detected_without_features_of_linux(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Goal: replaced contents are detected, and not mixed with the old log.
 
     Method: no locks of open files and no attributes of folders, like on macOS.

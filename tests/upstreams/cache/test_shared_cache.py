@@ -134,7 +134,7 @@ async def test_failed_leader_is_replaced_by_a_waiter(nodes: list[SharedCache]):
     assert (upstream.calls, len(failures), answers) == (3, 2, [b"answer 3"] * 7)
 
 
-async def test_leader_can_be_cancelled_at_every_checkpoint(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_cancelled_leader_leaves_no_lock(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0.001)
 
     async def nothing_is_locked(_got_through: bool) -> None:
@@ -201,7 +201,7 @@ async def test_leader_that_cannot_renew_is_replaced_and_stores_nothing(
             assert await get(nodes[2], Upstream()) == b"answer 1"
 
 
-async def test_non_waiting_caller_leads_without_lock_and_stores_nothing(nodes: list[SharedCache]):
+async def test_non_waiting_caller_leads_without_lock_and_shares_nothing(nodes: list[SharedCache]):
     async with nodes[0].turn(KEY, trio.current_time() + 5) as leader:
         async with nodes[1].turn(KEY, trio.current_time() + 5, waits=False) as hurried:
             assert hurried.found is None
@@ -267,7 +267,7 @@ async def test_fresh_answer_replaces_copies_on_all_nodes(
     assert await get(nodes[1], Upstream()) == (fresh if len(fresh) <= BODY_BYTES_MAX else b"answer 1")
 
 
-async def test_nodes_use_their_own_caches_without_the_server(nodes: list[SharedCache], empty_redis: RedisServer):
+async def test_nodes_use_their_own_caches_without_redis(nodes: list[SharedCache], empty_redis: RedisServer):
     upstream = Upstream(takes_s=0)
     empty_redis.kill()
     await until(lambda: all(node._state.fault for node in nodes))

@@ -85,7 +85,7 @@ def test_table_covers_every_kind(kind: str) -> None:
     assert sum(re.search(pattern, address, re.IGNORECASE) is not None for address, _ in TABLE) >= least
 
 
-def test_table_refuses_short_links_by_name() -> None:
+def test_table_has_at_least_20_short_links() -> None:
     assert sum("short link of" in expected for _, expected in TABLE) >= 20
 
 
@@ -101,7 +101,7 @@ def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
     assert (again.url, _describe(again)) == (found.url, _describe(found))
 
 
-def test_every_own_record_can_be_looked_up() -> None:
+def test_every_kind_of_single_record_can_be_looked_up() -> None:
     """Goal: a platform with a new kind of archetype must be added to this test."""
     keys = {
         one.archetype.key
@@ -121,7 +121,7 @@ def test_declared_url_forms_match_endpoints_and_parameters(platform: Platform) -
         assert {name.split(">")[0] for name in one.form.split("(?P<")[1:]} <= names
 
 
-def test_lookup_costs_its_target_price() -> None:
+def test_every_lookup_target_has_the_standard_tier() -> None:
     """Goal: lookup costs as much as its target (decisions 14).
 
     If targets had different tiers, it would need several prices.

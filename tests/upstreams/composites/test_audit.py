@@ -76,7 +76,13 @@ def test_docs_table_has_the_first_rows() -> None:
     assert rows == ["none" if score is None else str(score) for _, _, score in TABLE[:4]]
     for name, weight in scoring.WEIGHTS.items():
         assert f"| `{name}` | {weight:.2f} |" in text
-    for words in ("from 60 on", "from 35 on", "Less than", "less than 0.4", "0.04 of views", "0.01 of\n  followers"):
+    for words in (
+        "at least 60",
+        "at least 35",
+        "less than 0.4",
+        "0.04 for a rate of views",
+        "0.01 for a rate of followers",
+    ):
         assert words.lower() in text.lower()
     assert (scoring.PULL, scoring.PULL_PARTIAL, scoring.WEIGHT_LEAST) == (60, 35, 0.4)
     assert (scoring.BENCHMARK_BY_VIEWS, scoring.BENCHMARK_BY_FOLLOWERS) == (0.04, 0.01)

@@ -293,7 +293,7 @@ def test_failed_page_ends_the_walk_and_its_cursor_retries_it() -> None:
     assert isinstance(result, Page)
     assert [one["id"] for one in result.records] == ["b", "a"]
     assert result.next == {"at": 0, "of": '{"o":2}'}
-    assert result.warnings == ("3 comments were read: page 2 could not be read",)
+    assert result.warnings == ("comments read: 3; page 2 could not be read",)
     with pytest.raises(UpstreamFailed):
         play("prism/comments", {"url": THREAD}, lambda _part: FAILED)
 

@@ -98,7 +98,7 @@ async def test_unresolvable_url_is_a_free_400(tmp_path: Path, url: str, words: s
         assert node.upstream.requests == []
 
 
-async def test_url_without_credential_is_refused_for_free(tmp_path: Path) -> None:
+async def test_url_of_platform_without_credential_is_refused_for_free(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answer = await node.get(lookup("https://en.wikipedia.org/wiki/Paris"))
         assert (answer.status, answer.json["credits_used"]) == (400, 0)

@@ -43,11 +43,11 @@ def test_duration_parses_written_durations(told: Any, seconds: int | None) -> No
     [("1.5", 1.5), (1, 1.0), ("1e3", 1_000.0), (True, None), ("nan", None), (float("inf"), None), (10**400, None),
      ("", None), (None, None), ("x", None), ({}, None)],
 )  # fmt: skip
-def test_fraction_fits_json(told: Any, number: float | None) -> None:
+def test_fraction_parses_finite_numbers_only(told: Any, number: float | None) -> None:
     assert fraction(told) == number
 
 
-def test_json_is_found_in_a_text() -> None:
+def test_json_is_parsed_from_text_or_its_start() -> None:
     assert json_text('["0.1", 2]') == ["0.1", 2]
     assert json_text("[NaN]") == [None]
     assert json_at_start('{"a": 1}; var b = {}') == {"a": 1}

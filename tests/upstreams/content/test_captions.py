@@ -46,7 +46,7 @@ def test_cues_have_times_and_no_tags() -> None:
     "body",
     [b"<html>Sorry</html>", b'{"error": 1}', b"WEBVTT\n\n" + b"00:01.000 --> 00:02.000\nx\n\n" * (CUES_MAX + 1)],
 )
-def test_other_files_and_long_captions_are_refused(body: bytes) -> None:
+def test_file_without_captions_or_with_too_many_is_refused(body: bytes) -> None:
     with pytest.raises(UnexpectedBody):
         read_captions(body)
 

@@ -30,7 +30,7 @@ def test_text_is_the_same_in_every_encoding(raw: bytes, content_type: str) -> No
     assert text_of(raw, content_type) == RUSSIAN
 
 
-def test_document_declares_its_charset() -> None:
+def test_charset_declared_in_the_document_is_used() -> None:
     xml = f'<?xml version="1.0" encoding="koi8-r"?><a>{RUSSIAN}</a>'
     html = f'<meta http-equiv="content-type" content="text/html; charset=koi8-r"><p>{RUSSIAN}'
     assert text_of(xml.encode("koi8-r")) == xml
@@ -63,7 +63,7 @@ def test_escape_charset_requires_escapes_and_declaration() -> None:
     assert text_of(f"{RUSSIAN} ~{{".encode(), "text/html; charset=koi8-r") == f"{RUSSIAN} ~{{"
 
 
-def test_wrong_charset_does_not_change_utf_8_text() -> None:
+def test_wrong_utf_8_declaration_does_not_garble_the_text() -> None:
     assert text_of(FRENCH.encode("cp1252"), "text/html; charset=utf-8") == FRENCH
     assert text_of(KOREAN.encode("euc-kr"), "text/html; charset=utf-8") == KOREAN
 

@@ -170,7 +170,7 @@ NO_FEEDS = {
 
 
 @pytest.mark.parametrize("name", NO_FEEDS)
-def test_other_bodies_are_refused(name: str) -> None:
+def test_body_that_is_not_a_usable_feed_is_refused(name: str) -> None:
     with pytest.raises(UnexpectedBody):
         read_feed(NO_FEEDS[name])
 

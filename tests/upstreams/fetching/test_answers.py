@@ -96,7 +96,7 @@ def test_text_is_decoded_by_its_byte_order_mark(raw: bytes) -> None:
     ("raw", "kind"),
     [(b"<html>Sorry</html>", "text/html; charset=utf-8"), (b'{"name":"README.md","conte', "application/json")],
 )
-def test_binary_body_is_not_accepted_as_text(raw: bytes, kind: str) -> None:
+def test_html_and_broken_json_are_not_accepted_as_text(raw: bytes, kind: str) -> None:
     with pytest.raises(UpstreamFailed, match="expected JSON") as failed:
         body_of(raw, "json or text", kind)
     assert failed.value.passing

@@ -126,12 +126,12 @@ def test_non_public_host_is_refused_before_charging(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["a.social/x", "a.social?x", "u@a.social", "a.social:22", "a.social:0", ""])
-def test_host_with_path_is_refused(host: str) -> None:
+def test_host_with_path_port_or_user_is_refused(host: str) -> None:
     with pytest.raises(InvalidArgument):
         Scene(endpoint=replace(_read(Call("/x", host=host or " ")))).begin(host)
 
 
-async def test_private_name_is_refused_with_its_parameter() -> None:
+async def test_name_with_a_private_address_is_refused_with_its_parameter() -> None:
     scene = Scene(resolve=Resolver([PUBLIC, "10.0.0.1"]))
     with pytest.raises(InvalidArgument, match="instance: must name a public host") as caught:
         await scene.get("sly.example.com")
@@ -175,7 +175,7 @@ async def test_host_without_the_software_is_refused_and_cached(answer: Scripted,
     [(http_answer({"error": "Record not found"}, 404), NotFound), (http_answer(b"<p>busy", 503), UpstreamFailed),
      (http_answer(b"<p>denied", 403), UpstreamFailed), (httpx.ConnectError("refused"), UpstreamFailed)],
 )  # fmt: skip
-async def test_other_refusals_do_not_mark_other_software(answer: Scripted, error: type[Exception]) -> None:
+async def test_other_failures_do_not_mark_the_host_as_other_software(answer: Scripted, error: type[Exception]) -> None:
     scene = Scene(answer)
     with pytest.raises(error) as caught:
         await scene.get("busy.example.com")
@@ -229,7 +229,7 @@ async def test_non_public_host_in_an_answer_is_an_upstream_failure() -> None:
 
 
 @pytest.mark.parametrize("accepts", [FEED, TEXT])
-async def test_html_form_does_not_mark_other_software(accepts: Accepts) -> None:
+async def test_not_found_page_for_a_feed_or_text_does_not_mark_the_host(accepts: Accepts) -> None:
     scene = Scene(NO_PAGE, endpoint=_read(Call("/feed", accepts=accepts)))
     with pytest.raises(NotFound):
         await scene.get("feeds.example.com")
@@ -251,7 +251,7 @@ async def test_each_host_has_its_own_circuit() -> None:
     }  # fmt: skip
 
 
-async def test_circuit_of_the_platform_is_that_of_its_default_host() -> None:
+async def test_platform_circuit_is_the_circuit_of_its_default_host() -> None:
     scene = Scene(FAILING)
     for _ in range(2):
         with pytest.raises(UpstreamFailed):
@@ -369,7 +369,7 @@ async def test_missing_reports_other_software() -> None:
     assert [(type(one), getattr(one, "param", None)) for one in failures] == [(OtherSoftware, "instance")] * 2
 
 
-async def test_read_only_post_is_retried() -> None:
+async def test_post_is_retried_only_if_it_only_reads() -> None:
     for only_reads, calls in ((True, 2), (False, 1)):
         scene = Scene(FAILING, OK, endpoint=_read(Call("/x", method="POST", json={}, only_reads=only_reads)),
                       retries=2)  # fmt: skip

@@ -122,7 +122,7 @@ async def test_call_goes_to_its_source_with_the_site_headers(autojump_clock: Moc
     ]
 
 
-async def test_platform_header_replaces_ours(autojump_clock: MockClock) -> None:
+async def test_platform_header_replaces_the_default(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"),)).call(Call("/x"), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
@@ -143,8 +143,8 @@ async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
     assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
 
 
-async def test_client_credentials_sign_in(autojump_clock: MockClock) -> None:
-    """Method: send the token in a Basic authentication header and in the form, and receive an invalid token."""
+async def test_client_credentials_sign_in_by_header_or_form(autojump_clock: MockClock) -> None:
+    """Method: send the credentials in a Basic authentication header and in the form, and receive an invalid token."""
     for in_form in (False, True):
         exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
         known = {"identifier": "id", "password": "p:w"}
@@ -384,7 +384,7 @@ async def test_sign_in_without_a_session_fails_each_call(
     assert problem in missing.problem
 
 
-async def test_not_found_is_raised_in_a_session_too(autojump_clock: MockClock) -> None:
+async def test_not_found_is_raised_even_in_a_session(autojump_clock: MockClock) -> None:
     members = Members()
     members.answers = http_answer(status=404)
     with pytest.raises(NotFound):

@@ -74,7 +74,7 @@ async def test_empty_body_is_not_found(autojump_clock: MockClock, body: bytes) -
 
 
 @pytest.mark.parametrize("body", [b"0", b"false", b"[]", b"{}", b'""'])
-async def test_small_body_is_returned(autojump_clock: MockClock, body: bytes) -> None:
+async def test_falsy_json_body_is_returned(autojump_clock: MockClock, body: bytes) -> None:
     answer = await source_over(ScriptedExchange(http_answer(body))).ask(asking(), LONG_S)
     assert not answer.body
     assert answer.body is not None
@@ -249,7 +249,7 @@ async def test_no_retry_starts_after_the_deadline(autojump_clock: MockClock) -> 
     assert trio.current_time() == 0.1, "it waited although no attempt could finish"
 
 
-async def test_expired_call_is_not_sent_nor_counted_against_the_source(autojump_clock: MockClock) -> None:
+async def test_expired_call_is_neither_sent_nor_counted_against_the_source(autojump_clock: MockClock) -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await trio.sleep(5.0)

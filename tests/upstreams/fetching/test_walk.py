@@ -64,7 +64,7 @@ async def test_walk_that_used_all_reserved_pages_has_no_warning(autojump_clock: 
     assert (fetched.whole, fetched.shortfall, fetched.pages_used) == (True, "", 4)
 
 
-async def test_walk_limited_by_credits_reports_it(autojump_clock: MockClock) -> None:
+async def test_walk_limited_by_credits_reports_the_shortfall(autojump_clock: MockClock) -> None:
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await run_plan(ready, Conduct(ready.reach.pages_needed, on), LONG_S)

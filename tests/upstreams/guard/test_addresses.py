@@ -292,7 +292,7 @@ IANA_V6 = """
 
 
 @given(ANY_ADDRESS)
-def test_special_addresses_of_ipaddress_are_refused(address: IPv4Address | IPv6Address) -> None:
+def test_addresses_special_to_the_ipaddress_module_are_refused(address: IPv4Address | IPv6Address) -> None:
     special = (
         not address.is_global or address.is_multicast or address.is_reserved or address.is_link_local
     ) or address.is_unspecified
@@ -334,7 +334,7 @@ def test_neighbors_of_special_networks_are_public(address: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_accepted_or_refused(text: str) -> None:
+def test_any_text_gives_a_clean_target_or_a_refusal(text: str) -> None:
     for url in (text, f"https://{text}", f"https://example.com{text}"):
         try:
             target = check_url(url)

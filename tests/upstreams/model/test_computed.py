@@ -30,7 +30,7 @@ def test_author_rate_is_likes_by_followers() -> None:
     assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (0.25, 25, [])
 
 
-def test_post_rate_is_engagement_by_views_and_reach_is_1_2_views() -> None:
+def test_post_rate_is_engagement_by_views_and_reach_is_views_times_1_2() -> None:
     computed, warnings = of_post(views=1_000, likes=50, comments=30, shares=20, saves=900)
     assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (0.1, 1_200, [])
 
@@ -63,7 +63,7 @@ def test_views_alone_give_a_reach_but_no_rate() -> None:
     assert of_post(likes=3)[0]["estimated_reach"] is None
 
 
-def test_sum_ignores_missing_counts() -> None:
+def test_engagement_sum_ignores_missing_counts() -> None:
     assert of_post(views=10, likes=1, comments=None, shares=None)[0]["engagement_rate"] == 0.1
 
 

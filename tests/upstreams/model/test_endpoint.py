@@ -104,12 +104,12 @@ def test_absent_statuses_are_not_found(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500, 503])
-def test_other_statuses_are_handled_by_the_fetch(status: int) -> None:
+def test_other_statuses_are_left_to_the_fetch(status: int) -> None:
     assert by_status(answer(status)) is None
 
 
 @given(st.text(min_size=1))
-def test_segment_stays_in_its_position(text: str) -> None:
+def test_any_text_is_encoded_as_one_path_segment(text: str) -> None:
     encoded = segment(text)
     assert encoded.isascii()
     assert not set(encoded) & set("/?# ")
@@ -143,7 +143,7 @@ def test_url_returns_the_decoded_segments_of_its_path(url: str) -> None:
         "://",
     ],
 )
-def test_other_or_unreadable_url_is_refused(url: str) -> None:
+def test_unreadable_url_or_url_of_another_site_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgument) as refusal:
         ADDRESS.canonical(url)
     assert refusal.value.param == "url"

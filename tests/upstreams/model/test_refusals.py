@@ -49,7 +49,7 @@ def test_retry_after_is_seconds_or_a_date(retry_after: str, date: str, wait_s: f
     assert retry_after_s({"retry-after": retry_after, "date": date}) == wait_s
 
 
-def test_unreadable_headers_cause_no_wait() -> None:
+def test_missing_headers_cause_no_wait() -> None:
     assert retry_after_s({}) is None
     assert until_reset_s({}, "x-reset") is None
 
@@ -152,7 +152,7 @@ def test_plain_text_is_quoted_but_a_page_is_not(kind: str, body: str, words: str
         Answer(400, {}, {"error": "text"}, "api"),
     ],
 )
-def test_unknown_error_is_handled_by_the_fetch(answer: Answer) -> None:
+def test_unknown_error_is_left_to_the_fetch(answer: Answer) -> None:
     assert REFUSALS(answer) is None
 
 
@@ -213,7 +213,7 @@ def test_pace_can_apply_to_some_sources() -> None:
 
 
 @given(st.lists(st.floats(0, 3), max_size=60))
-def test_no_window_exceeds_the_pace(gaps: list[float]) -> None:
+def test_no_window_exceeds_a_full_bucket_plus_its_refill(gaps: list[float]) -> None:
     bucket, now, sent = Bucket(Pace(5, per_s=2), 0.0), 0.0, []
     for gap in gaps:
         now += gap

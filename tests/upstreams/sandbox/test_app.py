@@ -247,7 +247,7 @@ def test_only_counters_drift() -> None:
     assert drifted({"search": {"totalCount": 5}}, 3) == {"search": {"totalCount": 5}}
 
 
-async def test_generated_stand_ins_drift_once(autojump_clock: MockClock) -> None:
+async def test_generated_stand_ins_drift_step_by_step_if_enabled(autojump_clock: MockClock) -> None:
     path = "/public.api.bsky.app/xrpc/app.bsky.actor.getProfile"
     behaviour = Behaviour(drifts=True)
     sandbox = Sandbox(behaviour, Random(1))

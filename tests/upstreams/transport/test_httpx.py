@@ -153,7 +153,7 @@ async def test_timeout_none_never_ends_the_call():
             assert scope.cancelled_caught
 
 
-async def test_url_without_http_is_refused():
+async def test_url_of_another_scheme_is_refused():
     async with httpx.AsyncClient(transport=Transport()) as client:
         with pytest.raises(httpx.UnsupportedProtocol):
             await client.get("ftp://127.0.0.1/")
@@ -192,7 +192,7 @@ def test_authority_names_only_a_non_default_port(origin: Origin, authority: str)
     assert origin.authority == authority
 
 
-async def test_mock_transport_can_replace_ours():
+async def test_call_works_over_an_httpx_mock_transport():
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -211,7 +211,7 @@ async def test_mock_transport_can_replace_ours():
     assert request.headers["accept-encoding"] == "gzip, deflate, br"
 
 
-async def test_own_accept_encoding_is_kept_over_httpx():
+async def test_accept_encoding_of_the_call_is_kept_over_httpx():
     def handle(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, text=request.headers["accept-encoding"])
 

@@ -101,7 +101,7 @@ async def test_calls_get_slots_in_order_of_arrival():
     assert [request.split(b" ")[1].decode() for request in server.requests] == [f"/{number}" for number in range(10)]
 
 
-async def test_waiting_call_is_cancelled_by_its_deadline():
+async def test_cancelled_waiting_call_leaves_the_queue():
     release = trio.Event()
 
     async def script(peer: Peer) -> None:

@@ -47,7 +47,7 @@ async def test_call_is_sent_as_written_and_answered():
     ]
 
 
-async def test_content_length_is_sent_also_for_an_empty_post():
+async def test_content_length_is_sent_even_for_an_empty_post():
     with trio.fail_after(5):
         async with open_upstream_server(always(reply())) as server, open_transport() as transport:
             await transport.exchange(server.call(method="POST", body=b"x" * 300_000))
@@ -60,7 +60,7 @@ async def test_content_length_is_sent_also_for_an_empty_post():
     assert b"ontent-Length" not in delete
 
 
-async def test_own_accept_encoding_is_kept():
+async def test_accept_encoding_of_the_call_is_kept():
     with trio.fail_after(5):
         async with open_upstream_server(always(reply())) as server, open_transport() as transport:
             await transport.exchange(server.call(Accept_Encoding="identity"))
@@ -244,7 +244,7 @@ async def test_endless_body_is_cut_off_at_the_limit(head: bytes):
             assert transport.statistics().origins == {}
 
 
-async def test_slow_body_is_cut_off_by_the_deadline():
+async def test_slow_body_is_cut_off_by_the_callers_time_limit():
     async def script(peer: Peer) -> None:
         await peer.request()
         await peer.send(b"HTTP/1.1 200 OK\r\n\r\n")

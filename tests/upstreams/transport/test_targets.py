@@ -17,7 +17,7 @@ CAP = 1_000
 POST_AGAIN = frozenset({"POST"})
 
 
-async def test_connection_goes_to_the_address_and_names_the_host() -> None:
+async def test_transport_connects_to_the_address_and_sends_the_host_name() -> None:
     """Method: the host name does not resolve, so only the address can be used."""
     authority = trustme.CA()
     client_tls, server_tls = ssl.create_default_context(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

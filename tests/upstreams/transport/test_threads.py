@@ -57,7 +57,7 @@ async def test_result_of_work_is_returned() -> None:
     assert await run_in_thread(lambda: 7, trio.CapacityLimiter(1)) == 7
 
 
-async def test_failure_in_a_thread_leaves_no_cycle() -> None:
+async def test_failure_in_a_thread_leaves_no_reference_cycle() -> None:
     made: Made = []
     with pytest.raises(UnexpectedBody):
         await run_in_thread(failing(made), trio.CapacityLimiter(1))
@@ -90,7 +90,7 @@ def together(made: Made) -> Read:
 @pytest.mark.parametrize("length", [2, LONG_BYTES + 1])
 @pytest.mark.parametrize("of", [alone, together])
 @pytest.mark.parametrize("fallbacks", [0, 1])
-async def test_failed_read_leaves_no_cycle(of: Callable[[Made], Read], fallbacks: int, length: int) -> None:
+async def test_failed_read_leaves_no_reference_cycle(of: Callable[[Made], Read], fallbacks: int, length: int) -> None:
     made: Made = []
     body = http_answer(b"x" * 5 if of is together else b'["%b"]' % (b"x" * (length - 4)))
     source = source_over(ScriptedExchange(script=lambda _call: body), rules=Rules(retries=0))

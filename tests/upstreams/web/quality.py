@@ -1,4 +1,4 @@
-"""Measures how well the main text of pages is found, compared with the library alone.
+"""Measures how well the main text of pages is extracted, compared with Trafilatura alone.
 
 It uses our own pages, the recorded pages, and any benchmark:
 

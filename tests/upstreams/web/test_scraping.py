@@ -91,7 +91,7 @@ async def test_pdf_costs_five_credits_and_another_page_one(tmp_path: Path) -> No
         await node.assert_sound()
 
 
-async def test_redirects_keep_cookies_and_avoid_private_space(tmp_path: Path) -> None:
+async def test_redirects_are_followed_but_not_to_private_space(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         answers = {
             "/1": page("", 302, location="/2", set_cookie="seen=1; Path=/, other=2; HttpOnly"),

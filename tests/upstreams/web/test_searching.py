@@ -129,7 +129,7 @@ async def test_results_on_unwanted_or_private_hosts_are_removed(tmp_path: Path) 
         assert any("site%3Aexample.org" in asked for asked in node.upstream.requests)
 
 
-async def test_without_an_engine_the_missing_credential_is_named(tmp_path: Path) -> None:
+async def test_search_without_an_engine_is_503_and_names_the_setting(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         refused = await search(node)
         assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")

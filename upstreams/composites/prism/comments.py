@@ -1,4 +1,4 @@
-"""All comments on a post on any platform, read from as many pages as there are (decisions 18; spec 4.3, rule 8)."""
+"""All comments on a post on any platform, read page by page (decisions 18; spec 4.3, rule 8)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def price_span(values: Mapping[str, Value]) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Gathering:
-    """The comments that were read so far. Only the walk modifies it."""
+    """The comments that were read so far. Only the walk modifies them."""
 
     most: int
     comments: dict[str, Record] = field(default_factory=dict)
@@ -138,7 +138,10 @@ def _threads(addresses: Addresses, args: Args) -> list[Thread]:
 
 
 def _begin(threads: Sequence[Thread], args: Args) -> Generator[Any, Any, tuple[int, Settled]]:
-    """Read the first page. If several servers may have the post, this also determines which one does."""
+    """Read the first page, or the page of the cursor.
+
+    If several platforms may have the post, determine which one does.
+    """
     if args.cursor is not None:
         place = args.position("at", 0)
         settled = yield from attempt([threads[place].page(orjson.loads(str(args.cursor["of"])))])
@@ -167,7 +170,7 @@ def _read_below(
             gathering.comments[comment["id"]] = _with_replies(comment, leg.records)
         left = yield gathering.done()
     if waiting:
-        gathering.shortfalls.append(f"the replies to {len(waiting)} comments were not read")
+        gathering.shortfalls.append(f"the replies to {len(waiting)} of the comments were not read")
     return left
 
 
@@ -197,7 +200,7 @@ def _answer(thread: Thread, gathering: _Gathering, args: Args, following: State 
     return Page(
         rows,
         following,
-        warnings=tuple(f"{gathering.scanned} comments were read: {one}" for one in gathering.shortfalls),
+        warnings=tuple(f"comments read: {gathering.scanned}; {one}" for one in gathering.shortfalls),
         legs=legs_of(gathering.legs),
         credits_used=max(LEAST, gathering.pages),
         beside=beside,

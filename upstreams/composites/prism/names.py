@@ -81,7 +81,7 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
 def _handle_audit(known: Sequence[Platform]) -> Endpoint:
     return Endpoint(
         "handle-audit",
-        "Score the public activity of a username on many platforms, and whether it is worth collecting.",
+        "Score the public activity of a username on many platforms, and recommend whether to collect it.",
         HANDLE_AUDIT,
         partial(audit, known),
         (HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),

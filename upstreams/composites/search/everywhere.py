@@ -85,6 +85,6 @@ def _fused(places: list[tuple[float, int, str, Record]]) -> Record:
         sighting(platform=slug, rank=rank, id=row["post"]["id"], url=row["post"]["url"])
         for _, rank, slug, row in places
     ]
-    shares = {slug: share for share, _, slug, _ in reversed(places)}  # the platform with the best rank comes first
+    shares = {slug: share for share, _, slug, _ in reversed(places)}  # reversed: each platform's best place counts
     score = round(sum(shares.values()), 6)
     return fused(post=best["post"], computed=best["computed"], platform=slug, score=score, found_in=found_in)

@@ -34,7 +34,7 @@ def voice_numbers(
     *,
     posts: Annotated[int, "Posts that were read."],
     cross_post_rate: Annotated[
-        float | None, "The share of posts that appear on two or more platforms; null if no post has enough words."
+        float | None, "The share of posts that appear on two or more platforms; null if no post is long enough."
     ],
     posts_per_week: Annotated[float | None, "Posts per week, over all platforms."],
     tone: Annotated[Record, Of(tones), "The tone of the posts."],
@@ -52,8 +52,8 @@ def voice(
     posts_by_platform: Annotated[
         Record,
         (
-            "The posts by platform slug, newest first, each as `{post, computed}`; null for a platform that returned "
-            "none."
+            "The posts by platform slug, newest first, each as `{post, computed}`; null for a platform without an "
+            "answer."
         ),
     ],
     merged_timeline: Annotated[list[Record] | None, Of(voiced), "The posts of all platforms, newest first."],
@@ -123,9 +123,9 @@ def profile_numbers(
 def profile_full(
     *,
     author: Annotated[Record | None, Of(author_record), "The account."],
-    posts: Annotated[list[Record] | None, Of(post_row), "Recent posts of the account; null if they could not be read."],
+    posts: Annotated[list[Record] | None, Of(post_row), "Recent posts; null if not requested or not readable."],
     computed: Annotated[
-        Record | None, Of(profile_numbers), ("Statistics on the posts; null if the posts could not be read.")
+        Record | None, Of(profile_numbers), ("Statistics on the posts; null if not requested or not readable.")
     ],
     posts_cursor: Annotated[str | None, "Send this as `cursor` to get older posts."] = None,
 ) -> Record:

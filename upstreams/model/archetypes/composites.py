@@ -58,7 +58,7 @@ def pace_of_profile(
 
 def resolved(
     *,
-    platform: Annotated[str, "The platform's slug, or oembed if the page's own host described it."],
+    platform: Annotated[str, "The platform's slug, or oembed if the host described the page."],
     endpoint: Annotated[
         str, ("The path of the endpoint that returns the record, or the URL of the host's oEmbed service.")
     ],

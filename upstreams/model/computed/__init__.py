@@ -73,7 +73,7 @@ def post_computed(record: Record, warnings: list[str]) -> Record:
 
 
 def _post_rate(engagement: Record, warnings: list[str]) -> float | None:
-    """Return the sum of the counts that the upstream sent, divided by `base`; None if it sent no count."""
+    """Return the sum of the counts that the upstream sent, divided by the views; None if it sent no count."""
     counted = [engagement[name] for name in ("likes", "comments", "shares") if engagement[name] is not None]
     part = sum(counted) if counted else None
     return _rate(part, engagement["views"], "(likes + comments + shares) / views", warnings)

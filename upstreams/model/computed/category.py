@@ -37,7 +37,7 @@ def words_of(text: str) -> list[bytes]:
 def category_of(text: str) -> str:
     """Return the category with the most keywords in a text.
 
-    The first category wins a tie. Without keywords, it is `other`.
+    In a tie, the category that occurs first in the text wins. Without keywords, it is `other`.
     """
     named = list(filter(None, map(CATEGORY_OF.get, words_of(text))))
     return max(named, key=named.count) if named else "other"

@@ -1,7 +1,8 @@
 """The language of a text, detected from its script, its letters and common small words.
 
-This needs no library and no model, so the result is the same on every machine. It returns None if a text is too short
-or unclear, because a wrong tag is worse than none. `docs/performance.md` compares it with language detection libraries.
+Detection needs no library and no model, so the result is the same on every machine. The result is None if a text is too
+short or unclear, because a wrong tag is worse than none. `docs/performance.md` compares this module with language
+detection libraries.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from upstreams.model.computed.scores import (
 TEXT_MAX: Final = 2 * READ_MAX
 """The maximum number of characters of a text that are read."""
 _LETTERS_MIN: Final = 10
-"""The minimum number of letters that a language needs to be detected. Every piece with a score contains a letter."""
+"""The minimum number of letters in a text whose language is detected. Every piece with a score contains a letter."""
 _ENOUGH_LETTERS: Final = re.compile(rf"(?:[^\W\d_][\W\d_]*+){{{_LETTERS_MIN}}}")
-"""Matches that many letters, with any other characters between them."""
+"""Matches `_LETTERS_MIN` letters, with any other characters between them."""
 _NO_LETTERS: Final = bytes(code for code in range(128) if not chr(code).isalpha())
 _BEYOND_LATIN: Final = re.compile(r"[\u0370-\u1dff\u3040-\ud7ff\uf900-\ufaff\ufb1d-\ufdff\ufe70-\ufeff]")
 _ADDRESS: Final = re.compile(r"https?://\S+|[@#][a-z0-9_]+")

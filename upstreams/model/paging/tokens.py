@@ -28,7 +28,7 @@ class _Tokens(Paging):
 
 @dataclass(frozen=True)
 class ByToken(_Tokens):
-    """Paging by a token in the previous answer. The list ends when the token no longer changes."""
+    """Paging by a token in the previous answer. The list ends when the token is missing or no longer changes."""
 
     name: str
     """The query member that carries the token."""

@@ -91,7 +91,7 @@ def _records(of: Rows, body: Any) -> list[Record]:
 
 
 def comments(args: Args) -> Steps:
-    """Return the replies to a post as a tree. They need only one call."""
+    """Return the replies to a post as a tree. One call returns the whole tree."""
     uri = yield from _post_uri(args)
     answer = yield _THREAD.at(args, uri=uri)
     thread = obj(obj(answer.body).get("thread"))

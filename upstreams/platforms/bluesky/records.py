@@ -121,7 +121,7 @@ _reply_of = record_map(
 lone_reply_of = _reply_of.with_fields(
     parent_id=of(_key, read.text("record.reply.parent.uri")), post_id=of(_key, read.text("record.reply.root.uri"))
 )
-"""A reply that was requested individually. If the post is not a reply, both ids of its parents are null."""
+"""A reply that was requested individually. If the post is not a reply, `parent_id` and `post_id` are null."""
 
 
 def id_of(view: Json) -> str | None:

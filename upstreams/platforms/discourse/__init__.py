@@ -103,8 +103,8 @@ PLATFORM = Platform(
     endpoints=(
         _topics("posts", "Topics, most recently active first.", Get("/latest.json")),
         _topics("posts/top", "The most active topics of a period.", Get("/top.json", period=PERIOD)),
-        # The path contains a slug because Discourse redirects to the real slug. The redirect would otherwise replace
-        # the number everywhere in the URL, even in `page`.
+        # `-` stands for a slug. Discourse redirects to the real slug by replacing the requested part of the path
+        # everywhere in the URL. If that part were only the number, an equal number in `page` would be replaced too.
         _topics("category/posts", "Topics in a category.", Get("/c/-/{category}.json", category=CATEGORY), _CATEGORY),
         _topics(
             "profile/posts", "Topics by an account.", Get("/topics/created-by/{handle}.json", handle=HANDLE), _ACCOUNT

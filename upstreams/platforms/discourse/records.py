@@ -70,7 +70,7 @@ def _likes(actions: Any) -> int | None:
 
 
 def _user(of_what: str = "id") -> RecordMap:
-    """Return the map that reads an account from an object. `id` names the member that contains the account's id."""
+    """Return the map that reads an account from an object. `of_what` names the member with its id."""
     return record_map(
         byline,
         id=read.ident(of_what),

@@ -38,7 +38,7 @@ STATE = Param("state", "The state of the issues.", "open", default="open", choic
 
 
 def _by_graphql(read: Read) -> tuple[Fallback, ...]:
-    """Require a token for GraphQL, which rejects anonymous calls."""
+    """Return a fallback to GraphQL. It needs a token, because GraphQL rejects anonymous calls."""
     return (Fallback("graphql", read, needs=("token",)),)
 
 

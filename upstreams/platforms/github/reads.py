@@ -73,7 +73,7 @@ ISSUE_SORT = Param(
 LINKED = ByLink("after", "page", size="per_page")
 """Pages by number. If GitHub sends a cursor, the next page is requested with it, because long lists require that."""
 SEARCHED = ByPage("page", size="per_page", link=True, depth=1_000, total="total_count")
-"""The maximum number of results that GitHub serves for a search. Narrower queries reach the others."""
+"""The paging of searches. GitHub serves at most 1,000 results per search; narrower queries reach the others."""
 _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was complete"}
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
     Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)

@@ -31,7 +31,10 @@ def _label_names(labels: Any) -> list[str] | None:
 
 
 def _is_pull_request(links: Any) -> bool:
-    """Whether an issue is a pull request. In old answers, every issue has the member, and only its URLs are null."""
+    """Return whether an issue is a pull request.
+
+    In old answers, every issue has the member, and only its URLs are null.
+    """
     return isinstance(links, dict) and any(links.values())
 
 

@@ -215,4 +215,4 @@ def left_out(count: int, answers: Sequence[Answer | Missing]) -> tuple[str, ...]
     if not count:
         return ()
     problem = next((answer.problem for answer in answers if isinstance(answer, Missing)), "no such item")
-    return (f"{count} of {len(answers)} items are left out: {problem}",)
+    return (f"{count} of {len(answers)} items left out: {problem}",)

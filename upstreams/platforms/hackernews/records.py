@@ -59,7 +59,7 @@ post_of = record_map(
 def comment_of(item: Json, post_id: str | None, levels: int) -> Record:
     """Return a comment and its replies, at most `levels` deep, counting itself.
 
-    Without author and text, it was deleted.
+    A comment without author and text counts as deleted.
     """
     is_marked = flag(item, "deleted", "dead")
     words, by = plain(text(item, "text", "comment_text")), _byline_of(item) if text(item, "author", "by") else None

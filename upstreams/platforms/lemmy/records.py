@@ -25,7 +25,7 @@ def _parent(path: str | None, post_id: str | None) -> str | None:
 
 def _unless_gone(number: str | None, deleted: Any) -> str | None:
     if deleted is True:
-        raise NotFound("It was deleted.", reason="account_gone")
+        raise NotFound("This account or community was deleted.", reason="account_gone")
     return number
 
 

@@ -26,7 +26,7 @@ _ID = r"[0-9A-Za-z](?:[0-9A-Za-z_-]{0,62}[0-9A-Za-z])?"
 """An id. It is a number on Mastodon, but any text on GoToSocial, Pleroma, Sharkey and other servers with the same API.
 """
 _OWN_PATHS = r"(?!(?:[a-z]+_[a-z]+|lookup|search|relationships)$)"
-"""Paths in the API that look like an account's id but are not."""
+"""Excludes paths of the API that look like an account's id."""
 USER_ID = Param("user_id", "The account's id on the instance.", "1", pattern=_OWN_PATHS + _ID)
 POST_ID = Param("id", "The post's id on the instance.", "103270115826048975", pattern=_OWN_PATHS + _ID)
 POST_URL = Param(

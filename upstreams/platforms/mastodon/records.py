@@ -23,7 +23,7 @@ def _uses_today(history: Any) -> int | None:
 
 
 def _verified(links: list[bool]) -> bool | None:
-    """Whether one of a profile's links is verified, or None if it has no links."""
+    """Return whether one of a profile's links is verified, or None if it has no links."""
     return any(links) if links else None
 
 
@@ -45,7 +45,9 @@ def _line(name: str | None, value: str | None) -> str | None:
 
 
 def _absolute(address: Reader, origin: Reader | None = None) -> Reader:
-    """Return the first absolute URL. Instances without a copy of a file send a path instead, such as `/missing.png`.
+    """Return a reader for the first absolute URL.
+
+    Instances without a copy of a file send a path instead, such as `/missing.png`.
 
     Only the first character is checked, because every row has several URLs and this saves time.
     """
@@ -80,7 +82,7 @@ author_of = _byline_of.with_fields(
     ext={
         "bot": read.flag("bot"),
         "fields": read.each("fields", of(_line, read.text("name"), read.html("value"))),
-        "last_status_at": read.text("last_status_at"),  # a single day in most cases
+        "last_status_at": read.text("last_status_at"),  # a date without a time in most cases
     },
 )
 """An account, as it occurs in any view."""
@@ -137,5 +139,5 @@ link_of = record_map(
     published_at=read.instant("published_at"),
     ext={"language": read.text("language"), "provider": read.text("provider_name"), "uses": of(_uses_today, "history")},
 )
-"""A page to which many posts link. `uses` is the number of links on that day."""
+"""A page to which many posts link. `uses` is the number of links on the latest day."""
 trend_of = record_map(_trend, name=read.text("name"), url=read.text("url"), uses=of(_uses, "history"))

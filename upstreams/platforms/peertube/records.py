@@ -1,4 +1,4 @@
-"""Map PeerTube's objects to our records. Relative paths of pictures are completed with the requested instance."""
+"""Map PeerTube's objects to our records. Relative paths of pictures are resolved against the requested instance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _on(host: str | None, path: str | None) -> str | None:
 
 
 def _picture(host: str | None, *urls: str | None) -> str | None:
-    """Return the first full URL. If there is none, return the last value, which is a path on the instance."""
+    """Return the first full URL. If there is none, use the last value, which is a path on the instance."""
     return next((address for address in urls[:-1] if address), None) or _on(host, urls[-1])
 
 

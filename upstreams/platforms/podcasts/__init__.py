@@ -32,7 +32,7 @@ _FOUND, _CHARTED = Once(size_max=200), Whole(size_max=100)
 def _judge(answer: Answer) -> UpstreamError | None:
     """Treat 403 and 503 as throttling if Apple sends them.
 
-    If the host of a feed does, they keep their usual meaning.
+    If the host of a feed sends them, they keep their usual meaning.
     """
     if answer.source != "feed":
         return UpstreamThrottled(answer.source) if answer.status in (403, 503) else None

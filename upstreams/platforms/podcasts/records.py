@@ -16,7 +16,7 @@ _NO = frozenset(("no", "false", "clean", "cleaned", "notexplicit"))
 
 
 def _as_flag(word: str | None) -> bool | None:
-    """Return whether an item is explicit. Feeds and the directory spell this boolean in many ways."""
+    """Return a boolean, which feeds and the directory spell in many ways; None if the word is unknown."""
     folded = (word or "").strip().lower()
     return True if folded in _YES else False if folded in _NO else None
 

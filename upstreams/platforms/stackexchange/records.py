@@ -16,7 +16,7 @@ def _unescaped(found: str | None) -> str | None:
 
 
 def _escaped(name: str) -> Reader:
-    """Return the map for a text that is escaped as HTML, although it contains no markup."""
+    """Return a reader for a text that is escaped as HTML, although it contains no markup."""
     return of(_unescaped, read.text(name))
 
 

@@ -25,7 +25,7 @@ def _whole(hundredths: int | None) -> float | None:
 
 
 def _is_free(price: int | None) -> bool | None:
-    """Whether a price is zero. It is None without a price, because the app may be free or not on sale yet."""
+    """Return whether a price is zero; None without a price, because the app may be free or not on sale yet."""
     return None if price is None else price == 0
 
 
@@ -74,7 +74,7 @@ def _verdict(is_positive: bool | None) -> float | None:  # noqa: FBT001 - it is 
 
 
 def _votes(name: str) -> Reader:
-    """Return the map for a number of votes. Steam sends negative numbers as unsigned 32-bit numbers."""
+    """Return a reader for a number of votes. Steam sends negative numbers as unsigned 32-bit numbers."""
     return of(lambda count: None if count is None or count >= _BELOW_ZERO else count, read.count(name))
 
 
@@ -163,4 +163,4 @@ review_of = record_map(
         "playtime_at_review_min": read.count("author.playtime_at_review"),
     },
 )
-"""A review. Steam sends its score as text, unless it is zero, which is a number."""
+"""A review. Steam sends a score of zero as a number, and any other score as text."""

@@ -83,7 +83,7 @@ def _extra(extras: Any) -> dict[str, str]:
 
 
 def _has(*whats: str) -> read.Reader:
-    """Return the map for one of an account's counts, which the card does not abbreviate."""
+    """Return a reader for one of an account's counts, which the card does not abbreviate."""
 
     def count(extras: Any) -> int | None:
         found = _extra(extras)
@@ -123,7 +123,7 @@ def _username(member: str | None, url: str | None, place: str | None) -> str | N
 
 
 def _folded(member: str | None, url: str | None, place: str | None) -> str | None:
-    """Return the author as an account of which only the name is known."""
+    """Return the author's name in lower case, which serves as the account's id."""
     name = _username(member, url, place)
     return name and name.lower()
 
@@ -141,7 +141,7 @@ def _pictures(styles: Any) -> Iterator[str]:
 
 
 def _media(styles: Any, videos: Any) -> list[str]:
-    """Return the URLs of the pictures, followed by those of videos and audio files."""
+    """Return the URLs of the pictures, followed by the URLs of videos and audio files."""
     return list(dict.fromkeys((*_pictures(styles), *(videos or ()))))
 
 

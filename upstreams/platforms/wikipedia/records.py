@@ -19,7 +19,7 @@ def address(lang: str | None, title: str | None) -> str | None:
 
 
 def _instant(written: str | None) -> str | None:
-    """Return a time as ten digits, from the year to the hour."""
+    """Return a time as ISO 8601, given ten digits from the year to the hour."""
     try:
         return f"{datetime.strptime(f'{written}+0000', '%Y%m%d%H%z'):%Y-%m-%dT%H:%M:%SZ}"
     except ValueError:

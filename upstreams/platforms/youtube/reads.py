@@ -1,4 +1,4 @@
-"""YouTube's reads with more than one call. One additional call returns the full data of 50 videos in a list.
+"""YouTube's reads with more than one call. One additional call returns the full data of up to 50 videos.
 
 Without a key, feeds are read instead. A channel's lists are playlists, whose ids are the channel's id with other first
 letters.

@@ -38,7 +38,7 @@ def _length(value: Any) -> int | None:
 
 
 def _restricted(rating: Any) -> bool | None:
-    """Whether only adults may watch the video. If the rating is missing, anyone may."""
+    """Return whether only adults may watch the video; None if the rating is missing."""
     return rating.get("ytRating") == "ytAgeRestricted" if isinstance(rating, dict) else None
 
 

@@ -42,7 +42,7 @@ def judge(answer: Answer) -> UpstreamError | None:
 def _judge_page(status: int) -> UpstreamError | None:
     """Return the error for an answer of oEmbed or a feed by its status, because such an answer contains no reason."""
     if status in (401, 403):
-        return NotFound("The owner restricts who may see or embed it.", reason="account_private")
+        return NotFound("The owner restricts who may see or embed this item.", reason="account_private")
     return NotFound("YouTube does not have this video.") if status == 400 else None
 
 

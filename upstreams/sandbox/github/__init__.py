@@ -105,7 +105,7 @@ def _failure(status: int, message: str, **more: Any) -> SandboxReply:
 
 
 def _guarded(pattern: str, answer: Callable[[SandboxRequest], SandboxReply]) -> SandboxRoute:
-    """Wrap a route so that it follows the failure conventions of the stand-ins."""
+    """Return a route that follows the failure conventions of the stand-ins."""
 
     def guarded(request: SandboxRequest) -> SandboxReply:
         subject = f"{request.path} {request.query.get('q', '')}"

@@ -159,7 +159,10 @@ def release(full_name: str, place: int) -> Invented:
 
 
 def issue(full_name: str, number: int) -> Invented:
-    """Return an issue, or a pull request if the last digit is above 6. Issues with odd numbers are open."""
+    """Return an issue, or a pull request if the last digit of its number is above 6.
+
+    Issues with odd numbers are open.
+    """
     rng = seeded("github", "issue", full_name, number)
     state = "open" if number % 2 else "closed"
     kind = "pull" if number % 10 > 6 else "issues"

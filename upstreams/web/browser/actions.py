@@ -54,7 +54,7 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: Annotated[str | None, Meta(description=f"The key to press: {', '.join(_KEYS)}.")] = None
     ms: Annotated[_Wait | None, Meta(description="Milliseconds to wait.")] = None
     y: Annotated[_Pixels | None, Meta(description="Pixels to scroll down, or up if negative.")] = None
-    formats: Annotated[str | None, Meta(description=f"For scrape, comma-separated: {', '.join(FORMATS)}.")] = None
+    formats: Annotated[str | None, Meta(description=f"Comma-separated, for scrape: {', '.join(FORMATS)}.")] = None
     only_main_content: Annotated[bool, Meta(description="For scrape: leave out menus, banners and footers.")] = True
     full_page: Annotated[bool, Meta(description="For screenshot: capture the whole page.")] = False
     image: Annotated[Literal["png", "jpeg"], Meta(description="The image format of a screenshot.")] = "png"

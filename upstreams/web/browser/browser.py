@@ -97,7 +97,7 @@ class Browser:
                 except Exception as exc:  # noqa: BLE001 - raised below, outside the nursery, which would wrap it in a group
                     failure = exc
                     if watch is not None and watch.verdict is None:
-                        watch.verdict = watch.judge()  # the block ends before the next measurement
+                        watch.verdict = watch.judge()  # judged now, because the block ends before the next measurement
                 finally:
                     devtools.observers.clear()  # a later event would start work in a nursery that is closing
                 nursery.cancel_scope.cancel()
@@ -147,7 +147,7 @@ class Browser:
 
 
 async def _watch(page: BrowserPage, scope: trio.CancelScope) -> None:
-    """Cancel the work in a page that must be closed."""
+    """Wait until a page must be closed, and then cancel the work in it."""
     assert page.watch is not None, "this connection opened the page"
     await page.watch.keep()
     if page.watch.verdict is not None:

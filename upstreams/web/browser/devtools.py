@@ -61,7 +61,7 @@ class DevTools:
         """Send a command and return its result.
 
         Raises:
-            CommandRefused: The browser rejected it, or the page of the session has crashed.
+            CommandRefused: The browser rejected the command, or the page of the session has crashed.
             BrowserLost: The connection has ended.
         """
         number, waiting = next(self._numbers), _Waiting(session)
@@ -120,7 +120,7 @@ async def find_browser(url: str) -> BrowserAddress:
         httpx.RequestError: The browser cannot be reached.
     """
     origin, _ = origin_of(url)
-    if origin.scheme == "http":  # Chromium answers only if the host name is localhost
+    if origin.scheme == "http":  # Chromium accepts an address, but no host name except localhost
         origin = Origin(origin.scheme, await _address_of(origin), origin.port)
     async with open_transport(max_connections=1, body_bytes_max=_ANSWER_BYTES_MAX, connect_s=CONNECT_S) as transport:
         answer = await transport.exchange(HttpCall("GET", origin, "/json/version"), trio.current_time() + ANSWER_S)

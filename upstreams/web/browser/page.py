@@ -1,4 +1,7 @@
-"""A page that is open in the browser: visits, content and screenshots. Only our own small scripts run in it."""
+"""A page that is open in the browser: visits, content and screenshots.
+
+Besides its own scripts, only our small ones run.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ class BrowserPage:
         self.context = context
         self.resources = resources
         self.watch: PageWatch | None = None
-        """The resources, set by the connection that makes the page's requests."""
+        """The page's watch, set by the connection that makes the page's requests."""
         self._is_loading = False
         self.is_crashed = False
         self.events: Counter[str] = Counter()

@@ -130,7 +130,7 @@ _NO_LIMIT_BYTES: Final = 2**60
 
 
 def _listens(pid: int, port: int) -> bool:
-    """Whether a process has a socket that listens on a port."""
+    """Return whether a process has a socket that listens on a port."""
     sockets = {f"socket:[{inode}]" for inode in _listening_inodes(port)}
     folder = _PROC / str(pid) / "fd"
     for name in _names(folder) if sockets else ():

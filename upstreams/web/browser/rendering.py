@@ -41,7 +41,8 @@ _READ_S: Final = 2.0
 class Rendering:
     """Renders pages, a bounded number at a time. Slots are shared fairly between accounts.
 
-    One slot is reserved for accounts without a page in the browser, so that one account never occupies all slots.
+    Of several slots, one is reserved for accounts without a page in the browser, so that no account can occupy them
+    all.
     """
 
     def __init__(self, browser: Browser, *, pages_max: int) -> None:
@@ -54,7 +55,7 @@ class Rendering:
         self._site: Site
 
     def join(self, site: Site, guarded: Exchange) -> None:
-        """Use this site for visits and this guard for all other requests.
+        """Use this site to read robots.txt files, and this guard for all requests of pages.
 
         Called once, when a node's sites are created.
         """
@@ -84,7 +85,7 @@ class Rendering:
             steps.close()
 
     async def _answer(self, wanted: Wanted, deadline_at: float, args: Args) -> Answer | Missing:
-        """Return the robots.txt file. If it is long, a worker process checks it."""
+        """Return the robots.txt file, or the result of the task that checks a file with many wildcards."""
         if isinstance(wanted, Task):
             return await self._site.run_task(wanted, deadline_at, account_id=args.account_id)
         assert isinstance(wanted, Call), "reading a robots.txt file takes one call"

@@ -1,9 +1,9 @@
 """All network requests of a page in the browser, fetched by this node. The browser itself connects to no host.
 
 Each request is paused before it is sent, checked by the guard, and fetched over a connection to the address that the
-guard has checked. Then the browser receives the answer. If a name resolves to another address later, this therefore has
-no effect, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such
-as a WebSocket or a service worker's script, go to the proxy of its context, where nothing listens.
+guard has checked. Then the browser receives the answer. Therefore, it has no effect if a name later resolves to another
+address, and the same rules (targets, egress, lengths) apply to all pages. Requests that Chromium cannot pause, such as
+a WebSocket or a service worker's script, go to the proxy of the page's context, where nothing listens.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Resources:
         """Fetch the answer to a request of the page.
 
         Raises:
-            TargetRefused: The target is not clearly public, or exceeds the limits of a page.
+            TargetRefused: The target is not clearly public, or the page exceeds its limits.
             UpstreamError, LimitError, httpx.RequestError: The page must not be visited, or the fetch failed.
         """
         if is_visit:
@@ -204,5 +204,5 @@ def _as_fulfilled(answer: HttpAnswer) -> dict[str, Any]:
     return {
         "responseCode": answer.status if 200 <= answer.status < 600 else 502,
         "responseHeaders": [{"name": name, "value": value} for name, value in headers],
-        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # sent unencoded, because encoding 10 MB takes 20 ms
+        "body": orjson.Fragment(b'"%b"' % b64encode(answer.body)),  # a fragment, because encoding 10 MB takes 20 ms
     }

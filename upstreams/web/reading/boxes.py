@@ -30,7 +30,7 @@ _BOX = re.compile(
     |slot|stor(?:y|ies)|teaser|text|title|tools?|top|topics|videos?|widgets?|wrap(?:per)?|\d+))*(?:$|\s)""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Names that mark a box only at the end of a class or before layout words: "social security" is not a box."""
+"""Names that mark a box only at the end of a class or before layout words: `social-security` is not a box."""
 _LIKE_BOX = re.compile(r"(?:^|\s)(?:share|social)[_-]\w", re.IGNORECASE)
 _TEXT_NAME = re.compile(
     r"(?:^|\s)(?:hentry|type-post|(?:entry|post|article|story|page)(?:-|__)?(?:content|body|text))(?:$|\s)",
@@ -70,7 +70,7 @@ _ITEM_WORDS_MAX: Final = 2
 _HEADINGS: Final = frozenset(("h2", "h3", "h4", "h5", "h6"))
 _TEXT_LETTERS_MIN: Final = 60
 """An element after a heading counts as text if it has at least this many characters."""
-_HEADER_LINKS: Final = etree.XPath(  # a single step, because libxml2 compares the results of several
+_HEADER_LINKS: Final = etree.XPath(  # a single step, because libxml2 compares the results of several steps
     "descendant::a[normalize-space() = '\u00b6' or normalize-space() = '#' or normalize-space() = '\u00a7']"
     "[ancestor::*[self::h1 or self::h2 or self::h3 or self::h4 or self::h5 or self::h6]]"
 )
@@ -90,7 +90,7 @@ def drop_boxes(tree: Element) -> None:
 
 
 def hide_names(tree: Element) -> None:
-    """Remove box-like names from sections that are not boxes, because other parsers also use these names."""
+    """Remove box-like names from sections that are not boxes, because other parsers would drop these sections."""
     sentences = _Sentences()
     for one in _NAMED(tree):
         if _is_headed_by_name(one):

@@ -46,7 +46,7 @@ _HAS_NAME: Final = etree.XPath(
 NAME_MAX: Final = 1_000
 """The number of characters of a class or id that are examined. Name patterns scan them several times."""
 _AD_LETTERS_MAX: Final = 400
-"""An element with more characters is the page itself, regardless of its name."""
+"""An element with more characters counts as content, regardless of its name."""
 _TAG = re.compile("<[a-zA-Z]")
 _EVENTS = re.compile(r"on\w+", re.IGNORECASE)
 _SETS: Final = frozenset(("srcset", "data-srcset"))

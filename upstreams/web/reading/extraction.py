@@ -42,7 +42,7 @@ def check_schema(schema: Any, *, depth: int = 0) -> int:
     if not isinstance(schema, dict) or not schema:
         raise SchemaFlaw("must be an object whose members are CSS selectors")
     if depth >= DEPTH_MAX:
-        raise SchemaFlaw(f"may nest fields at most {DEPTH_MAX} deep")
+        raise SchemaFlaw(f"may nest fields at most {DEPTH_MAX} levels deep")
     count = len(schema)
     for name, wanted in schema.items():
         count += _check_field(name, wanted, depth)

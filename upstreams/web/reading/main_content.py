@@ -119,7 +119,7 @@ def _is_bare(found: Element) -> bool:
 def _as_written(root: Element, found: Element) -> Element:
     """Return the part of a short page that contains the text that was found.
 
-    If all parts are much longer, return the text.
+    If no part has a similar length, return `found`.
     """
     tree, found_letters = _body(without_boxes(root)), letters_in(found)
     for part in (*tree.iter("article"), *tree.iter("main"), tree):
@@ -169,9 +169,9 @@ def _without_head(text: str, titles: set[tuple[str, ...]]) -> str:
 
 
 def _index_after_title(lines: list[str], titles: set[tuple[str, ...]]) -> int:
-    """Return the index of the line after the title; 0 if more than a few words precede it.
+    """Return the index of the line after the title; 0 if there is no title near the start.
 
-    Examples of such words are the name of a section.
+    A few words, such as the name of a section, may precede the title.
     """
     for place, line in enumerate(lines[:_HEAD_LINES]):
         if _words(line) in titles:

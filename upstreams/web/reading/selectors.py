@@ -196,7 +196,7 @@ class _Compiler:
         if isinstance(parsed, parser.Function):
             return _of_function(parsed)
         if depth >= DEPTH_MAX:
-            raise ValueError(f"it nests functions more than {DEPTH_MAX} deep")
+            raise ValueError(f"it nests functions more than {DEPTH_MAX} levels deep")
         if isinstance(parsed, parser.Negation):
             return Among((self.tree(parsed.subselector, depth + 1),), negated=True)
         if isinstance(parsed, parser.Matching | parser.SpecificityAdjustment):
@@ -296,7 +296,7 @@ class Matching:
     def _leading(
         self, elements: Elements, wanted: Elements, step: Callable[[Element], Element | None], root: Element
     ) -> Iterable[Element]:
-        """Return the elements whose steps lead to a wanted element. Each element is visited once per step."""
+        """Yield the elements whose steps lead to a wanted element. Each element is visited once per step."""
         leads: dict[Element, bool] = {}
         for one in elements:
             path, at = [one], None if one is root else step(one)

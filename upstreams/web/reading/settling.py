@@ -36,7 +36,7 @@ _PLACEHOLDER = re.compile(
 )
 """File names of placeholders that are shown until the real image has loaded."""
 _ASIDE_TIMES: Final = 3
-"""An `<aside>` that has this many times more text than the rest of the page is the article."""
+"""An `<aside>` that has at least this many times as much text as the rest of the page is the article."""
 _ASIDE_LETTERS_MIN: Final = 200
 _AROUND: Final = frozenset(("nav", "header", "footer", "aside", "a"))
 
@@ -151,7 +151,7 @@ def mark_quotes(root: Element) -> None:
 
 
 def settle_asides(root: Element) -> None:
-    """Turn an `<aside>` into an article if it contains nearly all of the page's text."""
+    """Turn an `<aside>` into an article if it contains most of the page's text."""
     asides = outermost(root.iter("aside"))
     if not asides:
         return

@@ -50,7 +50,7 @@ _REPAIRED_TAGS_MAX: Final = 600_000
 """The maximum number of tags that are read from a malformed file. Even a file with the maximum number of entries has
 fewer."""
 _UTF16_WITHIN: Final = 64
-"""UTF-16 is recognized by its zero bytes in this range."""
+"""UTF-16 is recognized by zero bytes among this many first bytes."""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -220,7 +220,11 @@ def _chosen(found: Iterable[tuple[str, str]], scope: Scope) -> list[list[str]]:
 
 
 def fitness(words: Iterable[str], url: str, title: str) -> float:
-    """Return how well a page matches words: 3 points for a whole word in its title or path, 1 for a partial match."""
+    """Return how well a page matches words, in points.
+
+    A whole word in the title or path counts 3 points, a part of a word 1, and a match in the host 0.5. The sum is
+    doubled if every word matches.
+    """
     parts = urlsplit(url)
     path, host = unquote(parts.path + " " + parts.query).lower(), parts.netloc
     there = set(_WORD.findall(f"{path} {title.lower()}".replace("_", " ")))

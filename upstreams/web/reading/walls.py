@@ -106,7 +106,7 @@ def wall_of_page(html: str, root: Element, title: str, *, url: str, sent_to: str
 
 
 def _shown(root: Element) -> str:
-    """Return the text of a page without its menus and forms."""
+    """Return the text of a page without its menus, headers, footers and form labels."""
     tree = deepcopy(root)
     drop(_BESIDE(tree))
     return _text_of_body(tree)

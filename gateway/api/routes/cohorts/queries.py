@@ -55,7 +55,7 @@ class CohortQueryRoutes:
         stopping: Callable[[], bool],
         reads: LongReads,
     ) -> None:
-        """`stopping` ends all streams when it is set."""
+        """All streams end when `stopping` returns True."""
         self._reads = reads
         self._queries = queries
         self._replies = replies
@@ -117,7 +117,7 @@ class CohortQueryRoutes:
         return replace(unstored(reply), streamed=is_streamed)
 
     async def _follow(self, request: Request, stream: EventStream, query: Query, read: Any) -> Query:
-        """Send the query's progress at each change. Return the query when it ends or the client disconnects."""
+        """Send the query's progress at each change. Return the query when the stream ends."""
         began, last_sent = trio.current_time(), None
         while not query.is_over and not self._stopping() and trio.current_time() < began + STREAM_S:
             now = orjson.dumps(self._shown(request, query))

@@ -52,7 +52,7 @@ _LIST: Final = (limit(100, default=20), CURSOR)
 _SHOW: Final = (
     Param(
         "changes_since",
-        "A version. Adds the rows that changed since that version.",
+        "Also returns the rows that changed since this version.",
         "0",
         "integer",
         minimum=0,

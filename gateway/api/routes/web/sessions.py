@@ -97,7 +97,7 @@ class SessionRoutes:
         sent = await read_json(request, SessionBody)
         draft = _draft_of(sent)
         self._sessions.check_means("url")
-        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, also with `dry_run`.
+        claim_of_change(request, caller, sent)  # Rejects an invalid idempotency key, even with `dry_run`.
         price = price_of(draft.ttl_s)
         check_max_credits(values, price)
         if values.get("dry_run"):

@@ -20,7 +20,7 @@ _TEXT_MAX: Final = 300
 
 
 def row_view(row: DiscoverRow) -> dict[str, Any]:
-    """Return a row, with its record decompressed, for the run's page. A URL that cannot be a link is empty."""
+    """Return a row for the run's page. Its record must be decompressed. A URL that cannot be a link is empty."""
     data = row_data(row, orjson.loads(row.record or b"{}"))
     core = _core(data["record"])
     url, text = _first(core, ("url",)), _first(core, _TEXTS)
@@ -36,7 +36,7 @@ def row_view(row: DiscoverRow) -> dict[str, Any]:
 
 
 def cells_of(row: DiscoverRow) -> list[Any]:
-    """Return the table cells of a row, with its record decompressed, in the order of `COLUMNS`."""
+    """Return the table cells of a row in the order of `COLUMNS`. Its record must be decompressed."""
     data = row_data(row, orjson.loads(row.record or b"{}"))
     core, match = _core(data["record"]), data.get("match") or {}
     found = {

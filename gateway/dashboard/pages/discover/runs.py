@@ -52,7 +52,7 @@ class RunPages:
             app.add_url_rule(f"{one}/{deed.__name__}", f"run_{deed.__name__}", deed, methods=["POST"])
 
     async def page(self) -> Response:
-        """List the runs, newest first. The page refreshes automatically while a run is in progress."""
+        """List the runs, newest first. The first page refreshes automatically while one of its runs is in progress."""
         before = position_of(request.args.get("before", ""))
         found = await self._runs.page(account_id(), before=before, limit=PAGE + 1)
         last = found[PAGE - 1].job if len(found) > PAGE else None

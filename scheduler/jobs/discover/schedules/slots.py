@@ -29,7 +29,7 @@ from scheduler.jobs.service import JobOwner, JobService
 from storage.store import Tx
 
 AT_ONCE: Final = 20
-"""How many schedules are opened per transaction. Each may start a run of hundreds of legs."""
+"""How many schedules are processed per transaction. Each may start a run of hundreds of legs."""
 INVALID: Final = "run_invalid"
 """The stored run cannot be started: a platform was removed, or a newer release stored it."""
 SKIPS_MAX: Final = 3
@@ -83,7 +83,7 @@ class ScheduleSlots:
         tx.on_commit(self._wake)
 
     def reset_late(self, tx: Tx, instant: Instant) -> int:
-        """Reset slots that are later than the next slot of their cadence can be."""
+        """Reset slots that are later than their cadence allows, and return their number."""
         now = instant(tx)
         ahead = schedule_rows.schedules_ahead(tx, now, AT_ONCE)
         late = [(one, slot) for one in ahead if (slot := _next_slot(one, now)) < (one.next_slot_at or 0.0)]

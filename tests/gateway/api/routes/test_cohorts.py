@@ -441,7 +441,7 @@ async def nothing_is_left(node: OpenNode) -> None:
                 await trio.sleep(0.1)
 
 
-def test_bounds_match_the_specification() -> None:
+def test_cohort_limits_match_the_specification() -> None:
     assert (spec.COHORTS_MAX, spec.MEMBERS_MAX, spec.MEMBERS_AT_ONCE, results.PAGE_BYTES) == (
         100, 10_000, 1_000, 1_000_000,
     )  # fmt: skip

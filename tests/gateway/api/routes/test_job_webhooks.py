@@ -51,7 +51,7 @@ def received(request: bytes, secret: str) -> Any:
     return orjson.loads(body)
 
 
-async def test_crawl_end_is_delivered_once_and_signed_with_its_secret(node: OpenNode, receiver: UpstreamServer) -> None:
+async def test_crawl_webhook_is_delivered_once_and_signed(node: OpenNode, receiver: UpstreamServer) -> None:
     body = {"url": HOME, "limit": 20, "webhook_url": f"{receiver.url}/hook/a-token-of-the-receivers-own"}
     status, begun = await ask(node, "POST", "/v1/web/crawl", body, idempotency_key="crawl-1")
     job_id, secret = begun["data"]["job_id"], begun["data"]["webhook_secret"]
@@ -72,9 +72,7 @@ async def test_crawl_end_is_delivered_once_and_signed_with_its_secret(node: Open
     assert "webhook_secret" not in done
 
 
-async def test_batch_webhook_uses_own_secret_and_reports_cancelled_jobs(
-    node: OpenNode, receiver: UpstreamServer
-) -> None:
+async def test_job_webhook_uses_given_secret_and_reports_cancellation(node: OpenNode, receiver: UpstreamServer) -> None:
     hook = {"webhook_url": receiver.url, "webhook_secret": SECRET}
     _, begun = await ask(node, "POST", "/v1/web/batch-scrape", {"urls": [HOME], **hook})
     assert begun["data"]["webhook_secret"] == SECRET
@@ -90,7 +88,7 @@ async def test_batch_webhook_uses_own_secret_and_reports_cancelled_jobs(
     assert [received(one, SECRET)["status"] for one in receiver.requests] == ["completed", "cancelled"]
 
 
-async def test_only_its_account_can_resend_a_failed_delivery(tmp_path: Path) -> None:
+async def test_failed_delivery_can_be_resent_only_by_its_account(tmp_path: Path) -> None:
     answers = [reply(b"no", status="410 Gone")]
 
     async def serve(peer: Any) -> None:
@@ -139,7 +137,7 @@ UNUSABLE: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-async def test_invalid_webhook_is_rejected_by_name_before_the_job_starts(private: OpenNode) -> None:
+async def test_invalid_webhook_field_is_named_before_the_job_starts(private: OpenNode) -> None:
     for fields, param in UNUSABLE:
         for path, body in (("crawl", {"url": HOME}), ("batch-scrape", {"urls": [HOME]})):
             for query in ("", "?dry_run=1"):

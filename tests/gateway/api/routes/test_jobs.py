@@ -49,7 +49,7 @@ async def ended(node: OpenNode, job_id: str) -> Any:
         await trio.sleep(0.05)
 
 
-async def test_crawl_lifecycle(node: OpenNode) -> None:
+async def test_crawl_lifecycle_from_price_to_results(node: OpenNode) -> None:
     status, priced = await ask(node, "POST", "/v1/web/crawl?dry_run=1", {"url": HOME, "limit": 20})
     assert (status, priced["data"]["estimated_credits"], priced["credits_used"]) == (200, 20, 0)
     status, refused = await ask(node, "POST", "/v1/web/crawl?max_credits=19", {"url": HOME, "limit": 20})
@@ -144,7 +144,7 @@ async def test_job_is_paused_resumed_cancelled_and_private(node: OpenNode) -> No
         ("jobs/job_1", {"status": "stopped"}, "status"),
     ],
 )
-async def test_invalid_field_is_named_and_free(node: OpenNode, path: str, body: object, param: str) -> None:
+async def test_rejection_names_invalid_field_and_is_free(node: OpenNode, path: str, body: object, param: str) -> None:
     method = "PATCH" if path.startswith("jobs") else "POST"
     status, answer = await ask(node, method, f"/v1/web/{path}", body)
     assert (status, answer["error"]["details"]["param"], answer["credits_used"]) == (400, param, 0)

@@ -120,7 +120,7 @@ async def test_login_form_in_a_file_is_not_treated_as_a_login_wall(node: OpenNod
         (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
     ],
 )
-async def test_unreadable_file_is_free_and_its_field_named(
+async def test_rejection_of_unreadable_file_names_field_and_is_free(
     node: OpenNode, content: bytes, name: str, fields: dict[str, str], param: str, reason: str | None
 ) -> None:
     status, refused = await send(node, content, name, **fields)
@@ -172,7 +172,7 @@ async def test_unreadable_file_is_free_and_its_field_named(
         ),
     ],
 )
-async def test_invalid_form_is_rejected_by_name(
+async def test_rejection_of_invalid_form_names_the_invalid_part(
     node: OpenNode, content_type: str, body: bytes, status: int, param: str
 ) -> None:
     headers = {"x-api-key": node.key, "content-type": content_type}
@@ -213,7 +213,7 @@ async def test_oversized_body_is_rejected_before_and_during_upload(node: OpenNod
     assert await node.money() == (50, 0)
 
 
-async def test_largest_file_is_read(node: OpenNode) -> None:
+async def test_file_of_the_maximum_size_is_parsed(node: OpenNode) -> None:
     line = b"A line of text that is long enough to be one, and that comes again and again.\n"
     status, read = await send(node, (line * (FILE_BYTES_MAX // len(line) + 1))[:FILE_BYTES_MAX], "long.txt")
     assert (status, len(read["data"]["page"]["content"]["markdown"]) >= FILE_BYTES_MAX - 100) == (200, True)

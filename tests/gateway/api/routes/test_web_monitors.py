@@ -85,7 +85,7 @@ async def test_watch_reports_each_value_change_without_noise(node: OpenNode) -> 
     assert await node.money() == (500 - 14, 0)
 
 
-async def test_watch_create_list_change_check_delete(node: OpenNode) -> None:
+async def test_watch_can_be_created_listed_changed_checked_and_deleted(node: OpenNode) -> None:
     node.upstream.script = Shop()
     assert (await ask(node, "POST", f"{WATCHES}?dry_run=1", WATCH))[1]["data"]["valid"] is True
     first = await ask(node, "POST", WATCHES, WATCH, idempotency_key="watch-1")
@@ -133,7 +133,7 @@ async def test_watch_create_list_change_check_delete(node: OpenNode) -> None:
         ({**WATCH, "cadence": "daily"}, "cadence", None),
     ],
 )
-async def test_unwatchable_page_is_rejected_for_free(
+async def test_rejection_of_invalid_watch_names_parameter_and_reason(
     node: OpenNode, body: object, param: str, reason: str | None
 ) -> None:
     status, refused = await ask(node, "POST", WATCHES, body)

@@ -296,7 +296,7 @@ def test_rejected_acknowledgement_ends_tail(place: Place) -> None:
         assert ended(place, feed, "--consumer", "c")[1] == ["sluice: 404 RESOURCE_NOT_FOUND: It is refused."]
 
 
-def test_signal_during_acknowledgement_waits_for_it(place: Place) -> None:
+def test_signal_during_acknowledgement_lets_it_finish(place: Place) -> None:
     with (
         open_scripted_feed(page(event(1)), page(event(2))) as feed,
         tailing(place, feed.url, "--consumer", "c") as tail,
@@ -374,7 +374,7 @@ def test_certificate_is_verified(place: Place) -> None:
     assert "key_1" in trusting.out
 
 
-def test_blocked_reader_allows_second_signal_and_keeps_cursor(place: Place, tmp_path: Path) -> None:
+def test_second_signal_ends_tail_with_blocked_stdout_and_keeps_cursor(place: Place, tmp_path: Path) -> None:
     (tmp_path / "at").write_text("cur_0\n")
     many = [event(number, name="x" * 1_000) for number in range(1, 60)]
     with (

@@ -149,7 +149,7 @@ async def test_walk_progress_matches_document(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"type": "credits.low"}, {"data": {"key_id": "key_1"}}, {"type": "key.lost"}])
-async def test_event_with_wrong_data_type_is_detected(change: dict[str, Any], tmp_path: Path) -> None:
+async def test_event_whose_data_does_not_match_its_type_is_detected(change: dict[str, Any], tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         document = await document_of(node)
         await append_some(node, 1)

@@ -59,7 +59,7 @@ async def running(supervised: Supervised) -> AsyncIterator[WorkerSlots]:
 
 
 @pytest.mark.parametrize("code", [OBEDIENT, TALKATIVE], ids=["obedient", "talkative"])
-async def test_all_ready_is_set_after_every_worker_and_all_end_when_stdin_closes(code: str) -> None:
+async def test_all_workers_become_ready_and_end_when_stdin_closes(code: str) -> None:
     supervised = Supervised(code)
     async with running(supervised) as slots:
         await slots.all_ready.wait()

@@ -110,7 +110,7 @@ def test_shared_operation_runs_in_one_worker(running: Served) -> None:
     assert len([each for each in running.events("operation") if each["operation"] == "account.create"]) == 1
 
 
-def test_signed_repeated_change_passes_the_supervisor_once(running: Served) -> None:
+def test_repeated_signed_change_through_the_supervisor_applies_once(running: Served) -> None:
     token = load_secret({"SLUICE_SECRET": SECRET}, running.log.parent).admin_token
     account = operate(running, "account.create", name="once")
     assert isinstance(account, dict)
@@ -143,7 +143,7 @@ def ports_of(pid: int) -> set[int]:
     return {int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
 
 
-def test_circuit_is_isolated_in_every_worker(running: Served) -> None:
+def test_platform_is_isolated_in_every_worker(running: Served) -> None:
     result = operate(running, "platform.isolate", platform="github")
     assert isinstance(result, dict)
     assert result["platform"] == "github"

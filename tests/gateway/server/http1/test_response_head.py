@@ -22,7 +22,7 @@ def test_head_is_the_same_for_new_and_known_names():
         assert head_lines(200, fields_of(headers), shapes, date=DATE) == (first, 3, False)
 
 
-def test_server_headers_are_checked_each_time():
+def test_apps_connection_headers_are_dropped_and_its_date_kept_each_time():
     shapes: Shapes = {}
     headers = [(b"Connection", b"x, Close"), (b"transfer-encoding", b"x"), (b"Date", b"then"), (b"SERVER", b"me")]
     for _ in range(2):
@@ -53,7 +53,7 @@ def test_invalid_header_or_length_is_refused_each_time(
 
 
 @pytest.mark.parametrize("status", [100, 199, 1000, 0, -1])
-def test_nonfinal_status_is_refused(status: int):
+def test_interim_or_invalid_status_is_refused(status: int):
     with pytest.raises(AppMisbehaved):
         lines([], {}, status)
 

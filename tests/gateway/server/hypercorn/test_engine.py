@@ -45,7 +45,7 @@ async def test_failed_handshakes_free_their_slots() -> None:
         assert (await client.answer("/")).body == b"ok"
 
 
-async def test_cleartext_request_on_tls_is_closed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_cleartext_connection_to_the_tls_port_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async with open_tls_served(PathApp()) as served, h2_client(served) as bystander:
         for said in (HEAD, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes(range(256)) * 100):
             async with await served.connect() as client:

@@ -107,7 +107,7 @@ async def tls_served(protocol: str) -> AsyncIterator[tuple[int, ssl.SSLContext]]
             shutdown.set()
 
 
-async def test_client_over_tls_exchanges_messages_and_is_closed_at_the_stop():
+async def test_tls_client_exchanges_messages_and_is_closed_for_a_long_one():
     async with tls_served("http/1.1") as (port, tls), talking(port, "/talk", tls=tls) as socket:
         await socket.send_message("secret")
         assert await socket.get_message() == "secret"

@@ -113,7 +113,7 @@ async def test_valid_frames_are_answered(name: str, early: bool, engine: str):
 @BOTH
 @pytest.mark.parametrize("early", [False, True], ids=["", "with the handshake"])
 @pytest.mark.parametrize("name", WRONG)
-async def test_websocket_ends_with_the_expected_code(
+async def test_invalid_and_close_frames_end_the_websocket_with_their_code(
     name: str, early: bool, engine: str, caplog: pytest.LogCaptureFixture
 ):
     sent, code = WRONG[name]
@@ -215,7 +215,7 @@ async def test_apps_close_reaches_client_and_app(engine: str):
 
 @BOTH
 @pytest.mark.parametrize(("path", "code"), [(b"/boom", 1011), (b"/leave", 1000), (b"/again", 4_000)])
-async def test_app_that_returns_ends_the_websocket(
+async def test_app_that_returns_or_fails_ends_the_websocket(
     path: bytes, code: int, engine: str, caplog: pytest.LogCaptureFixture
 ):
     async with (
@@ -250,7 +250,7 @@ async def test_data_before_the_accept_is_kept(engine: str):
         assert [(await next_frame(client)).payload for _ in range(2)] == [b"one", b"two"]
 
 
-async def test_ping_flood_gets_bounded_pongs():
+async def test_every_ping_of_a_flood_gets_a_pong():
     async with open_served(SocketApp(), websocket_paths=PATHS) as served, await opened(served) as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send, frame(PING, b"x" * 100) * 2_000)

@@ -52,7 +52,7 @@ async def test_client_without_pongs_is_disconnected_despite_messages(engine: str
 
 
 @BOTH
-async def test_busy_client_is_pinged_too(engine: str):
+async def test_busy_client_is_also_pinged(engine: str):
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
         await opened(served) as client,
@@ -134,7 +134,7 @@ async def test_client_that_only_pings_uses_bounded_memory():
 
 
 @BOTH
-async def test_message_outlives_every_time_limit_of_plain_requests(engine: str):
+async def test_websocket_outlives_every_time_limit_of_plain_requests(engine: str):
     bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
     async with (
         open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,

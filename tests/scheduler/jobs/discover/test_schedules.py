@@ -31,7 +31,9 @@ def found(net: Net, *names: str) -> None:
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 
-async def test_schedule_occurrences_and_their_events(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_schedule_runs_at_each_slot_and_sends_events_about_new_rows(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
     net = Net()
     desk = started(quick, net)
     owner = await desk.owner()
@@ -149,7 +151,9 @@ async def test_slots_set_by_a_fast_clock_are_reset(quick: Desk, autojump_clock: 
     assert [one.scheduled_for for one in await ahead.occurrences(schedule)] == [EPOCH + HOUR]
 
 
-async def test_failed_scheduled_run_sends_both_events(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_failed_scheduled_run_sends_the_events_of_run_and_schedule(
+    quick: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
     desk = started(quick, Net(broken={("one/search", "trio")}))
     owner = await desk.owner()
     await desk.schedule(owner)

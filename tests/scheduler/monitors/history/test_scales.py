@@ -82,5 +82,5 @@ def test_time_ticks_of_any_span_are_few_and_within_it(first: float, span_s: floa
         (0.1, "0.1"),
     ],
 )
-def test_short_number_labels(number: float, text: str) -> None:
+def test_large_number_has_a_short_label(number: float, text: str) -> None:
     assert short(number) == text

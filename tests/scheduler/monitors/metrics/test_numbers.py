@@ -74,7 +74,7 @@ def test_row_numbers_are_keyed_by_id_in_page_order():
     assert taken.warnings == []
 
 
-def test_page_numbers_come_first():
+def test_numbers_of_the_page_precede_numbers_of_its_rows():
     data = {"items": [post("a", views=1)], "total": 9}
     assert numbers_of(data, Track((VIEWS, "total"), "post.id")).numbers == {"_": {"total": 9}, "a": {VIEWS: 1}}
     assert numbers_of({"author": {"followers": 3}}, Track(("author.followers",))).numbers == {
@@ -134,7 +134,7 @@ def test_has_value_is_true_if_any_row_has_a_value(numbers, has):
         (5e-324, 1.0, 1.0, None),
     ],
 )
-def test_change_of_a_number(prev, cur, difference, pct):
+def test_change_has_a_difference_and_a_percentage(prev, cur, difference, pct):
     assert change(prev, cur) == Delta(prev, cur, difference, pct)
 
 

@@ -28,7 +28,7 @@ def test_rule_json_is_stored_unchanged(op, value):
     assert stored_rules([rule.to_json() for rule in rules]) == rules
 
 
-def test_no_data_takes_no_value():
+def test_no_data_rule_takes_no_value():
     sent = [{"metric": "followers", "op": "no_data", "consecutive": 2}]
     rules = read_rules(sent, None)
     assert rules == (AlertRule("followers", "no_data", None, 2),)

@@ -55,7 +55,7 @@ def refusal(sent, archetype=POSTS) -> TrackInvalid:
         (archetypes.REPOSITORY_LIST, "stars", "items[].repository.stars"),
     ],
 )
-def test_path_at_the_wrong_level_is_corrected(archetype, path, meant):
+def test_path_at_the_wrong_level_gets_the_right_path_suggested(archetype, path, meant):
     refused = refusal({"metrics": [path]}, archetype)
     assert refused.param == "track.metrics[0]"
     assert refused.problem == f"names {path!r} at the wrong level; its path is {meant}"
@@ -133,7 +133,7 @@ def test_every_number_of_a_shape_can_be_tracked_and_no_other_path(archetype):
 
 
 @given(st.sampled_from(FIXED), st.text(max_size=60))
-def test_any_other_text_is_rejected_with_a_suggestion(archetype, path):
+def test_text_that_is_not_a_number_path_is_rejected(archetype, path):
     shape = shape_of(archetype)
     assume(path not in set(numbers_in(shape)) and not shape.is_open_at(path))
     refusal({"metrics": [path]}, archetype)
@@ -262,7 +262,7 @@ def test_track_round_trips():
 
 
 @pytest.mark.parametrize("sent", [{"metrics": [VIEWS]}, {"metrics": ["total"], "max_rows": 7}])
-def test_rows_are_requested_if_max_rows_is_named_and_rows_are_tracked(sent):
+def test_rows_are_requested_only_if_max_rows_is_named_and_rows_are_tracked(sent):
     track = read_track(sent, POSTS).track
     assert (track.rows_asked, rows_asked(track.stored()), rows_asked(None)) == (None, None, None)
 

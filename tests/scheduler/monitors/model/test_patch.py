@@ -115,7 +115,7 @@ def test_resume_sets_the_next_slot_from_now() -> None:
     assert changed(paused, status="active").next_slot_at == LATER - 1_200 + 3_600
 
 
-def test_other_changes_keep_the_slot() -> None:
+def test_change_without_cadence_or_status_keeps_the_slot() -> None:
     """This includes a slot that has arrived and waits to start."""
     assert PLAIN.next_slot_at is not None
     assert PLAIN.next_slot_at < LATER

@@ -15,6 +15,6 @@ def test_each_attempt_has_its_own_request_id() -> None:
     assert ids == ["run_1", "run_1", "run_1.2", "run_1.3", "run_1.4"]
 
 
-def test_request_id_of_an_earlier_attempt() -> None:
+def test_run_returns_the_request_ids_of_earlier_attempts() -> None:
     third = replace(RUN, attempt=3)
     assert [third.request_id(attempt) for attempt in (1, 2, 3)] == ["run_1", "run_1.2", "run_1.3"]

@@ -74,7 +74,7 @@ async def test_run_data_is_compressed_and_round_trips(desk: Desk) -> None:
     assert size < 1_000
 
 
-async def test_delivery_progress_of_a_run(desk: Desk) -> None:
+async def test_new_run_has_a_delivery_without_attempts(desk: Desk) -> None:
     run = await desk.ran(await desk.monitor(await desk.account(), hook="https://example.com/hook"))
     assert await desk.store.read(lambda tx: run_rows.delivery_of(tx, run.id)) == Delivered(0, None, None, None)
     assert await desk.store.read(lambda tx: run_rows.delivery_of(tx, "run_none")) is None

@@ -117,7 +117,9 @@ async def test_monitor_created_in_the_future_gets_a_past_creation_time(
     assert [(run.scheduled_for, run.status) for run in await virtual.all_runs(monitor.id)] == [(due_at, "ok")]
 
 
-async def test_pending_run_in_the_future_starts_now_once(virtual: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_pending_run_in_the_future_starts_by_the_next_reset_and_once(
+    virtual: Desk, autojump_clock: trio.testing.MockClock
+) -> None:
     virtual.starts_at = EPOCH + YEAR - trio.current_time()
     account = await virtual.account(100)
     monitor = await virtual.monitor(account)

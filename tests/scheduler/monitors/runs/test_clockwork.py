@@ -339,7 +339,7 @@ async def test_run_whose_end_cannot_be_stored_is_retried_and_charged_once(
     assert await desk.money(account) == (94, 0)
 
 
-async def test_wake_does_not_wait_for_the_next_poll(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+async def test_wake_starts_a_run_before_the_next_poll(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
     desk = started(quick)
     monitor = await desk.monitor(await desk.account(), status="paused")
     async with desk.clock() as clock:

@@ -32,7 +32,7 @@ DELTAS: PayloadDeltas = {
 }
 
 
-def test_full_payload_of_an_ordinary_monitor() -> None:
+def test_full_payload_of_an_ordinary_monitor_has_result_and_deltas() -> None:
     payload = full_payload(RUN, result={"total": 12, "items": []}, deltas={"total": 2})
     assert orjson.loads(payload) == {**FACTS, "result": {"total": 12, "items": []}, "deltas": {"total": 2}}
     assert list(orjson.loads(payload)) == [*FACTS, "result", "deltas"]
@@ -50,12 +50,12 @@ def test_stored_result_is_inserted_as_bytes() -> None:
 
 
 @pytest.mark.parametrize("deltas", [None, DELTAS])
-def test_full_payload_of_a_numbers_only_monitor(deltas: PayloadDeltas | None) -> None:
+def test_full_payload_of_a_numbers_only_monitor_also_has_numbers(deltas: PayloadDeltas | None) -> None:
     payload = full_numbers_payload(RUN, result={"items": []}, numbers=NUMBERS, deltas=deltas)
     assert orjson.loads(payload) == {**FACTS, "result": {"items": []}, "numbers": NUMBERS, "deltas": deltas}
 
 
-def test_rows_payload_of_a_numbers_only_monitor() -> None:
+def test_rows_payload_has_a_row_per_number() -> None:
     decoded = orjson.loads(rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS))
     at = {"t": "2027-01-15T08:00:00.250Z"}
     nothing_before = {"prev": None, "abs_change": None, "pct_change": None}
@@ -72,5 +72,5 @@ def test_rows_payload_of_the_first_run_has_no_previous_values() -> None:
     assert [row["prev"] for row in rows] == [None, None, None]
 
 
-def test_same_run_has_the_same_bytes() -> None:
+def test_payload_of_the_same_run_has_the_same_bytes() -> None:
     assert rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS) == rows_payload(RUN, numbers=NUMBERS, deltas=DELTAS)

@@ -19,7 +19,7 @@ def test_backoff_is_0_s_5_s_5_min_30_min_2_h_5_h() -> None:
 
 
 @pytest.mark.parametrize("status", FAILED_STATUSES)
-def test_other_statuses_are_retried_until_the_sixth_attempt(status: int | None) -> None:
+def test_failed_statuses_are_retried_until_the_sixth_attempt(status: int | None) -> None:
     assert [judge(status, attempt=attempt, draw=MIDDLE).state for attempt in range(1, 7)] == ["waiting"] * 5 + [
         "failed"
     ]
@@ -61,7 +61,7 @@ def test_retry_after_is_honored_up_to_twice_the_step(asked_s: float | None, paus
     assert judge(429, attempt=2, draw=MIDDLE, retry_after_s=asked_s).pause_s == pause_s
 
 
-def test_steps_can_be_configured() -> None:
+def test_backoff_steps_can_be_configured() -> None:
     assert judge(500, attempt=1, draw=MIDDLE, backoff_s=[7]).pause_s == 7
     assert judge(500, attempt=2, draw=MIDDLE, backoff_s=[7]).state == "failed"
     assert judge(500, attempt=1, draw=MIDDLE, backoff_s=[]).state == "failed"
@@ -86,7 +86,7 @@ def test_success_resets_the_count_and_waiting_deliveries_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("verdict", [DELIVERED, FAILED, WAITING])
-def test_redelivery_never_changes_the_count(verdict: DeliveryVerdict) -> None:
+def test_redelivery_never_changes_the_failure_count(verdict: DeliveryVerdict) -> None:
     for failures in (0, 9, 10):
         assert count(failures, verdict, is_redelivery=True) == Counted(failures, None)
 

@@ -301,7 +301,7 @@ async def test_dns_rebinding_never_reaches_an_unchecked_address() -> None:
         assert len(scene.server.requests) == 1
 
 
-async def test_failed_address_is_not_resolved_again() -> None:
+async def test_name_is_not_resolved_again_after_a_failed_connection() -> None:
     resolver = Resolver([OTHER_PUBLIC], ["127.0.0.1"])
     async with receiving(OK, resolve=resolver) as scene:
         assert (await scene.attempt()).error == "connect_failed"

@@ -63,7 +63,7 @@ async def test_literal_address_is_checked_without_resolving() -> None:
     assert await refused(url="https://127.0.0.1/")
 
 
-async def test_unknown_name_is_accepted() -> None:
+async def test_unknown_host_name_is_accepted() -> None:
     async def unknown(_host: str, _port: int) -> Sequence[str]:
         await trio.lowlevel.checkpoint()
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

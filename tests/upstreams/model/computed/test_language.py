@@ -71,7 +71,7 @@ def test_language_needs_ten_letters() -> None:
     assert language_of("H e l l o, w o r l") is None
 
 
-def test_script_of_most_letters_decides() -> None:
+def test_script_of_most_letters_decides_the_language() -> None:
     assert language_of(f"Привет! {ENGLISH}") == "en"
     assert language_of("今日は良い天気です #weather https://example.com") == "ja"
 

@@ -183,7 +183,7 @@ async def test_selector_invalid_in_the_browser_names_its_parameter(tmp_path: Pat
             assert refused_action.value.param == "actions[1].selector"
 
 
-async def test_waiting_for_a_slot_does_not_block_the_browser(chromium: Chromium) -> None:
+async def test_wait_for_a_slot_is_not_blamed_on_the_browser(chromium: Chromium) -> None:
     """Goal: the browser is not blamed for a wait in an account's own queue.
 
     Method: the account occupies the only page.

@@ -92,7 +92,7 @@ def _picture(answer: Any) -> Image.Image:
     return Image.open(BytesIO(b64decode(data))).convert("RGB")
 
 
-async def test_bodies_that_no_browser_displays_cost_one_credit(tmp_path: Path, chromium: Chromium) -> None:
+async def test_body_that_needs_no_browser_costs_one_credit(tmp_path: Path, chromium: Chromium) -> None:
     async with open_node(tmp_path, chromium) as node:
         serve(node, {"/t": ScriptedAnswer(200, b"Some plain text of a file.", {"content-type": "text/plain"})})
         found = await scrape(node, "/t", wait_for=100)

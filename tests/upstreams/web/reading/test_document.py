@@ -269,7 +269,7 @@ def test_too_deeply_nested_page_is_refused_quickly(tag: str) -> None:
             read(f"<p>Before.{f'<{tag}>' * 100_000}{behind}")
 
 
-def test_hostile_pages_end_with_a_result() -> None:
+def test_hostile_pages_end_with_a_result_or_refusal() -> None:
     deep = "<div>" * 20_000 + "the end" + "</div>" * 20_000
     many = "<table>" * 2_000 + "<tr><td>cell" * 2_000
     for body in (deep, many, "<p " + " ".join(f"a{place}=1" for place in range(3_000)) + ">x", "\0" * 100 + "<p>x"):

@@ -40,7 +40,7 @@ def threshold_of(args: Args) -> float:
 def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
     """Return a store's listing in the form of the response.
 
-    If all its legs failed, it is unknown whether the store has the app.
+    If all legs of the store failed, it is unknown whether the store has the app.
     """
     is_known = any(leg.answer or leg.is_absent for leg in legs if leg.platform == store)
     return records.listing(
@@ -52,7 +52,7 @@ def listing(store: str, app: Record | None, legs: Sequence[Settled]) -> Record:
 
 
 def rating_gap(apps: Sequence[Record]) -> float | None:
-    """Return the highest rating minus the lowest, as shares of the maximum; None if there are fewer than two."""
+    """Return the highest rating minus the lowest, as shares of the maximum; None if fewer than two are known."""
     known = [share for one in apps if (share := share_of(one["rating"])) is not None]
     return round(max(known) - min(known), 4) if len(known) > 1 else None
 

@@ -71,7 +71,7 @@ def share_of(rating: Record) -> float | None:
 
 
 def topics(reviews: Sequence[Record]) -> list[Record]:
-    """Return the words that occur in many reviews, most frequent first."""
+    """Return the words and word pairs that occur in at least three reviews, most frequent first."""
     holders: dict[str, list[float | None]] = {}
     for review in reviews:
         text = " ".join(filter(None, (review["title"], review["text"]))).lower().replace("\u2019", "'")

@@ -1,4 +1,4 @@
-"""One app in all stores that have reviews: an analysis of the reviews, a comparison of the listings (decisions 18)."""
+"""One app in all stores that have reviews: analysis of its reviews and comparison of its listings (decisions 18)."""
 
 from __future__ import annotations
 

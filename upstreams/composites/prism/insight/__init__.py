@@ -110,7 +110,7 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
             price=PriceRange(
                 15,
                 45,
-                "15, or 30 with confirm=true if there is a breach.",
+                "15, plus 30 with confirm=true if there is a breach.",
                 crisis.price_span,
                 is_most_usual=False,
             ),

@@ -99,7 +99,7 @@ def amplifiers(listed: Sequence[Mention], *, with_dates: bool) -> list[Record]:
     return ranked[:_AMPLIFIERS]
 
 
-def _amplifier(platform: str, listed: Sequence[Mention], with_dates: bool) -> Record:  # noqa: FBT001 - as above
+def _amplifier(platform: str, listed: Sequence[Mention], with_dates: bool) -> Record:  # noqa: FBT001 - it has one caller
     author = listed[0].row["post"]["author"]
     numbers = [one.row["post"]["engagement"][name] for one in listed for name in ("likes", "comments", "shares")]
     return words.amplifier(

@@ -1,7 +1,7 @@
 """Detects with a rolling z-score whether a brand is mentioned more often or more negatively than usual (decisions 18).
 
-z_volume         = (today's mentions - mean) / max(deviation, 1) z_negative_share = (today's share - mean) /
-max(deviation, 0.05)
+    z_volume         = (today's mentions - mean) / max(deviation, 1)
+    z_negative_share = (today's share - mean) / max(deviation, 0.05)
 
 Mean and sample deviation are computed over the preceding days. The minimum deviations prevent an alert if a brand that
 is never mentioned gets one mention. Days without a known tone have no share, and with fewer than three shares there is
@@ -32,8 +32,8 @@ WATCH_CREDITS, CONFIRM_CREDITS = 15, 30
 VOLUME_FLOOR, SHARE_FLOOR = 1.0, 0.05
 _SHARES_MIN: Final = 3
 METHOD: Final = (
-    "z = (today - mean of the days before) / their sample standard deviation, with a minimum of 1 mention or 0.05 of "
-    "share. watch: one of the two scores reaches half of the sensitivity; alert: one reaches it; crisis: both do. "
+    "z = (today - mean of the days before) / their sample standard deviation, with a minimum of 1 mention or a share "
+    "of 0.05. watch: one of the two scores reaches half of the sensitivity; alert: one reaches it; crisis: both do. "
     "Only complete sources count. Tone: a word list, no model."
 )
 

@@ -35,7 +35,7 @@ class DaySpan(NamedTuple):
         return self.first <= day <= self.last
 
     def each(self) -> Iterator[date]:
-        """Return all days of the window in order."""
+        """Yield all days of the window in order."""
         return (self.first + place * _ONE for place in range(self.days))
 
     def record(self) -> Record:
@@ -64,7 +64,7 @@ def day_of(args: Args, name: str) -> date | None:
     """Return the day that a parameter contains, or None if the request does not contain the parameter.
 
     Raises:
-        InvalidArgument: The day does not exist, or is before the oldest platform.
+        InvalidArgument: The day does not exist, or is before 1970.
     """
     text = args.text_or_none(name)
     if text is None:
@@ -82,7 +82,7 @@ def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
     """Return the window that two parameters describe. By default, it ends today and starts `back_days` earlier.
 
     Raises:
-        InvalidArgument: The window ends before it starts, ends in the future, or is longer than ten years.
+        InvalidArgument: The window ends before it starts, starts in the future, or is longer than ten years.
     """
     until = day_of(args, last) or today(args)
     since = day_of(args, first) or until - back_days * _ONE
@@ -91,7 +91,7 @@ def span(args: Args, first: str, last: str, *, back_days: int) -> DaySpan:
     if since > today(args):
         raise InvalidArgument(first, "must not be in the future")
     if (until - since).days >= DAYS_MAX:
-        raise InvalidArgument(first, f"must be less than {DAYS_MAX} days before {last}")
+        raise InvalidArgument(first, f"must be fewer than {DAYS_MAX} days before {last}")
     return DaySpan(since, until)
 
 

@@ -22,7 +22,7 @@ from upstreams.model.params import Args, Value
 from upstreams.model.steps import Part, Single, Steps
 
 _OWN_PARTS: Final = {"hackernews": "hn", "reddit": "reddit"}
-"""Platforms that are parts of their own. The part `threads` covers all other platforms."""
+"""Platforms that have a part of their own. The part `threads` covers all other platforms."""
 PULSE_PARTS: Final = ("dossier", *_OWN_PARTS.values(), "threads", "blogs")
 _OPENED: Final = 3
 """The number of threads whose comments are read."""

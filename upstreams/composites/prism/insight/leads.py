@@ -116,7 +116,7 @@ def _in_comments(leg: Settled, finds: Iterable[Callable[[str], bool]], window: D
 
 
 def _window(args: Args) -> DaySpan:
-    """Return how many days `freshness` covers. It is a number of days, weeks or months, or a start date.
+    """Return the days that `freshness` covers, given a number of days, weeks or months, or a start date.
 
     Raises:
         InvalidArgument: The value has another form, or covers more days than the maximum.
@@ -128,7 +128,7 @@ def _window(args: Args) -> DaySpan:
     except ValueError as exc:
         raise InvalidArgument("freshness", "must be a period such as 30d, 4w or 2m, or a date") from exc
     if not 0 <= (until - since).days < days.DAYS_MAX:
-        raise InvalidArgument("freshness", "must start today or earlier, and at most a year ago")
+        raise InvalidArgument("freshness", "must start today or earlier, and at most ten years ago")
     return DaySpan(since, until)
 
 

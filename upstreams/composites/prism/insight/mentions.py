@@ -21,7 +21,7 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Page, Single, Steps
 
 BRAND_ROUNDS: Final = 4
-"""The number of pages that each platform is searched for a brand's mentions."""
+"""The maximum number of search pages to read on each platform for a brand's mentions."""
 BOARDS: Final = "message-boards"
 PAGE_TYPES: Final = ("ecommerce", "news", "blogs", BOARDS, "organization")
 _RECENT, _TOP = 20, 10

@@ -82,7 +82,7 @@ def _organization(platforms: Sequence[Platform], args: Args) -> tuple[Platform, 
 
 
 def rolled_up(own: Sequence[Record], dossiers: Sequence[Record], args: Args) -> Record:
-    """Return the totals over all of an organization's repositories."""
+    """Return the totals over an organization's own repositories, which exclude forks and archived ones."""
     languages = Counter(one["language"] for one in own if one["language"] is not None)
     pushes = [one["pushed_at"] for one in own if one["pushed_at"] is not None]
     since = days.today(args) - timedelta(days=30)

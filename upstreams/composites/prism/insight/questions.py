@@ -83,7 +83,7 @@ def audience_questions(platforms: Sequence[Platform], args: Args) -> Steps:
 
 
 def _web(topic: str) -> Part:
-    """Return web pages about a topic, if the operator configured a search engine."""
+    """Return the part that finds web pages about a topic. It requires a configured search engine."""
     return Part("search", {"query": topic, "limit": _PAGES}, True, "web", within_s=LEG_S)  # noqa: FBT003 - the flag is `optional`
 
 

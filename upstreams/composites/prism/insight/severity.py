@@ -37,7 +37,7 @@ def confirm(
 ) -> Generator[tuple[Part, ...], Any, tuple[list[Settled], Record | None]]:
     """Return the legs of the additional searches, and the confirmation, which is None if all of these legs failed.
 
-    `of_day` contains the tested day's mentions. `searched` is the number of searches that found them.
+    `of_day` contains the tested day's mentions. `searched` is the number of searches whose results count.
     """
     searches = [part_of(one, "search", {"query": phrase}, rows=_ROWS) for one in platforms]
     threads = [part for part in comments_parts(platforms, weightiest(of_day)[:_THREADS]) if part is not None]

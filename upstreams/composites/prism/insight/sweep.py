@@ -45,7 +45,7 @@ class Mention(NamedTuple):
     tone: Tone | None
 
     def record(self) -> Record:
-        """Return the mention in the form of the response."""
+        """Return the mention as a record for the response."""
         return words.mention(**self.row, platform=self.platform, date=self.day.isoformat(), tone=self.tone)
 
 
@@ -80,7 +80,7 @@ class SearchSweep:
         self.has_next = self.has_next and not self.is_complete
 
     def _has_ended(self, leg: Settled) -> bool:
-        """Whether a search without a next page is complete.
+        """Return whether a search without a next page is complete.
 
         If it returned a single full page, more results may be hidden.
         """
@@ -145,7 +145,7 @@ def sweep(
     narrowed: Mapping[str, Value] = MappingProxyType({}),
     optional: bool = False,
 ) -> Generator[tuple[Part, ...], Any, list[SearchSweep]]:
-    """Search these platforms page by page, in at most this many rounds.
+    """Search these platforms page by page, in at most `rounds` rounds.
 
     `states` contains the cursor states of searches to continue. If `finds` is set, it decides which texts match,
     instead of the phrase. `narrowed` contains additional values for searches that accept them.

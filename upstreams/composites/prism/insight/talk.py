@@ -1,4 +1,4 @@
-"""Threads by number of likes and comments, and the comments on threads."""
+"""Threads ranked by their likes and comments, and the comments on threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _weight(mention: Mention) -> int:
 
 
 def comments_parts(platforms: Sequence[Platform], listed: Sequence[Mention]) -> list[Part | None]:
-    """Return a part that reads the comments on each thread, or None if its platform does not offer comments."""
+    """Return for each thread the part that reads its comments, or None if its platform does not offer comments."""
     by_slug = {one.slug: one for one in playing(platforms, "comments")}
     return [comments_part(by_slug[one.platform], one) if one.platform in by_slug else None for one in listed]
 
@@ -46,7 +46,7 @@ def read_comments(
 ) -> Generator[tuple[Part, ...], Any, list[Settled | None]]:
     """Read the comments on these threads in parallel.
 
-    The result is None for a platform that does not offer comments.
+    The result is None for a thread whose platform does not offer comments.
     """
     parts = comments_parts(platforms, listed)
     settled = iter((yield from attempt([part for part in parts if part is not None])))
@@ -59,7 +59,7 @@ def tones_of(rows: Sequence[Record]) -> list[Tone | None]:
 
 
 def each_comment(rows: Sequence[Record]) -> list[Record]:
-    """Yield comments and their replies, one level at a time."""
+    """Return comments and their replies, one level after the other."""
     found, level = list[Record](), list(rows)
     while level:
         found += level

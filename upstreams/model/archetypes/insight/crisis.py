@@ -87,7 +87,7 @@ def confirmation(
 def crisis_radar(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     brand: Annotated[str, "The search phrase."],
-    alert_level: Annotated[str | None, "calm, watch, alert or crisis; null if no platform has enough history."],
+    alert_level: Annotated[str | None, "calm, watch, alert or crisis; null if no platform is complete."],
     breached: Annotated[bool | None, "Whether z_volume or z_negative_share reaches the sensitivity."],
     z_volume: Annotated[float | None, "The day's mentions minus the mean, in standard deviations."],
     z_negative_share: Annotated[

@@ -11,7 +11,7 @@ from upstreams.model.archetypes.shape import Archetype, Of, Record
 def rated(
     *,
     store: Annotated[str, "The store."],
-    reviews: Annotated[int, "Reviews that were read."],
+    reviews: Annotated[int, "Number of reviews read."],
     rating: Annotated[float | None, "Mean rating, as a share of the highest possible rating."],
     positive_share: Annotated[float | None, "Share of reviews that rate at least 0.6 of the highest possible rating."],
     distribution: Annotated[
@@ -29,7 +29,7 @@ def rated(
 def topic(
     *,
     word: Annotated[str, "The word, or two adjacent words."],
-    reviews: Annotated[int, "Reviews that contain the word."],
+    reviews: Annotated[int, "Reviews with the word, counted."],
     rating: Annotated[float | None, "Mean rating, as a share of the highest possible rating."],
     rating_impact: Annotated[float | None, "The mean rating minus the mean of all reviews."],
 ) -> Record:
@@ -104,7 +104,7 @@ def apps_lookup(
     *,
     listings: Annotated[list[Record], Of(listing), "The listing of each store."],
     match: Annotated[Record, Of(match), "Whether the listings belong to the same app."],
-    rating_gap: Annotated[float | None, "The highest rating minus the lowest, as shares; null with fewer than two."],
+    rating_gap: Annotated[float | None, "The highest rating minus the lowest, as shares; null unless two are known."],
     method: Annotated[str, "How similarity is computed."],
 ) -> Record:
     """An app in all stores, side by side."""

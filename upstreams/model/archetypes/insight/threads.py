@@ -18,7 +18,7 @@ def top_issues(
     top_feature_request: Annotated[Record | None, Of(post_record), "The open feature request with the most reactions."],
     top_complaint: Annotated[Record | None, Of(post_record), "The open problem report with the most reactions."],
 ) -> Record:
-    """The most important issues, ranked by their labels and words."""
+    """The most important issues, found by their labels and titles."""
     return locals()
 
 
@@ -55,7 +55,7 @@ def scores(
     release_recency: Annotated[int | None, "100 for a release today, 0 for a release a year ago."],
     issue_load: Annotated[int | None, "100 without open issues, 0 with 50 or more per thousand stars."],
     attention: Annotated[int | None, "100 for five or more mentions per day."],
-    momentum: Annotated[int | None, "50 if mentions did not change, 100 if they doubled, 0 if there are none."],
+    momentum: Annotated[int | None, "50 if mentions did not change, 100 if they doubled, 0 if they stopped."],
 ) -> Record:
     """The parts of the pulse score, 0 to 100 each."""
     return locals()
@@ -69,7 +69,7 @@ def devtool_pulse(
     scores: Annotated[Record, Of(scores), "The parts of the score."],
     days_since_release: Annotated[int | None, "Days since the latest release."],
     open_issues_per_1000_stars: Annotated[float | None, "Open issues and pull requests per thousand stars."],
-    dossier: Annotated[Record | None, Of(project), "The repository; null without one."],
+    dossier: Annotated[Record | None, Of(project), "The repository; null if not found."],
     attention: Annotated[Record | None, Of(attention), "How much the tool is discussed; null if no search answered."],
     tone: Annotated[
         Record | None,

@@ -41,7 +41,7 @@ def source(
     mentions: Annotated[int | None, "Mentions on the platform in the window; null if the platform did not answer."],
     is_complete: Annotated[bool, ("Whether results were read back to the first day of the window, or to their end.")],
     oldest_seen_at: Annotated[Instant, "Time of the oldest post that was read, whether it contains the phrase or not."],
-    dropped: Annotated[int, "Rows that were skipped: undated, outside the window, or without the phrase."],
+    dropped: Annotated[int, "Skipped rows: undated, repeated, outside the window, or without the phrase."],
 ) -> Record:
     """One platform as a source of mentions, and the earliest date that was read from it."""
     return locals()

@@ -37,7 +37,7 @@ async def lines(node: OpenNode, run_id: str, query: str = "") -> list[dict[str, 
     return [orjson.loads(one) for one in found]
 
 
-async def test_waited_run_returns_its_settled_state(node: OpenNode) -> None:
+async def test_foreground_run_returns_its_settled_state(node: OpenNode) -> None:
     status, priced = await ask(node, "POST", f"{RUNS}?dry_run=1", BODY)
     assert (status, priced["data"]) == (
         200,
@@ -143,7 +143,7 @@ async def test_idempotency_key_starts_a_run_once(node: OpenNode) -> None:
         ("POST", SCHEDULES, {"run": {**BODY, "background": True}, "cadence": "daily"}, "run.background"),
     ],
 )
-async def test_invalid_field_is_named_and_free(
+async def test_rejection_names_invalid_field_and_is_free(
     node: OpenNode, method: str, target: str, body: object, param: str
 ) -> None:
     status, refused = await ask(node, method, target, body)
@@ -171,7 +171,7 @@ async def test_unknown_runs_and_invalid_changes_are_refused(node: OpenNode) -> N
     assert (changes["data"]["has_more"], changes["data"]["version"]) == (False, run["version"])
 
 
-async def test_failed_searches_and_unaffordable_runs_return_errors(node: OpenNode, algolia: Algolia) -> None:
+async def test_failed_run_is_free_and_unaffordable_run_is_rejected(node: OpenNode, algolia: Algolia) -> None:
     algolia.fails = True
     status, answer = await ask(node, "POST", RUNS, BODY)
     run = answer["data"]
@@ -186,7 +186,7 @@ async def test_failed_searches_and_unaffordable_runs_return_errors(node: OpenNod
     assert (refused.status_code, refused.json()["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
 
 
-async def test_schedule_create_read_change_delete(node: OpenNode) -> None:
+async def test_schedule_can_be_created_read_changed_and_deleted(node: OpenNode) -> None:
     sent = {"run": BODY, "cadence": {"cron": "0 6 * * 1", "timezone": "Europe/Berlin"}, "name": "Our topic"}
     status, made = await ask(node, "POST", SCHEDULES, sent, idempotency_key="s-1")
     schedule = made["data"]
@@ -207,7 +207,7 @@ async def test_schedule_create_read_change_delete(node: OpenNode) -> None:
     assert (status, gone["error"]["details"]["reason"]) == (404, "unknown_schedule")
 
 
-async def test_clock_opens_schedule_slots(node: OpenNode) -> None:
+async def test_node_clock_runs_a_due_schedule(node: OpenNode) -> None:
     """Goal: the node's own clock, store and workers run a schedule. Method: its next slot is moved to the past."""
     _, made = await ask(node, "POST", SCHEDULES, {"run": BODY, "cadence": "hourly"})
     id_ = made["data"]["schedule_id"]

@@ -69,7 +69,7 @@ async def _refused(hooked: Hooked, account: str, method: str, path: str, sent: A
     return reply.status, orjson.loads(reply.body)["error"]
 
 
-async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
+async def test_webhook_can_be_created_read_changed_and_deleted(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     reply = await _ask(hooked, account, "POST", WEBHOOKS, {**BODY, "description": "on call"})
     made = orjson.loads(reply.body)["data"]
@@ -122,7 +122,7 @@ async def test_webhook_create_read_change_delete(hooked: Hooked) -> None:
         ({"urll": "x"}, "urll", "url"),
     ],
 )
-async def test_invalid_field_is_named_with_the_nearest_valid_value(
+async def test_rejection_names_invalid_field_and_its_problem(
     hooked: Hooked, change: dict[str, Any], param: str, problem: str
 ) -> None:
     account = await hooked.office.desk.account()
@@ -132,7 +132,7 @@ async def test_invalid_field_is_named_with_the_nearest_valid_value(
     assert (await _data(hooked, account, "GET", WEBHOOKS))["items"] == []
 
 
-async def test_empty_patch_is_rejected(hooked: Hooked) -> None:
+async def test_empty_or_invalid_patch_is_rejected(hooked: Hooked) -> None:
     account = await hooked.office.desk.account()
     id_ = await hooked.make(account)
     assert (await _refused(hooked, account, "PATCH", f"{WEBHOOKS}/{id_}", {}))[0] == 400
@@ -173,7 +173,7 @@ async def test_idempotency_key_applies_each_change_once_and_hides_secrets(
     assert len({orjson.loads(reply.body)["data"]["delivery"]["id"] for reply in tests}) == 1
 
 
-async def test_log_has_each_batch_with_attempts_and_redelivers(hooked: Hooked, autojump_clock: MockClock) -> None:
+async def test_log_shows_attempts_and_failed_batch_is_redelivered(hooked: Hooked, autojump_clock: MockClock) -> None:
     account, receivers = await hooked.office.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account)
     path = f"{WEBHOOKS}/{id_}/deliveries"

@@ -160,7 +160,7 @@ async def test_rotation_returns_new_secret_and_expiry_of_the_old(office: Office,
     assert body["previous_secret_valid_until"] == "2027-01-16T08:00:00.000Z"
 
 
-async def test_rotation_accepts_own_secret_once_per_key(office: Office, autojump_clock: MockClock) -> None:
+async def test_rotation_accepts_given_secret_and_is_idempotent(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor = await office.monitor(account)
     path = f"/v1/monitors/{monitor.id}/webhook/rotate-secret"
@@ -206,7 +206,7 @@ async def test_other_accounts_monitor_is_unknown(
     assert orjson.loads(reply.body)["error"]["details"]["reason"] == "unknown_monitor"
 
 
-async def test_unknown_delivery_error_names_the_list_endpoint(office: Office, autojump_clock: MockClock) -> None:
+async def test_unknown_delivery_or_webhook_is_404_with_its_reason(office: Office, autojump_clock: MockClock) -> None:
     account = await office.desk.account()
     monitor, bare = await office.monitor(account), await office.desk.monitor(account, status="paused")
     for path, reason in (

@@ -45,7 +45,7 @@ def review(text: str, value: float, votes: int | None = None) -> Json:
     return {"id": text[:3], "title": None, "text": text, "rating": {"value": value, "max": 5}, "helpful_votes": votes}
 
 
-def test_topics_are_words_of_three_reviews_with_their_rating() -> None:
+def test_topics_are_words_of_at_least_three_reviews_with_their_rating() -> None:
     rows = [
         review("The sync failed", 1),
         review("Sync failed again", 2),

@@ -284,7 +284,7 @@ def test_comments_are_scored_like_posts() -> None:
     assert [one["kind"] for one in record("leads", values, answers)["leads"]] == ["post"]
 
 
-def test_web_pages_are_read_on_request() -> None:
+def test_web_is_searched_on_request_and_its_pages_yield_questions() -> None:
     result: Any = compose("audience-questions", {"topic": "Acme", "platforms": "hackernews", "include": "web"}, hits())
     (leg,) = [one for one in result.legs if one.endpoint == "web/search"]
     assert isinstance(leg.answer, Missing), "no search engine is configured"

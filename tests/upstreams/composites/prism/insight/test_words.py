@@ -146,7 +146,7 @@ LISTED = hits(
 )
 
 
-def test_page_mentions_are_dated_and_counted() -> None:
+def test_mentions_are_dated_and_counted_by_day() -> None:
     page = compose("mentions", {"phrase": "Acme", "date_from": "2025-01-05", **ON_HN}, LISTED)
     assert isinstance(page, Page)
     assert [(one["post"]["id"], one["date"], one["tone"]) for one in page.records] == [
@@ -368,7 +368,7 @@ def test_invalid_days_and_numbers_are_refused_before_any_call(resource: str, val
     assert refusal.value.param == param
 
 
-async def test_radar_recipe_score_can_fire_an_alert(tmp_path: Path) -> None:
+async def test_radar_score_is_accepted_in_an_alert_rule(tmp_path: Path) -> None:
     body = {
         "recipe": "prism/crisis-radar",
         "params": {"brand": "Acme"},
