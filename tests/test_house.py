@@ -5,17 +5,12 @@ Exceptions are in lists here, with their reasons.
 
 import ast
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from graphlib import TopologicalSorter
 from pathlib import PurePath
 from types import MappingProxyType
 
-from tests.docs.source import Function, Module, functions, importers, modules, texts
-
-LINES_MAX = 450
-BODY_LINES_MAX = 50
-MODULES_MAX = 16
-SMALL_LINES = 75
+from tests.docs.source import importers, modules, texts
 
 _FREE_RELATIVE = re.compile(r"\W*(?:What|Who|Whose|Whom|Whoever|Whatever|Of)\b")
 
@@ -42,41 +37,6 @@ STILL_OLD: MappingProxyType[str, str] = MappingProxyType(
     }
 )
 
-SMALL: MappingProxyType[str, str] = MappingProxyType(
-    {
-        "bench.load.wrk": "reads another program's output; its importer would exceed 200 lines",
-        "bench.sweep": "one module per command of the suite",
-        "billing.open_charges": "a table, and its migration from the previous one",
-        "billing.ledger.forecast": "pure except for one query, in a lower layer than its importer",
-        "billing.packs.schema": "one set of tables per package",
-        "billing.keys.text": "pure, and the only place that has the format of a key",
-        "billing.prices": "the tiers' prices, in a lower layer than their importer",
-        "events.migrations": "one set of migrations per package",
-        "gateway.admin.account_operations": "one module per family of operations",
-        "gateway.config.strength": "the only module that loads the word lists, which is slow",
-        "gateway.dashboard.calling": "the only place where pages call the API, next to the values of such a call",
-        "gateway.dashboard.folding": "pure: JSON as HTML",
-        "gateway.dashboard.pages.billing": "one module per area of pages",
-        "gateway.dashboard.pages.discover.rows": "pure: a record in the form for a page and a table",
-        "gateway.docs.account.credits": "one module per family of routes",
-        "gateway.docs.account.packs": "one module per family of routes",
-        "gateway.docs.pages.event_types": "tables of the registry, which a document of the repository must match",
-        "gateway.node.background.sessions": "one module per kind of background work",
-        "limits.retries": "an independent limit, in a lower layer than its importer",
-        "limits.shared_hints": "an independent limit, in a lower layer than its importer",
-        "scheduler.backlog": "provides the operator's view without the services",
-        "scheduler.monitors.runs.payload": "pure: the bytes that a webhook receives",
-        "storage.bell": "tested alone, and its importer would exceed 450 lines",
-        "upstreams.fetching.concurrent": "the only nursery of a read",
-        "upstreams.fetching.redirects": "a separate walk, next to the source that begins it",
-        "upstreams.web.reading.pdf": "one module per form of body",
-        "upstreams.transport.revalidating": "a separate exchange that wraps another",
-        "upstreams.sandbox.drift": "pure: what a response lacks, next to the command that makes the call",
-        "upstreams.transport.answer_start": "a separate parser for another kind of peer",
-    }
-)
-"""Modules with fewer than `SMALL_LINES` lines and one importer that are still separate, with the reason."""
-
 
 def _in(path: str, folders: tuple[str, ...]) -> bool:
     return any(PurePath(path).is_relative_to(folder) for folder in folders)
@@ -89,27 +49,6 @@ def test_public_class_names_are_unique() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(f"{module.path}:{node.lineno}")
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
-
-
-def test_folders_contain_at_most_16_modules() -> None:
-    held = Counter(str(PurePath(module.path).parent) for module in modules().values() if not module.is_package)
-    del held["upstreams/platforms"]
-    assert {folder: count for folder, count in held.items() if count > MODULES_MAX} == {}
-
-
-def test_module_length_is_at_most_450_lines() -> None:
-    assert {module.path: module.lines for module in modules().values() if module.lines > LINES_MAX} == {}
-
-
-def test_function_bodies_have_at_most_50_lines() -> None:
-    bodies = ((module, node, _body_lines(node)) for module in modules().values() for node in functions(module.tree))
-    assert [(module.path, node.name, lines) for module, node, lines in bodies if lines > BODY_LINES_MAX] == []
-
-
-def _body_lines(function: Function) -> int:
-    """Return the number of lines after the signature and the docstring."""
-    first = function.body[1:2] if ast.get_docstring(function, clean=False) is not None else function.body[:1]
-    return (function.end_lineno or 0) - first[0].lineno + 1 if first else 0
 
 
 def test_docstrings_begin_with_their_subject_or_verb() -> None:
@@ -161,18 +100,6 @@ def test_no_module_imports_itself_through_others() -> None:
         name: {one for one in found if not f"{one}.".startswith(f"{name}.")} for name, found in importers().items()
     }
     TopologicalSorter(users).prepare()  # raises an error that names the cycle
-
-
-def test_small_module_with_one_importer_has_a_reason() -> None:
-    """Platforms are exempt, because they have the same file names everywhere, however small a file is."""
-    alone = {module.name: importers()[module.name] for module in modules().values() if _is_small(module)}
-    alone = {name: users for name, users in alone.items() if len(users) == 1}
-    assert {name: users for name, users in alone.items() if name not in SMALL} == {}
-    assert SMALL.keys() - alone.keys() == set(), "`SMALL` lists modules that are no exceptions any more"
-
-
-def _is_small(module: Module) -> bool:
-    return module.lines < SMALL_LINES and not module.is_package and not _in(module.path, ("upstreams/platforms",))
 
 
 ENDING_TASKS = frozenset(

@@ -65,7 +65,7 @@ class Hub:
         return self._state is not None
 
     def follow(self, follower: Follow) -> None:
-        """Call `follower` with all events whose message arrives from now on, of this and other nodes."""
+        """Call `follower` with the events that this node appends from now on, and with those in messages from other nodes."""
         self._followers.append(follower)
 
     def __len__(self) -> int:

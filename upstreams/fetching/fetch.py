@@ -186,7 +186,7 @@ def _answer_one(
 
 
 async def _answer_part(composite: Plan, part: Part, deadline_at: float, conduct: Conduct) -> Fetched | Missing:
-    """Return the answer of another endpoint, including its fallbacks, within its time limit.
+    """Read a part from its endpoint or a fallback, within the part's time limit, and return the answer.
 
     If an optional part fails, the answer is a `Missing`.
     """

@@ -36,7 +36,7 @@ SKIP = "skip"
 """The key in a cursor's state for the number of items of its page that were already returned."""
 _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
 """Failures that a read may raise before its first call, based on what the node has cached. All other errors are about
-the values."""
+the values in the request."""
 _UNSIZED = Collect(per_page=10_000, spare_pages=19)
 """The walk settings for a list whose endpoint has no `limit`. Page sizes are unknown, and one page may have all items.
 """
@@ -94,7 +94,7 @@ class Conduct(NamedTuple):
 
     @property
     def of_parts(self) -> Conduct:
-        """The same settings for the parts, without the callbacks."""
+        """The same settings for the parts, without `wants_more` and `on_leg`."""
         return self._replace(wants_more=None, on_leg=None)
 
     async def pages_left(self, done: Round, deadline_at: float) -> int:
@@ -161,7 +161,7 @@ def prepare(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) 
     """Run an endpoint's read up to its first call; `keeps` as in `plan`.
 
     Raises:
-        InvalidArgument, InvalidCursor: No call could serve the values. The request is free.
+        InvalidArgument, InvalidCursor: A value cannot be used in any call. The request is free.
     """
     return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args, keeps=keeps)
 
@@ -172,7 +172,7 @@ def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> 
     If the read fails before any call, the failure is stored in the plan's `refusal`.
 
     Raises:
-        InvalidArgument: No call could use this value. The request is free, because nothing was charged yet.
+        InvalidArgument: A value cannot be used in any call. The request is free, because nothing was charged yet.
         InvalidCursor: The cursor belongs to a fallback that the endpoint no longer has.
     """
     source = args.cursor.get(_FALLBACK) if args.cursor else None
@@ -187,7 +187,7 @@ def plan_walk(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False
     """Run the first page's read up to its first call; `keeps` as in `plan`.
 
     Raises:
-        InvalidArgument, InvalidCursor: No call could serve the values. The request is free.
+        InvalidArgument, InvalidCursor: A value cannot be used in any call. The request is free.
     """
     collect = endpoint.collect
     assert collect is not None, "only a collect-until-N endpoint is walked"
@@ -238,7 +238,9 @@ def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
-    """Return the parameter whose value leads to another path: with its example value, the path has fewer such segments.
+    """Return the parameter whose value leads to another path.
+
+    With the parameter's example value instead, the paths have fewer segments that are empty or dots.
 
     Return None if no parameter is responsible, because some paths end with a slash.
     """
