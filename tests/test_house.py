@@ -117,7 +117,7 @@ ENDING_TASKS = frozenset(
         scheduler.jobs.job_runs:work scheduler.leased_workers:self._supervise
         scheduler.webhooks.deliveries.service:self._deliver
         storage.redis.link:self._keep_alive storage.redis.link:self._send storage.redis.routes:self._run_within
-        upstreams.fetching.concurrent:work upstreams.transport.pooled:transport.keep_deadlines
+        upstreams.fetching.fetch:work upstreams.transport.pooled:transport.keep_deadlines
         upstreams.web.browser.browser:_watch upstreams.web.browser.devtools:read
         upstreams.web.browser.resources:do upstreams.web.browser.watch:do upstreams.workers.pool:_reap
         """,

@@ -65,7 +65,7 @@ class Hub:
         return self._state is not None
 
     def follow(self, follower: Follow) -> None:
-        """Call `follower` with the events that this node appends from now on, and with those in messages from other nodes."""
+        """Call `follower` with events that this or another node appends from now on."""
         self._followers.append(follower)
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ import trio
 import trio.testing
 
 from storage import batching
-from storage.bell import Bell
+from storage.batching import Bell
 from storage.errors import ConstraintViolated, HandlerFailed, StoreBusy, StoreUnavailable
 from storage.opening import open_store
 from storage.store import Store, Tx

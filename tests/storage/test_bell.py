@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 import trio
 
-from storage.bell import Bell
+from storage.batching import Bell
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,7 +12,6 @@ import trio
 
 from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.concurrent import Got, run_concurrently
 from upstreams.fetching.parts import in_composite_terms, missing_part, resolve_part
 from upstreams.fetching.plan import (
     ALONE,
@@ -41,6 +40,11 @@ from upstreams.model.paths import has_dot_segment
 from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Round, Single, Task, Wanted
 from upstreams.transport.http import BODY_BYTES_MAX
 
+_CONCURRENT_MAX = 32
+"""Maximum concurrent calls and parts of one read. It is high enough for all searchable platforms."""
+
+Got = Answer | Missing | Fetched
+Ask = Callable[[Call | Part], Awaitable[Got]]
 Sent = Got | tuple[Got, ...] | int
 """The answer or answers that the generator receives for a yielded value."""
 _RESULTS = (Page, Single)  # a constant, because `Page | Single` in the call would build the union each time
@@ -99,7 +103,7 @@ async def _run(plan: Plan, deadline_at: float, conduct: Conduct, *, waits: bool 
         if isinstance(wanted, tuple):
             started = trio.current_time()
             answer_one = partial(_answer_one, plan, deadline_at, conduct, waits)
-            several = await run_concurrently(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
+            several = await _run_concurrently(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
             answers: Sent = several
@@ -209,3 +213,49 @@ async def _answer_part(composite: Plan, part: Part, deadline_at: float, conduct:
     if conduct.on_leg is not None:
         await conduct.on_leg(Leg(f"{slug}/{part.resource}", answer), part)
     return answer
+
+
+async def _run_concurrently(wanted: tuple[Call | Part, ...], ask: Ask, body_bytes_max: int) -> tuple[Got, ...]:
+    """Return the results of `ask` for each of the wanted items, in their order.
+
+    Raises:
+        UpstreamFailed: The total length of the bodies exceeds `body_bytes_max`.
+        Exception: The first error that `ask` raises; the other calls are cancelled.
+    """
+    answers: dict[int, Got] = {}
+    waiting = list(enumerate(wanted))[::-1]
+
+    async def work() -> None:
+        while waiting:
+            place, one = waiting.pop()
+            answers[place] = answer = await ask(one)
+            if isinstance(answer, Answer) and sum(_body_bytes(got) for got in answers.values()) > body_bytes_max:
+                raise UpstreamFailed(answer.source, "the responses are too long in total")
+
+    failures: list[BaseException] = []
+    try:
+        async with trio.open_nursery() as nursery:
+            for _ in range(min(len(wanted), _CONCURRENT_MAX)):
+                nursery.start_soon(work)
+    except BaseExceptionGroup as group:
+        failures.append(_first_of(group))
+    if failures:  # raised outside the except block, so that the exception and its group do not form a reference cycle
+        raise failures.pop()
+    return tuple(answers[place] for place in range(len(wanted)))
+
+
+def _body_bytes(got: Got) -> int:
+    """Return the length of a call's body; 0 for the parts of a composite, because their own reads limit them."""
+    return got.body_bytes if isinstance(got, Answer) else 0
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the error to report: the first one that is not a cancellation, or the first one if all are."""
+    flat = [leaf for error in group.exceptions for leaf in _leaves(error)]
+    return next((leaf for leaf in flat if not isinstance(leaf, trio.Cancelled)), flat[0])
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]

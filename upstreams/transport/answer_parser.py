@@ -235,3 +235,24 @@ def _decoded_answer(
     status: int, headers: dict[str, str], body: bytes, *, coding: str, body_bytes_max: int
 ) -> HttpAnswer:
     return HttpAnswer(status, headers, decode_body(body, coding, body_bytes_max=body_bytes_max))
+
+
+class AnswerStartParser(AnswerParser):
+    """Parses answers of peers whose full answer is not needed.
+
+    Truncates the body at `body_bytes_max` and closes the connection at that point. The body remains encoded.
+    """
+
+    __slots__ = ()
+
+    def answer(self) -> HttpAnswer:
+        """Return the status, the headers, and the start of the body, without decoding."""
+        return HttpAnswer(self._status, self._headers, self._taken())
+
+    def _excess_body_bytes(self) -> int:
+        """Read up to the limit; the answer is then complete."""
+        if self._growing:
+            del self._growing[self._body_bytes_max :]
+            self.complete = True
+        self._spoiled = True
+        return self._body_bytes_max

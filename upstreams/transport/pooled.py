@@ -19,8 +19,7 @@ import trio
 
 from limits.timers import Deadlines
 from storage.supervision import Keep, unsupervised
-from upstreams.transport.answer_parser import AnswerParser, LongBody
-from upstreams.transport.answer_start import AnswerStartParser
+from upstreams.transport.answer_parser import AnswerParser, AnswerStartParser, LongBody
 from upstreams.transport.connection import UpstreamConnection, open_connection
 from upstreams.transport.http import ACCEPT_ENCODING, BODY_BYTES_MAX, HttpAnswer, HttpCall, origin_of
 from upstreams.transport.ordinary_head import AnswerHeadReader
