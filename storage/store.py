@@ -196,7 +196,7 @@ class PartitionTx(Tx, Protocol):
         ...
 
     def note_inserts(self, part: Partition) -> None:
-        """Record the id of every row that is inserted into the partition later, in the table for late ids."""
+        """From now on, add the id of each row inserted into the partition to the table of late ids."""
         ...
 
     def close_table(self, table: str) -> None:

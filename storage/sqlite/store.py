@@ -29,7 +29,7 @@ READERS = 4
 OPEN_TRIES = 10  # another process that checks whether the store is in use holds the lock for a moment
 OPEN_RETRY_S = 0.02
 SCRUB_BUSY_MS = 50  # the longest time that a scrub makes the writer wait
-WATCH_CLOSE_S = 10.0  # as for the writer: a disk that does not respond must not keep the process alive for longer
+WATCH_CLOSE_S = 10.0  # as CLOSE_S in storage.batching: an unresponsive disk must not keep the process alive for longer
 
 
 class SqliteStore:

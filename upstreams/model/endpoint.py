@@ -175,7 +175,7 @@ class Endpoint:
     def unfilled(self) -> frozenset[str]:
         """The fields that the records never fill, with dots for nested fields.
 
-        `total` is one if a list does not report its length.
+        This includes `total` if a list does not report its length.
         """
         return frozenset(self.never) | (frozenset() if self.record is None else self.record.unfilled)
 

@@ -226,7 +226,7 @@ def forms_at_host(mark: str) -> tuple[str, ...]:
 
 
 AT_HOST = r"(?:/[\w-]+(?:\.[\w-]+)+)?"
-"""The end of a name's pattern, which matches the host after the name."""
+"""A suffix for a name's pattern. It matches an optional host after the name, such as `/example.org`."""
 
 
 def at_host(name: str | None) -> str | None:

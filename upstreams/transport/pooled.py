@@ -36,8 +36,8 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]*")
 _ENCODED_BODY_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 _ROUTES_KEPT = 256
-"""Maximum entries in the cache of header lines. Most calls of a platform have the same headers, and writing them again
-would cost 6 us per call."""
+"""Maximum number of cached routes with their header lines. Most calls to a platform have the same headers, and
+formatting them each time would cost 6 us per call."""
 
 Headers = tuple[tuple[str, str], ...]
 

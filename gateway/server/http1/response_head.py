@@ -85,7 +85,7 @@ def _learn(names: tuple[bytes, ...], shapes: Shapes) -> ResponseShape:
 
 
 def _check(text: bytes) -> None:
-    if 0x0A in text or 0x0D in text or 0 in text:  # faster than `in` with bytes (measured)
+    if 0x0A in text or 0x0D in text or 0 in text:  # an int is found faster than b"\n" (measured)
         raise AppMisbehaved("A header of the response contains a line end or NUL.")
 
 

@@ -261,7 +261,7 @@ async def test_free_requests_ignore_the_key(target: str, tmp_path: Path) -> None
         assert (await ask(node)).json["credits_used"] == 1
 
 
-async def test_hundred_clients_with_one_key_cause_one_charge_and_call(tmp_path: Path) -> None:
+async def test_concurrent_clients_with_one_idempotency_key_cause_one_call_and_one_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **ROOMY) as node:
         node.upstream.behaviour.latency_s = 0.2
         answers: list[Answered] = []

@@ -61,7 +61,7 @@ def test_links_use_the_base_url_of_a_trusted_proxy(peer: str, headers: dict[byte
     assert PROXIES.base_url((peer, 1), headers, OWN) == begin
 
 
-def test_client_without_proxies_is_the_peer_or_unknown() -> None:
+def test_untrusted_peer_is_the_client_and_missing_peer_is_unknown() -> None:
     assert TrustedProxies(()).client(("10.0.0.1", 1), {b"x-forwarded-for": b"1.1.1.1"}) == "10.0.0.1"
     assert PROXIES.client(None, {}) is None
     assert TrustedProxies(()).base_url(("10.0.0.1", 1), {b"host": b"a.test"}, OWN) == OWN

@@ -113,7 +113,7 @@ def only_story(item: Json) -> Json:
     Raises UnexpectedBody for an object without a number. It must not be mistaken for a story without comments.
     """
     if ident(item, "id") is None:
-        raise UnexpectedBody("expected an item")
+        raise UnexpectedBody("expected an item, but the object has no valid id")
     if text(item, "type") in ("comment", "pollopt"):
         raise NotFound("This number does not belong to a story.")
     return item
@@ -127,7 +127,7 @@ def story_of(item: Json) -> Record:
 def lone_comment_of(item: Json) -> Record:
     """Return a comment that was requested by its number, with its replies."""
     if ident(item, "id") is None:
-        raise UnexpectedBody("expected an item")
+        raise UnexpectedBody("expected an item, but the object has no valid id")
     if text(item, "type") != "comment":
         raise NotFound("This number does not belong to a comment.")
     return comment_of(item, None, LEVELS_MAX)

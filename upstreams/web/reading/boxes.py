@@ -128,7 +128,7 @@ def _is_headed_by_name(element: Element) -> bool:
 
 
 def _letters_of_text(element: Element) -> int:
-    """Return the number of characters of an element outside its links."""
+    """Return the number of characters in an element's text, not counting its links."""
     return letters_in(element) - sum(map(letters_in, element.iter("a")))
 
 

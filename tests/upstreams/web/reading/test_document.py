@@ -206,7 +206,7 @@ def test_robot_checks_are_reported_as_challenges() -> None:
         '<title>e.org</title><div class="g-recaptcha"></div><p>We have seen unusual traffic from your network.',
     ],
 )
-def test_challenge_is_detected_by_head_first_line_or_form(page: str) -> None:
+def test_challenge_is_detected_by_title_heading_first_line_or_form(page: str) -> None:
     assert refusal(page) == "challenge"
 
 

@@ -105,7 +105,10 @@ def _shared(platform: Platform, role: Role, args: Args) -> dict[str, Value]:
 def _reviews(
     platforms: Sequence[Platform], apps: Mapping[str, Record], args: Args, legs: list[Settled]
 ) -> Generator[tuple[Part, ...], Any, dict[str, list[Record]]]:
-    """Return the reviews in each store. Pages are read until a store has provided `depth` reviews."""
+    """Return up to `depth` reviews from each store.
+
+    Read a store's pages until it has returned `depth` reviews or has no more, for at most `_ROUNDS` pages.
+    """
     depth = args.number("depth")
     found: dict[str, list[Record]] = {}
     parts = {one.slug: _first(one, apps[one.slug], args, depth) for one in platforms}
