@@ -20,12 +20,11 @@ from tests.fakes.patient_clock import run_patiently
 from tests.fakes.stores import Stores, engine, open_stores
 from tests.gate.critical import is_critical
 from tests.gate.failures import FAILURES_FILE, FailureRecorder
+from tests.gate.heavy import CROWDS, HEAVY, is_heavy
 from tests.processes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
 
-CROWDS = ("tests/crash/", "tests/hostile/neighbours/", "tests/many/", "tests/storm/")
-"""Folders whose tests start many processes, have time limits, and take longest, mostly by waiting."""
 MEASURING = (*CROWDS, "tests/bench/")
 """Folders whose tests compare times with other processes, so they use the machine's real clock."""
 PROCESSES = 5
@@ -72,6 +71,22 @@ def avoid_useless_waits() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def is_whole_run(config: pytest.Config) -> bool:
+    """Return whether pytest was started without naming tests."""
+    return bool(config.args == config.getini("testpaths"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip the heavy tests, or with `-m heavy` all others, without importing them. Named tests are never skipped."""
+    if not is_whole_run(config):
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    if config.getoption("markexpr") == "heavy":
+        leads_there = collection_path.is_dir() and any(one.startswith(f"{path}/") for one in HEAVY)
+        return None if leads_there or is_heavy(path + "/" * collection_path.is_dir()) else True
+    return is_heavy(path + "/" * collection_path.is_dir()) or None
+
+
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Disable garbage collection during the collection of tests.
 
@@ -94,7 +109,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the number of processes: one for a selection of tests, because one process is easier to debug."""
-    return PROCESSES if config.args == config.getini("testpaths") else 0
+    return PROCESSES if is_whole_run(config) else 0
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -102,12 +117,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Run the process-heavy folders first if several processes share the work, otherwise last, after the quicker tests.
 
     Tests of SQLite itself are deselected on another engine. A test uses the patient clock unless it measures time or
-    names another clock. Tests in the folders and modules of `tests/gate/critical.py` are marked as critical.
+    names another clock. Tests in the folders and modules of `tests/gate/critical.py` and `heavy.py` get the marker.
     """
     for item in items:
         is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
         if is_async and not item.nodeid.startswith(MEASURING) and item.get_closest_marker("trio") is None:
             item.add_marker(pytest.mark.trio(run=run_patiently))
+        if is_heavy(item.nodeid):
+            item.add_marker(pytest.mark.heavy)
         if is_critical(item.nodeid):
             item.add_marker(pytest.mark.critical)
     if engine() != "sqlite":
