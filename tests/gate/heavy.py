@@ -15,19 +15,22 @@ PROCESSES: Final = (
     "tests/bench/",
     "tests/browser/",
     "tests/clients/",
+    "tests/docs/",
     "tests/fuzz/",
     "tests/gateway/cli/",
     "tests/gateway/node/workers/",
     "tests/hostile/",
     "tests/openapi/",
     "tests/scheduler/sessions/",
-    "tests/upstreams/web/browser/",
+    "tests/test_docs.py",
+    "tests/upstreams/web/",
     "tests/upstreams/workers/",
 )
 """Tests that start commands, whole nodes, browsers or pools of processes."""
 MATRICES: Final = (
     "tests/billing/archive/",
     "tests/cases/",
+    "tests/contract/",
     "tests/gateway/calls/test_money_machine.py",
     "tests/gateway/docs/test_documents.py",
     "tests/limits/test_breaker_exhaustive.py",

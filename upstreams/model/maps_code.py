@@ -22,8 +22,7 @@ becomes for decoded objects (`c0` is a bound function, `n0` an object whose memb
         v5 = (v if (v := o.tags) is None or "" not in v else [e for e in v if e])
         return {'id': v1, 'owner': v3, 'stars': v4, 'tags': v5}
 
-Generated code tests exact types (`type(v) is int`), because a boolean is an `int` too, and because that is the fastest
-test.
+For a number, the code tests the exact type (`type(v) is int`), because a boolean is an `int` too.
 """
 
 from __future__ import annotations
@@ -79,9 +78,9 @@ OR_SELF = "?"
 _PLACE = "<value {}>"
 _READ: dict[tuple[Only, bool], str] = {
     ("text", True): "({x} or None)",
-    ("text", False): "(v if (v := {x}) and type(v) is str else None)",
+    ("text", False): "(v if (v := {x}) and isinstance(v, str) else None)",
     ("texts", True): '(v if (v := {x}) is None or "" not in v else [e for e in v if e])',
-    ("texts", False): "([e for e in v if type(e) is str and e] if type(v := {x}) is list else None)",
+    ("texts", False): "([e for e in v if isinstance(e, str) and e] if isinstance(v := {x}, list) else None)",
 }
 """Code that reads a value, by its form. The second key is true if the decoder already created that form, and false if
 the value may have any type."""
@@ -231,7 +230,7 @@ class Emitter:
             found, from_json = self._get(holder, name), self._program.from_json
             variable = self.put(found if from_json else f"{found} or {instead}")
             if from_json:
-                self.body += [f"if type({variable}) is not dict:", f"    {variable} = {instead}"]
+                self.body += [f"if not isinstance({variable}, dict):", f"    {variable} = {instead}"]
             self._objects[path] = variable, shape if takes_place else own
         return self._objects[path]
 

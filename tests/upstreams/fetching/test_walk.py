@@ -68,7 +68,7 @@ async def test_walk_limited_by_credits_reports_the_shortfall(autojump_clock: Moc
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await run_plan(ready, Conduct(ready.reach.pages_needed, on), LONG_S)
-    shortfall = "2 of 8 items were collected: there were only credits for 2 pages"
+    shortfall = "2 of 8 items were collected: the credits ran out after page 2"
     assert (places(fetched), cursor_of(fetched), fetched.whole) == ([0, 1], {"p": 2}, False)
     assert (fetched.shortfall, fetched.failure) == (shortfall, None)
 
