@@ -49,16 +49,18 @@ class _Value(Reader):
 
 
 _IDENT = (
-    "(v if isinstance(v := {x}, str) and v else None if v is None"
-    f" else str(v) if type(v) is int and 0 <= v <= {values.INTEGER_MAX} else {{f}}(v))"
+    "(v if (v := {x}).__class__ is str and v else None if v is None"
+    f" else str(v) if v.__class__ is int and 0 <= v <= {values.INTEGER_MAX} else {{f}}(v))"
 )
-_WITHIN = f"(v if type(v := {{x}}) is int and %d <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
+_WITHIN = (
+    f"(v if (v := {{x}}).__class__ is int and %d <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
+)
 _FLAG = "(v if (v := {x}) is True or v is False else None)"
 _INSTANT = (
     "(None if (v := {x}) is None else"
-    f" {{g}}(v) if isinstance(v, str) and len(v) <= {values.INSTANT_TEXT_MAX} else {{f}}(v))"
+    f" {{g}}(v) if v.__class__ is str and len(v) <= {values.INSTANT_TEXT_MAX} else {{f}}(v))"
 )
-_HTML = "({f}(v) if (v := {x}) and isinstance(v, str) else None)"
+_HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
 """Code that converts values in their usual form without a function call. The results are the same as those of `values`.
 """
