@@ -1,13 +1,17 @@
-"""The catalog's endpoints as rows of tests, and their requests."""
+"""The catalog's endpoints as rows of tests, their requests, and checks of all endpoints of a platform on one node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
+from tests.fakes.node import OpenNode, open_test_node
 from upstreams.composites import composite_slugs, load_all
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.sandbox.rehearse import example_values
@@ -71,3 +75,49 @@ every_list = pytest.mark.parametrize(
 """Lists of one platform. `tests/upstreams/composites` walks the lists of composites."""
 every_table = pytest.mark.parametrize("row", LISTS, ids=[row.id for row in LISTS])
 """Including the lists of composites."""
+
+
+Rows = Sequence[Row]
+PATIENCE_S = 400.0
+"""Seconds for all endpoints of a platform."""
+
+
+def _by_platform(rows: Iterable[Row]) -> pytest.MarkDecorator:
+    grouped = {slug: tuple(found) for slug, found in groupby(rows, lambda row: row.platform.slug)}
+    return pytest.mark.parametrize("rows", grouped.values(), ids=grouped)
+
+
+every_platform = _by_platform(ROWS)
+"""The endpoints of each platform, for `check_each`."""
+every_platform_lists = _by_platform(row for row in LISTS if not row.endpoint.archetype.has_legs)
+"""The lists of each platform, for `check_each`."""
+
+
+async def check_each(
+    rows: Iterable[Row],
+    check: Callable[[OpenNode, Row], Awaitable[None]],
+    folder: Path,
+    *,
+    upstreams: Mapping[str, object] = CREDENTIALS,
+    **tables: Any,
+) -> None:
+    """Run `check` for each endpoint on one node, and report the failures of all endpoints together.
+
+    Each check begins with a new account and key, an empty cache, and no recorded upstream request.
+    """
+    failures: dict[str, Exception] = {}
+    tables = {"patience_s": PATIENCE_S, "environ": ENVIRON, "upstreams": upstreams, **tables}
+    async with open_test_node(folder, **tables) as node:
+        cache = node.node.calls.cache
+        for row in rows:
+            node.account = await node.new_account()
+            node.key, node.key_id = await node.new_key(node.account)
+            for key in tuple(cache._entries):
+                cache.forget(key)
+            node.upstream.requests.clear()
+            try:
+                await check(node, row)
+            except Exception as exc:  # noqa: BLE001 - raised below, after the other endpoints
+                failures[row.id] = exc
+    if failures:
+        raise ExceptionGroup(", ".join(failures), list(failures.values()))

@@ -10,9 +10,9 @@ from jsonschema import Draft202012Validator
 
 from gateway.docs.schemas import schema_of
 from tests.fakes.calling import Answered
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.records import assert_record, assert_row
-from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+from tests.spec.rows import Row, Rows, check_each, every_platform
 
 FIXED = {
     "success",
@@ -122,38 +122,47 @@ COMPOSITES = {
 }
 
 
-@every_endpoint
-async def test_response_has_envelope_and_archetype_records(row: Row, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        body = assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
-        assert body["credits_remaining"] == 100_000 - body["credits_used"]
-        assert await node.net(body["request_id"]) == body["credits_used"]
-        assert_data(row, body["data"])
+@every_platform
+async def test_response_has_envelope_and_archetype_records(rows: Rows, tmp_path: Path) -> None:
+    await check_each(rows, _response_has_envelope_and_archetype_records, tmp_path)
 
 
-@every_endpoint
-async def test_second_response_is_cached_and_free(row: Row, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        first = assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
-        asked = len(node.upstream.requests)
-        if "_warnings" not in first["data"] and not first["data"].get("partial_failure"):
-            second = assert_envelope(await node.get(row.target(max_credits=0)), row, used=FREE, cached=True)
-            assert second["data"] == orjson.loads(row.endpoint.archetype.as_stored(orjson.dumps(first["data"])))
-            assert await node.entries(second["request_id"]) == []
-            assert len(node.upstream.requests) == asked
-            assert await node.money() == (100_000 - first["credits_used"], 0)
+async def _response_has_envelope_and_archetype_records(node: OpenNode, row: Row) -> None:
+    body = assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
+    assert body["credits_remaining"] == 100_000 - body["credits_used"]
+    assert await node.net(body["request_id"]) == body["credits_used"]
+    assert_data(row, body["data"])
 
 
-@every_endpoint
-async def test_head_has_headers_of_get_without_body(row: Row, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
-        got, head = await node.get(row.target()), await node.get(row.target(), method="HEAD")
-        assert head.body == b""
-        assert head.status == got.status
-        assert head.headers.keys() == got.headers.keys()
-        if got.json["cached"]:
-            assert fixed_headers(head) == fixed_headers(got)
+@every_platform
+async def test_second_response_is_cached_and_free(rows: Rows, tmp_path: Path) -> None:
+    await check_each(rows, _second_response_is_cached_and_free, tmp_path)
+
+
+async def _second_response_is_cached_and_free(node: OpenNode, row: Row) -> None:
+    first = assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
+    asked = len(node.upstream.requests)
+    if "_warnings" not in first["data"] and not first["data"].get("partial_failure"):
+        second = assert_envelope(await node.get(row.target(max_credits=0)), row, used=FREE, cached=True)
+        assert second["data"] == orjson.loads(row.endpoint.archetype.as_stored(orjson.dumps(first["data"])))
+        assert await node.entries(second["request_id"]) == []
+        assert len(node.upstream.requests) == asked
+        assert await node.money() == (100_000 - first["credits_used"], 0)
+
+
+@every_platform
+async def test_head_has_headers_of_get_without_body(rows: Rows, tmp_path: Path) -> None:
+    await check_each(rows, _head_has_headers_of_get_without_body, tmp_path)
+
+
+async def _head_has_headers_of_get_without_body(node: OpenNode, row: Row) -> None:
+    assert_envelope(await node.get(row.target()), row, used=row.cost, cached=False)
+    got, head = await node.get(row.target()), await node.get(row.target(), method="HEAD")
+    assert head.body == b""
+    assert head.status == got.status
+    assert head.headers.keys() == got.headers.keys()
+    if got.json["cached"]:
+        assert fixed_headers(head) == fixed_headers(got)
 
 
 def fixed_headers(answer: Answered) -> dict[str, str]:

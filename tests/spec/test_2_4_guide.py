@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_refused
-from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+from tests.spec.rows import Row, Rows, check_each, every_platform
 
 FIELDS = {
     "kind",
@@ -50,27 +50,30 @@ async def guide_of(node: OpenNode, query: str) -> dict[str, Any]:
     return data
 
 
-@every_endpoint
-async def test_guide_has_every_field_and_its_request_works(row: Row, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        guide = await guide_of(node, f"id={row.id}")
-        assert guide.keys() == FIELDS
-        assert {name: guide[name].keys() for name in INNER} == INNER
-        assert (guide["kind"], guide["id"]) == ("endpoint_guide", row.id)
-        assert 120 <= guide["cache"]["ttl_seconds"] <= 1800
-        assert_params(guide["params"])
-        assert (guide["pagination"] is not None) == row.endpoint.archetype.many
-        assert all(link.startswith(("http://", "https://")) for link in guide["links"].values())
-        for other in guide["related"]:
-            assert other.keys() == {"id", "path", "summary", "how_to_use"}
-            assert other["id"] != row.id
-        answer = await node.get(guide["request"]["url"].removeprefix(node.url))
-        assert answer.status == 200
-        example = guide["response"]["example"]
-        assert example.keys() == answer.json.keys() & {"data", "pagination"}
-        assert_same_shape(example, {name: answer.json[name] for name in example})
-        for link in (guide["response"]["schema_url"], guide["links"]["llms"]):
-            assert (await node.get(link.removeprefix(node.url), key=None)).status == 200
+@every_platform
+async def test_guide_has_every_field_and_its_request_works(rows: Rows, tmp_path: Path) -> None:
+    await check_each(rows, _guide_has_every_field_and_its_request_works, tmp_path)
+
+
+async def _guide_has_every_field_and_its_request_works(node: OpenNode, row: Row) -> None:
+    guide = await guide_of(node, f"id={row.id}")
+    assert guide.keys() == FIELDS
+    assert {name: guide[name].keys() for name in INNER} == INNER
+    assert (guide["kind"], guide["id"]) == ("endpoint_guide", row.id)
+    assert 120 <= guide["cache"]["ttl_seconds"] <= 1800
+    assert_params(guide["params"])
+    assert (guide["pagination"] is not None) == row.endpoint.archetype.many
+    assert all(link.startswith(("http://", "https://")) for link in guide["links"].values())
+    for other in guide["related"]:
+        assert other.keys() == {"id", "path", "summary", "how_to_use"}
+        assert other["id"] != row.id
+    answer = await node.get(guide["request"]["url"].removeprefix(node.url))
+    assert answer.status == 200
+    example = guide["response"]["example"]
+    assert example.keys() == answer.json.keys() & {"data", "pagination"}
+    assert_same_shape(example, {name: answer.json[name] for name in example})
+    for link in (guide["response"]["schema_url"], guide["links"]["llms"]):
+        assert (await node.get(link.removeprefix(node.url), key=None)).status == 200
 
 
 def assert_params(params: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from tests.fakes.long_lists import LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row, every_list
+from tests.spec.rows import ROWS, Row, Rows, check_each, every_platform_lists
 
 PAGES_MAX = 60
 FOREIGN = (
@@ -47,21 +47,24 @@ async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any
     return pages
 
 
-@every_list
-async def test_walk_ends_and_returns_everything_once(row: Row, tmp_path: Path) -> None:
+@every_platform_lists
+async def test_walk_ends_and_returns_everything_once(rows: Rows, tmp_path: Path) -> None:
     """Rules 1 to 4 and 7."""
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
-        records = (record_of(row, item) for page in pages for item in page["data"]["items"])
-        ids = [record.get("id") or record["url"] for record in records]  # linked objects have no id
-        assert len(ids) == len(set(ids))
-        assert ids
-        for page in pages:
-            assert_page(page, limit=7 if has_limit(row) else None)
-        assert [page["pagination"]["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False]
-        each = 1 if row.endpoint.price is None else row.endpoint.price.least
-        paid = [page for page in pages if page["data"]["items"]]
-        assert await node.money() == (100_000 - each * len(paid), 0)
+    await check_each(rows, _walk_ends_and_returns_everything_once, tmp_path)
+
+
+async def _walk_ends_and_returns_everything_once(node: OpenNode, row: Row) -> None:
+    pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
+    records = (record_of(row, item) for page in pages for item in page["data"]["items"])
+    ids = [record.get("id") or record["url"] for record in records]  # linked objects have no id
+    assert len(ids) == len(set(ids))
+    assert ids
+    for page in pages:
+        assert_page(page, limit=7 if has_limit(row) else None)
+    assert [page["pagination"]["has_more"] for page in pages] == [True] * (len(pages) - 1) + [False]
+    each = 1 if row.endpoint.price is None else row.endpoint.price.least
+    paid = [page for page in pages if page["data"]["items"]]
+    assert await node.money() == (100_000 - each * len(paid), 0)
 
 
 def record_of(row: Row, item: dict[str, Any]) -> dict[str, Any]:
@@ -80,26 +83,29 @@ def assert_page(page: dict[str, Any], *, limit: int | None) -> None:
         assert quote(pagination["next_cursor"], safe="") == pagination["next_cursor"], "a cursor needs no encoding"
 
 
-@every_list
-async def test_foreign_cursor_is_rejected_for_free(row: Row, tmp_path: Path) -> None:
+@every_platform_lists
+async def test_foreign_cursor_is_rejected_for_free(rows: Rows, tmp_path: Path) -> None:
     """Rules 5 and 6."""
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        first = (await node.get(row.target())).json
-        balance = (await node.money())[0]
-        asked = len(node.upstream.requests)
-        for name in FOREIGN:
-            refused = assert_refused(await node.get(row.target(**{name: "2"})), "INVALID_REQUEST", 400)
-            assert (refused["did_you_mean"], refused["param"], refused["remove_params"]) == ("cursor", name, [name])
-        for cursor in ("2", "cur_", "cur_AAAA", "cur_" + "A" * 40, "cur_!", "cur_" + "A" * 5000):
-            await assert_cursor_refused(node, row.target(cursor=cursor))
-        if (given := first["pagination"]["next_cursor"]) is not None:
-            for place in (4, len(given) // 2, len(given) - 1):
-                changed = given[:place] + ("A" if given[place] != "A" else "B") + given[place + 1 :]
-                await assert_cursor_refused(node, row.target(cursor=changed))
-            for lengthened in (given + "A", given + "=", given[:-2], given.upper()):
-                await assert_cursor_refused(node, row.target(cursor=lengthened))
-        assert len(node.upstream.requests) == asked
-        assert await node.money() == (balance, 0)
+    await check_each(rows, _foreign_cursor_is_rejected_for_free, tmp_path)
+
+
+async def _foreign_cursor_is_rejected_for_free(node: OpenNode, row: Row) -> None:
+    first = (await node.get(row.target())).json
+    balance = (await node.money())[0]
+    asked = len(node.upstream.requests)
+    for name in FOREIGN:
+        refused = assert_refused(await node.get(row.target(**{name: "2"})), "INVALID_REQUEST", 400)
+        assert (refused["did_you_mean"], refused["param"], refused["remove_params"]) == ("cursor", name, [name])
+    for cursor in ("2", "cur_", "cur_AAAA", "cur_" + "A" * 40, "cur_!", "cur_" + "A" * 5000):
+        await assert_cursor_refused(node, row.target(cursor=cursor))
+    if (given := first["pagination"]["next_cursor"]) is not None:
+        for place in (4, len(given) // 2, len(given) - 1):
+            changed = given[:place] + ("A" if given[place] != "A" else "B") + given[place + 1 :]
+            await assert_cursor_refused(node, row.target(cursor=changed))
+        for lengthened in (given + "A", given + "=", given[:-2], given.upper()):
+            await assert_cursor_refused(node, row.target(cursor=lengthened))
+    assert len(node.upstream.requests) == asked
+    assert await node.money() == (balance, 0)
 
 
 async def assert_cursor_refused(node: OpenNode, target: str) -> None:
@@ -146,19 +152,22 @@ async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None
             assert last["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
 
 
-@every_list
-async def test_guide_says_what_limit_means(row: Row, tmp_path: Path) -> None:
+@every_platform_lists
+async def test_guide_says_what_limit_means(rows: Rows, tmp_path: Path) -> None:
     """Rule 7: an endpoint without `limit` in its guide has none."""
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
-        kind = guide["pagination"]["limit"]
-        assert (kind is not None) is has_limit(row) is ("limit" in {one["name"] for one in guide["params"]["optional"]})
-        assert (kind == "collect-until-N") is (row.endpoint.collect is not None)
-        most = next((one["maximum"] for one in guide["params"]["optional"] if one["name"] == "limit"), None)
-        assert guide["pagination"]["limit_max"] == most
-        if kind is None:
-            refused = assert_refused(await node.get(row.target(limit=5)), "INVALID_REQUEST", 400)
-            assert refused["remove_params"] == ["limit"]
+    await check_each(rows, _guide_says_what_limit_means, tmp_path)
+
+
+async def _guide_says_what_limit_means(node: OpenNode, row: Row) -> None:
+    guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
+    kind = guide["pagination"]["limit"]
+    assert (kind is not None) is has_limit(row) is ("limit" in {one["name"] for one in guide["params"]["optional"]})
+    assert (kind == "collect-until-N") is (row.endpoint.collect is not None)
+    most = next((one["maximum"] for one in guide["params"]["optional"] if one["name"] == "limit"), None)
+    assert guide["pagination"]["limit_max"] == most
+    if kind is None:
+        refused = assert_refused(await node.get(row.target(limit=5)), "INVALID_REQUEST", 400)
+        assert refused["remove_params"] == ["limit"]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.endpoint.collect is not None], ids=lambda row: row.id)

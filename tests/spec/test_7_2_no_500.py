@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.raw import raw_request
-from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row, every_endpoint
+from tests.spec.rows import CREDENTIALS, ROWS, Row, Rows, check_each, every_platform
 from upstreams.model.params import Param
 from upstreams.model.refusals import Bucket
 
@@ -62,20 +62,23 @@ PATIENT = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 1
 STATUSES = {200, 400, 401, 404, 405, 414, 431}
 
 
-@every_endpoint
+@every_platform
 async def test_no_parameter_value_causes_an_internal_error(
-    row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Method: every free text and URL parameter with unusual values, without pacing; the others as in the example."""
     monkeypatch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=upstreams, **PATIENT) as node:
-        for param in free_params(row):
-            for value in nasty_for(row, param):
-                answer = await node.get(with_value(row, param, value))
-                assert answer.status in STATUSES, (param.name, value, answer.body)
-        assert node.log_events("request_failed") == []
-        await node.assert_sound()
+    await check_each(rows, _unusual_values, tmp_path, upstreams=upstreams, **PATIENT)
+
+
+async def _unusual_values(node: OpenNode, row: Row) -> None:
+    for param in free_params(row):
+        for value in nasty_for(row, param):
+            answer = await node.get(with_value(row, param, value))
+            assert answer.status in STATUSES, (param.name, value, answer.body)
+    assert node.log_events("request_failed") == []
+    await node.assert_sound()
 
 
 def free_params(row: Row) -> list[Param]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
-from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+from tests.spec.rows import Row, Rows, check_each, every_platform
 
 PROFILE = "/v1/github/profile?handle=octocat"
 SEARCH = "/v1/github/search?query=trio"
@@ -42,11 +42,14 @@ def due_s(row: Row) -> int:
     return TTL_S_OF.get(archetype, by_name.get(row.id, by_name.get(resource, 600)))
 
 
-@every_endpoint
-async def test_endpoint_caches_for_the_ttl_of_its_kind(row: Row, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
-        assert guide["cache"]["ttl_seconds"] == due_s(row)
+@every_platform
+async def test_endpoint_caches_for_the_ttl_of_its_kind(rows: Rows, tmp_path: Path) -> None:
+    await check_each(rows, _endpoint_caches_for_the_ttl_of_its_kind, tmp_path)
+
+
+async def _endpoint_caches_for_the_ttl_of_its_kind(node: OpenNode, row: Row) -> None:
+    guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
+    assert guide["cache"]["ttl_seconds"] == due_s(row)
 
 
 @pytest.mark.parametrize("target", [PROFILE, SEARCH, "/v1/github/user/profile-velocity?handle=octocat"])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import CREDENTIALS, ENVIRON, Row, every_endpoint
+from tests.spec.rows import Row, Rows, check_each, every_platform
 
 VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
 COST = {"standard": 1, "advanced": 5, "premium": 10}
@@ -54,26 +54,29 @@ async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Pat
         assert (await node.get(f"{VELOCITY}&dry_run=1&max_credits=5")).json["data"]["estimated_credits"] == 5
 
 
-@every_endpoint
-async def test_dry_run_estimate_is_the_minimum_max_credits(row: Row, tmp_path: Path) -> None:
+@every_platform
+async def test_dry_run_estimate_is_the_minimum_max_credits(rows: Rows, tmp_path: Path) -> None:
     """For every endpoint: a dry run calls no upstream, and `max_credits` must be at least its estimate."""
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        priced = await node.get(row.target(dry_run=1))
-        data = priced.json["data"]
-        price = data["estimated_credits"]
-        preview = {"resolved", "candidates"} if row.endpoint.preview else set()
-        assert data.keys() - {"reserved_credits", "limit"} == {"estimated_credits", "would_hit_cache"} | preview
-        assert price in row.cost or (row.endpoint.price is None and price % row.cost.start == 0)
-        assert data["would_hit_cache"] is False
-        refused = await node.get(row.target(max_credits=price - 1))
-        assert assert_refused(refused, "INSUFFICIENT_CREDITS", 402)["credits_required"] == price
-        assert node.upstream.requests == []
-        for free in (priced, refused):
-            await assert_free(node, free)
-        used = (await node.get(row.target(max_credits=price))).json["credits_used"]
-        assert 0 < used <= price
-        assert used == price or row.endpoint.collect or row.endpoint.price, "only metered endpoints may cost less"
-        assert await node.money() == (100_000 - used, 0)
+    await check_each(rows, _dry_run_estimate_is_the_minimum_max_credits, tmp_path)
+
+
+async def _dry_run_estimate_is_the_minimum_max_credits(node: OpenNode, row: Row) -> None:
+    priced = await node.get(row.target(dry_run=1))
+    data = priced.json["data"]
+    price = data["estimated_credits"]
+    preview = {"resolved", "candidates"} if row.endpoint.preview else set()
+    assert data.keys() - {"reserved_credits", "limit"} == {"estimated_credits", "would_hit_cache"} | preview
+    assert price in row.cost or (row.endpoint.price is None and price % row.cost.start == 0)
+    assert data["would_hit_cache"] is False
+    refused = await node.get(row.target(max_credits=price - 1))
+    assert assert_refused(refused, "INSUFFICIENT_CREDITS", 402)["credits_required"] == price
+    assert node.upstream.requests == []
+    for free in (priced, refused):
+        await assert_free(node, free)
+    used = (await node.get(row.target(max_credits=price))).json["credits_used"]
+    assert 0 < used <= price
+    assert used == price or row.endpoint.collect or row.endpoint.price, "only metered endpoints may cost less"
+    assert await node.money() == (100_000 - used, 0)
 
 
 async def test_dry_run_needs_no_credits_and_counts_only_in_the_window(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ async def test_unaffordable_or_excess_job_is_rejected_without_reservation(
 
 
 async def test_job_is_paused_resumed_and_cancelled_only_by_its_owner(desk: Desk) -> None:
-    jobs = JobDesk(desk, Site(tree(3, 4), takes_s=0.005))
+    jobs = JobDesk(desk, Site(tree(3, 4), takes_s=0.05))
     owner, other = await jobs.owner(), await jobs.owner()
     async with jobs.open():
         job = await jobs.crawl(owner, limit=85)
