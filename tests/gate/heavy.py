@@ -1,8 +1,8 @@
 """Which tests are heavy: a plain `pytest` skips them, and `pytest -m heavy` runs only them.
 
 They start crowds of processes, storms, benchmarks or browsers, or run a whole matrix over all endpoints. The other
-tests, the core suite, take less than five minutes on two quiet cores, and pass on a machine that is three times slower.
-A test that is named on the command line always runs.
+tests are the core suite: quick, and independent of how fast the machine is. A test that is named on the command line
+always runs.
 """
 
 from __future__ import annotations
