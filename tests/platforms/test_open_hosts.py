@@ -78,7 +78,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-async def test_refused_request_does_not_close_its_host(case: Case, autojump_clock: MockClock) -> None:
+async def test_refused_request_does_not_open_the_circuit_of_its_host(case: Case, autojump_clock: MockClock) -> None:
     def script(call: HttpCall) -> Scripted:
         return case.answer if case.by in call.target else http_answer(case.body)
 

@@ -93,7 +93,7 @@ async def test_short_list_does_not_try_version_4(autojump_clock: MockClock) -> N
         http_answer({"error": "too_many_requests"}, 429),
     ],
 )
-async def test_page_missing_in_version_4_comes_from_version_3(autojump_clock: MockClock, answer: Scripted) -> None:
+async def test_page_comes_from_version_3_if_version_4_fails(autojump_clock: MockClock, answer: Scripted) -> None:
     """Without version 4, a newer server's list ends where its first page would be repeated."""
     hosted = Hosted(PLATFORM, lambda call: answer if "/v4/" in call.target else newer(call))
     page = await page_of(hosted, "post/comments")

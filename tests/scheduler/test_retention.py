@@ -223,7 +223,7 @@ async def test_history_is_unchanged_when_results_are_deleted(desk: Desk) -> None
     assert all(entry.data.numbers and entry.data.deltas for entry in page.entries)
 
 
-async def test_readers_continue_during_sweeps_and_runs(desk: Desk) -> None:
+async def test_readers_see_complete_runs_without_gaps_during_sweeps(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     await desk.store.write(lambda tx: [put(tx, desk, monitor, EPOCH + place * HOUR) for place in range(200)])

@@ -254,7 +254,7 @@ def test_running_node_without_descriptors_reloads_later_and_keeps_billing(place:
 
 
 @pytest.mark.sqlite
-def test_start_without_descriptors_is_rejected_with_message(place: Place) -> None:
+def test_command_with_too_few_file_descriptors_fails_with_one_line(place: Place) -> None:
     program = ("sh", "-c", 'ulimit -n 12; exec "$0" "$@"', *SLUICE)
     command = [*program, "account", "list", "--config", str(place.config)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=place.folder)

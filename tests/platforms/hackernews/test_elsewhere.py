@@ -148,7 +148,7 @@ def test_front_page_whose_items_all_fail_is_a_failure() -> None:
         drive(PLATFORM, "top", {}, answer)
 
 
-def test_at_most_300_comments_are_requested_with_a_warning() -> None:
+def test_comments_beyond_300_are_left_out_with_a_warning() -> None:
     calls: list[str] = []
     upstream = items(story(1, 2), item(1, *range(100, 300)), item(2, *range(400, 600)), *map(item, range(100, 600)))
 

@@ -332,7 +332,7 @@ async def test_redirect_on_the_same_host_is_followed(
         "/" + "a" * 70_000,
     ],
 )
-async def test_redirect_to_another_host_fails_without_a_call(autojump_clock: MockClock, location: str) -> None:
+async def test_unusable_redirect_fails_and_no_other_url_is_called(autojump_clock: MockClock, location: str) -> None:
     exchange = ScriptedExchange(http_answer(status=302, location=location))
     with pytest.raises(UpstreamFailed, match="redirects"):
         await source_over(exchange).ask(asking(), LONG_S)

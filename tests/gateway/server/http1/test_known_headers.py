@@ -112,7 +112,7 @@ def test_only_a_complete_plain_block_is_stored(rest: bytes):
     assert (known.find(headers) is None) == bool(rest)
 
 
-def test_app_that_changes_its_headers_does_not_affect_others():
+def test_app_changing_request_headers_does_not_affect_later_requests():
     reader = RequestHeadReader(PEER, BOUNDS, KnownHeaders())
     for _ in range(3):
         head = reader.take(LINE + b"Host: a\r\n\r\n")
