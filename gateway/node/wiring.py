@@ -1,6 +1,7 @@
 """The composition root: creates all objects of a node and passes them to each other. It contains no business rules.
 
-`open_node` opens the parts that must be closed again, and `_build` creates the other objects from them.
+`open_node` opens the parts on the path of a request, then the services that work on after a response, and `_node`
+creates the two apps from them.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ MATRICES: Final = (
     "tests/spec/test_price_asked.py",
 )
 """Tests of every endpoint, value or order of events, and long simulations."""
-MEASURED: Final = (
+TIMED: Final = (
     "tests/gateway/api/test_overload.py",
     "tests/gateway/node/test_loop_steps.py",
     "tests/storage/postgres/test_away.py",
 )
 """Tests whose result depends on how fast the machine is."""
-HEAVY: Final = (*CROWDS, *PROCESSES, *MATRICES, *MEASURED)
+HEAVY: Final = (*CROWDS, *PROCESSES, *MATRICES, *TIMED)
 
 
 def is_heavy(path: str) -> bool:

@@ -67,12 +67,6 @@ class Row:
 ROWS = tuple(Row(platform, endpoint) for platform in load_all() for endpoint in platform.endpoints)
 every_endpoint = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
 LISTS = tuple(row for row in ROWS if row.endpoint.archetype.many)
-every_list = pytest.mark.parametrize(
-    "row",
-    [row for row in LISTS if not row.endpoint.archetype.has_legs],
-    ids=[row.id for row in LISTS if not row.endpoint.archetype.has_legs],
-)
-"""Lists of one platform. `tests/upstreams/composites` walks the lists of composites."""
 every_table = pytest.mark.parametrize("row", LISTS, ids=[row.id for row in LISTS])
 """Including the lists of composites."""
 
@@ -90,7 +84,7 @@ def _by_platform(rows: Iterable[Row]) -> pytest.MarkDecorator:
 every_platform = _by_platform(ROWS)
 """The endpoints of each platform, for `check_each`."""
 every_platform_lists = _by_platform(row for row in LISTS if not row.endpoint.archetype.has_legs)
-"""The lists of each platform, for `check_each`."""
+"""The lists of each platform, for `check_each`. `tests/upstreams/composites` walks the lists of composites."""
 
 
 async def check_each(
