@@ -36,7 +36,7 @@ from upstreams.cache.response_cache import Cache
 from upstreams.cache.shared_cache import CacheTurn, SharedCache
 from upstreams.cache.single_flight import Flights
 from upstreams.fetching.aside import LONG_BYTES
-from upstreams.fetching.plan import Conduct, OnLeg, PartReader, Plan, WantsMore, prepare
+from upstreams.fetching.plan import Conduct, Plan, prepare
 from upstreams.fetching.walk import run_plan
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.errors import UpstreamFailed
@@ -44,26 +44,6 @@ from upstreams.model.params import Args, State
 from upstreams.model.steps import Fetched
 
 _Miss = Callable[[CallRequest, Plan, float], Awaitable[CallResult]]
-
-
-def make_call(
-    planned: Plan,
-    credits_held: int,
-    cost_credits: int,
-    deadline_at: float,
-    *,
-    stopping: Callable[[], bool],
-    wants_more: WantsMore | None = None,
-    parts: PartReader | None = None,
-    on_leg: OnLeg | None = None,
-) -> Awaitable[Fetched]:
-    """Call the upstream for as many pages as the reserved credits cover, until `deadline_at` on Trio's clock.
-
-    Raises:
-        UpstreamError, LimitError: there was no usable response.
-    """
-    pages_max = pages_held(credits_held, cost_credits, planned.reach.pages_max)
-    return run_plan(planned, Conduct(pages_max, wants_more, stopping, parts, on_leg), deadline_at)
 
 
 class BilledCalls:
@@ -220,16 +200,9 @@ class BilledCalls:
             return await self._lookup.replay(request, charge)
         started, deadline_at = self.clock(), arrived + self.timeout_s
         try:
-            fetched = await make_call(
-                planned,
-                charge.credits,
-                request.cost_credits,
-                deadline_at,
-                wants_more=request.wants_more,
-                stopping=self._stopping,
-                parts=self._parts_of(request),
-                on_leg=request.on_leg,
-            )
+            pages_max = pages_held(charge.credits, request.cost_credits, planned.reach.pages_max)
+            conduct = Conduct(pages_max, request.wants_more, self._stopping, self._parts_of(request), request.on_leg)
+            fetched = await run_plan(planned, conduct, deadline_at)
             if fetched.body_bytes <= LONG_BYTES:
                 shaped, used, fragment, stored = self._encode(request, charge, fetched)
             else:

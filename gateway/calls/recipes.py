@@ -11,8 +11,7 @@ from typing import Any
 import orjson
 import trio
 
-from billing.charges.refunds import NOTHING_USED, used_by_pages
-from gateway.calls.execute import make_call
+from billing.charges.refunds import NOTHING_USED, pages_held, used_by_pages
 from gateway.calls.planning import quote
 from gateway.calls.pricing import cost_of, used_by_error
 from gateway.calls.shaping import RUN, Shaped, error_of, explained, leg_record, shape_call, share_out
@@ -24,7 +23,8 @@ from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid, 
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.bodies import Body, joined_bodies
-from upstreams.fetching.plan import Plan, as_collecting, prepare
+from upstreams.fetching.plan import Conduct, Plan, as_collecting, prepare
+from upstreams.fetching.walk import run_plan
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import InvalidArgument, UpstreamError, UpstreamFailed
 from upstreams.model.params import Args, State, Value
@@ -130,13 +130,13 @@ class CatalogRecipes:
         """
         listing = self._catalog.at(recipe.path)
         assert listing is not None, "recipes come from the catalog"
-        endpoint, cost = replace(listing.endpoint, collect=None), _cost(listing)
+        endpoint = replace(listing.endpoint, collect=None)
         args = self._args(listing, recipe.values, state, account_id)
         async with self._shares[recipe.platform]:
             began = self._clock()
             try:
                 planned = prepare(listing.site, endpoint, args)
-                fetched = await make_call(planned, cost, cost, began + timeout_s, stopping=self._stopping)
+                fetched = await run_plan(planned, Conduct(1, stopping=self._stopping), began + timeout_s)
             except (UpstreamError, LimitError) as exc:
                 raise self._failed(listing, exc, began) from exc
         assert isinstance(fetched.result, Page), "reading a list returns pages"
@@ -153,7 +153,8 @@ class CatalogRecipes:
     async def _gather(
         self, listing: Listing, planned: Plan, credits_held: int, deadline_at: float, account_id: str
     ) -> Gathered:
-        fetched = await make_call(planned, credits_held, _cost(listing), deadline_at, stopping=self._stopping)
+        pages_max = pages_held(credits_held, _cost(listing), planned.reach.pages_max)
+        fetched = await run_plan(planned, Conduct(pages_max, stopping=self._stopping), deadline_at)
         gather = partial(_gathered, listing, planned, fetched, credits_held)
         if fetched.body_bytes <= LONG_BYTES:
             return gather()

@@ -10,7 +10,7 @@ import trio
 
 from limits.breaker import BreakerRules
 from tests.fakes.scripted_exchange import LONG_S, Scripted, ScriptedExchange, Slow, http_answer, source_over
-from upstreams.fetching.plan import Conduct, Plan, Walked, WantsMore, plan_walk
+from upstreams.fetching.plan import Conduct, Plan, Walked, WantsMore, prepare
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.fetching.walk import run_plan
@@ -128,7 +128,7 @@ def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> S
 
 def begun(site: Site, limit: int, cursor: State | None = None) -> Plan:
     """Return a walk of the site's endpoint that has made no call yet."""
-    return plan_walk(site, site.platform.endpoints[0], Args({"limit": limit}, cursor))
+    return prepare(site, site.platform.endpoints[0], Args({"limit": limit}, cursor))
 
 
 async def on(_walked: Walked) -> bool:

@@ -94,15 +94,15 @@ async def _fetch_with_fallbacks(planned: Plan, below: list[int], deadline_at: fl
         refusals.clear()  # otherwise the frames of each failure, and their bodies, stay until garbage collection
 
 
-async def _run(plan: Plan, deadline_at: float, conduct: Conduct, *, waits: bool = True) -> Fetched:
+async def _run(planned: Plan, deadline_at: float, conduct: Conduct, *, waits: bool = True) -> Fetched:
     """Run the read of one plan to its end. Each yielded value is answered, and calls in a tuple run concurrently."""
-    if plan.refusal is not None:
-        raise plan.refusal
-    wanted, took_s, body_bytes = plan.first, 0.0, 0
+    if planned.refusal is not None:
+        raise planned.refusal
+    wanted, took_s, body_bytes = planned.first, 0.0, 0
     while True:
         if isinstance(wanted, tuple):
             started = trio.current_time()
-            answer_one = partial(_answer_one, plan, deadline_at, conduct, waits)
+            answer_one = partial(_answer_one, planned, deadline_at, conduct, waits)
             several = await _run_concurrently(wanted, answer_one, BODY_BYTES_MAX - body_bytes)
             took_s += trio.current_time() - started
             body_bytes += sum(answer.body_bytes for answer in several)
@@ -110,53 +110,53 @@ async def _run(plan: Plan, deadline_at: float, conduct: Conduct, *, waits: bool 
         elif isinstance(wanted, Round):
             answers = await conduct.pages_left(wanted, deadline_at)
         else:
-            answers = answer = await _answer_one(plan, deadline_at, conduct, waits, wanted)
+            answers = answer = await _answer_one(planned, deadline_at, conduct, waits, wanted)
             took_s += answer.took_s
             body_bytes += answer.body_bytes
         if body_bytes <= LONG_BYTES:
-            read = _advance(plan, answers)
+            read = _advance(planned, answers)
         else:
-            advance = partial(_advance, plan, answers)
-            slug, account_id = plan.site.platform.slug, plan.args.account_id
-            read = await plan.site.aside.run(advance, deadline_at, source=slug, account_id=account_id)
+            advance = partial(_advance, planned, answers)
+            slug, account_id = planned.site.platform.slug, planned.args.account_id
+            read = await planned.site.aside.run(advance, deadline_at, source=slug, account_id=account_id)
         if isinstance(read, _RESULTS):
-            fetched = _fetched(plan, read, took_s, body_bytes)
-            if plan.kept is not None:
-                fetched.bodies = plan.kept.all()
+            fetched = _fetched(planned, read, took_s, body_bytes)
+            if planned.kept is not None:
+                fetched.bodies = planned.kept.all()
             return fetched
         wanted = read
 
 
-def _advance(plan: Plan, answers: Sent) -> Wanted | Page | Single:
+def _advance(planned: Plan, answers: Sent) -> Wanted | Page | Single:
     """Resume the read with its answers. Return the next yielded value, or the result."""
     try:
-        wanted = plan.steps.send(answers)
+        wanted = planned.steps.send(answers)
     except StopIteration as done:
         result: Page | Single = done.value
         return result
     except UNREADABLE as exc:
-        raise unreadable(plan.site.platform.slug, exc) from exc
+        raise unreadable(planned.site.platform.slug, exc) from exc
     if has_dot_segment(wanted):
-        raise UpstreamFailed(plan.site.platform.slug, "a value in the response leads to another path")
+        raise UpstreamFailed(planned.site.platform.slug, "a value in the response leads to another path")
     return wanted
 
 
-def _fetched(plan: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
+def _fetched(planned: Plan, result: Page | Single, took_s: float, body_bytes: int) -> Fetched:
     """Return the result with its source and the pages to bill, which are 0 if nothing was found."""
-    rung_index = plan.rung_index
+    rung_index = planned.rung_index
     if not rung_index:
-        fetched = Fetched(result, took_s, source_of(plan.first, plan.site), body_bytes=body_bytes)
-        if plan.endpoint.price is not None:
-            fetched.pages_used = plan.reach.pages_needed if result.credits_used is None else result.credits_used
+        fetched = Fetched(result, took_s, source_of(planned.first, planned.site), body_bytes=body_bytes)
+        if planned.endpoint.price is not None:
+            fetched.pages_used = planned.reach.pages_needed if result.credits_used is None else result.credits_used
     else:
         if isinstance(result, Page) and result.next is not None:
-            result = replace(result, next={**result.next, **fallback_entry(plan.endpoint, rung_index)})
-        source = plan.endpoint.fallbacks[rung_index - 1].source
+            result = replace(result, next={**result.next, **fallback_entry(planned.endpoint, rung_index)})
+        source = planned.endpoint.fallbacks[rung_index - 1].source
         fetched = Fetched(result, took_s, source, rung_index, body_bytes=body_bytes)
     if isinstance(result, Page):
         if not result.records:
             fetched.pages_used = 0
-    elif plan.endpoint.archetype.found_nothing(result.record):
+    elif planned.endpoint.archetype.found_nothing(result.record):
         fetched.pages_used = 0
     return fetched
 

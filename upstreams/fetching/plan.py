@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
 import trio
@@ -119,8 +119,7 @@ class WalkTerms(NamedTuple):
     reach: Reach
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(NamedTuple):
     """A read that has run up to its first call: its arguments are valid, and nothing was sent yet."""
 
     site: Site
@@ -158,49 +157,66 @@ class Plan:
 
 
 def prepare(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Plan:
-    """Run an endpoint's read up to its first call; `keeps` as in `plan`.
+    """Run an endpoint's read, or the read of a walk's first page, up to its first call; `keeps` as in `plan`.
 
     Raises:
         InvalidArgument, InvalidCursor: A value cannot be used in any call. The request is free.
     """
-    return (plan if endpoint.collect is None else plan_walk)(site, endpoint, args, keeps=keeps)
+    if endpoint.collect is None:
+        return plan(site, endpoint, args, keeps=keeps)
+    sized, walk = _walk_terms(endpoint.collect, args)
+    return plan(site, endpoint, sized, keeps=keeps, walk=walk)
 
 
-def plan(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Plan:
-    """Run a read up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
+def plan(
+    site: Site,
+    endpoint: Endpoint,
+    args: Args,
+    *,
+    keeps: bool = False,
+    walk: WalkTerms | None = None,
+    rung_index: int | None = None,
+) -> Plan:
+    """Run the read of one page up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
 
-    If the read fails before any call, the failure is stored in the plan's `refusal`.
+    `rung_index` is the fallback to read from, and 0 is the endpoint's own source. By default, the source that issued
+    the cursor is used. If the read fails before any call, the failure is stored in the plan's `refusal`.
 
     Raises:
         InvalidArgument: A value cannot be used in any call. The request is free, because nothing was charged yet.
         InvalidCursor: The cursor belongs to a fallback that the endpoint no longer has.
     """
-    source = args.cursor.get(_FALLBACK) if args.cursor else None
-    rung_index = 0 if source is None else _fallback_at(site, endpoint, source)
-    planned = _plan(site, endpoint, args, rung_index)
-    if keeps:
-        planned.kept = KeptBodies()
-    return planned
+    if rung_index is None:
+        source = args.cursor.get(_FALLBACK) if args.cursor else None
+        rung_index = 0 if source is None else _fallback_at(site, endpoint, source)
+    own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
+    read = own or endpoint.read
+    args = endpoint.resolve(args)
+    steps, refusal = read(args), None
+    try:
+        first = next(steps)
+        if site.has_hosts:
+            first = site.named(first, args)
+        if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
+            raise InvalidArgument(culprit, "must not lead to a path other than this endpoint's")
+        if isinstance(first, tuple):
+            _check_parts(site, endpoint, args, first)
+    except _KNOWN_FAILURES as failure:
+        steps.close()
+        first, refusal = (), failure
+    return Plan(site, endpoint, args, rung_index, steps, first, KeptBodies() if keeps else None, refusal, walk)
 
 
-def plan_walk(site: Site, endpoint: Endpoint, args: Args, *, keeps: bool = False) -> Plan:
-    """Run the first page's read up to its first call; `keeps` as in `plan`.
-
-    Raises:
-        InvalidArgument, InvalidCursor: A value cannot be used in any call. The request is free.
-    """
-    collect = endpoint.collect
-    assert collect is not None, "only a collect-until-N endpoint is walked"
+def _walk_terms(collect: Collect, args: Args) -> tuple[Args, WalkTerms]:
+    """Return the arguments of a walk's first page, and the terms of the walk."""
     limit, per_page = args.number("limit"), min(args.number("limit"), collect.per_page)
     skip = args.position(SKIP, 0)
     state = {name: value for name, value in (args.cursor or {}).items() if name != SKIP}
     # A cursor with an empty state is not a fresh start: it leads back to the first page of the source that issued it.
     cursor = None if args.cursor is None else state
     sized = replace(args, values={**args.values, "limit": per_page}, cursor=cursor)
-    planned = plan(site, endpoint, sized, keeps=keeps)
     pages_needed = -(-(min(skip, per_page - 1) + limit) // per_page)
-    planned.walk = WalkTerms(limit, skip, Reach(pages_needed, pages_needed + collect.spare_pages))
-    return planned
+    return sized, WalkTerms(limit, skip, Reach(pages_needed, pages_needed + collect.spare_pages))
 
 
 def as_collecting(endpoint: Endpoint) -> Endpoint:
@@ -216,25 +232,6 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
         if fallback.source == source and fallback.read is not None:
             return rung_index
     raise InvalidCursor("belongs to a source that is no longer used")
-
-
-def _plan(site: Site, endpoint: Endpoint, args: Args, rung_index: int) -> Plan:
-    own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
-    read = own or endpoint.read
-    args = endpoint.resolve(args)
-    steps = read(args)
-    try:
-        first = next(steps)
-        if site.has_hosts:
-            first = site.named(first, args)
-        if not leads_straight(first) and (culprit := _culprit_of(endpoint, read, args, first)) is not None:
-            raise InvalidArgument(culprit, "must not lead to a path other than this endpoint's")
-        if isinstance(first, tuple):
-            _check_parts(site, endpoint, args, first)
-    except _KNOWN_FAILURES as refusal:
-        steps.close()
-        return Plan(site, endpoint, args, rung_index, steps, (), refusal=refusal)
-    return Plan(site, endpoint, args, rung_index, steps, first)
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
@@ -323,9 +320,8 @@ def fallback_plan(planned: Plan, rung_index: int) -> Plan | None:
 
 def replan(planned: Plan, rung_index: int) -> Plan:
     """Return a new plan of the same read, at this fallback; 0 means the endpoint's own source."""
-    again = _plan(planned.site, planned.endpoint, planned.args, rung_index)
-    again.kept = None if planned.kept is None else KeptBodies()
-    return again
+    keeps = planned.kept is not None
+    return plan(planned.site, planned.endpoint, planned.args, keeps=keeps, walk=planned.walk, rung_index=rung_index)
 
 
 def source_of(wanted: Wanted, site: Site) -> str:

@@ -170,11 +170,10 @@ class Site:
 
         With `waits`, wait if the source requested a pause. A long answer is parsed when it is the account's turn.
         """
+        ask = self._answer_signed if call.needs_session else self._ask
         if call.optional:
-            return self._ask_optional(call, deadline_at, waits=waits, account_id=account_id)
-        if call.needs_session:
-            return self._answer_signed(call, deadline_at, waits=waits, account_id=account_id)
-        return self._ask(call, deadline_at, waits, account_id)
+            return self._or_missing(call, ask(call, deadline_at, waits, account_id))
+        return ask(call, deadline_at, waits, account_id)
 
     def run_task(self, task: Task, deadline_at: float, *, account_id: str) -> Awaitable[Answer]:
         """Run a task of a read in a worker process, like `ProcessPool.run`.
@@ -183,14 +182,12 @@ class Site:
         """
         return self.workers.run(task, deadline_at, source=self.platform.slug, account_id=account_id)
 
-    async def _ask_optional(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer | Missing:
-        source = self.source_name(call.source)
+    async def _or_missing(self, call: Call, answering: Awaitable[Answer]) -> Answer | Missing:
         started = trio.current_time()
         try:
-            one = replace(call, optional=False)
-            return await self.call(one, deadline_at, waits=waits, account_id=account_id)
+            return await answering
         except (UpstreamError, LimitError) as failure:
-            took_s = trio.current_time() - started
+            took_s, source = trio.current_time() - started, self.source_name(call.source)
             return Missing(str(failure), source, took_s, isinstance(failure, NotFound), failure)
 
     def _ask(
@@ -219,7 +216,13 @@ class Site:
             request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads, account_id=account_id
         )
 
-    async def _answer_signed(self, call: Call, deadline_at: float, *, waits: bool, account_id: str) -> Answer:
+    async def _answer_signed(
+        self,
+        call: Call,
+        deadline_at: float,
+        waits: bool,  # noqa: FBT001 - like `_ask`
+        account_id: str,
+    ) -> Answer:
         """Return the answer to a call that uses the session. A refused session is renewed once within the call."""
         started = trio.current_time()
         signed = await self.sessions.signed_in(deadline_at)

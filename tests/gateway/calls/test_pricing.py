@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.calls.pricing import price_of
-from upstreams.fetching.plan import plan_walk
+from upstreams.fetching.plan import prepare
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST
 from upstreams.model.endpoint import Collect, Endpoint
 from upstreams.model.params import Args, collected
@@ -39,7 +39,7 @@ def test_metered_price_range_ends_at_maximum_reservation(items_max: int, per_pag
     collect = Collect(per_page, spare)
     endpoint = Endpoint("x", "X.", AUTHOR_LIST, _read, params, tier=tier[0], collect=collect)
     site: Any = SimpleNamespace(has_hosts=False)  # only the query code uses other attributes of a site
-    most = plan_walk(site, endpoint, Args({"limit": items_max})).reach.pages_max
+    most = prepare(site, endpoint, Args({"limit": items_max})).reach.pages_max
     price = price_of(endpoint)
     assert price.credits == tier[1]
     assert price.label == f"{tier[1]}-{tier[1] * most} credits, metered"
