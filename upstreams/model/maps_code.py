@@ -18,7 +18,7 @@ becomes for decoded objects (`c0` is a bound function, `n0` an object whose memb
         v1 = (o.id or None)
         v2 = o.owner or n0
         v3 = (v2.login or None)
-        v4 = (v if (v := o.stars).__class__ is int and 0 <= v <= 9223372036854775807 else None if v is None else c0(v))
+        v4 = (None if (v := o.stars) is None else v if v.__class__ is int and 0 <= v <= 9223372036854775807 else c0(v))
         v5 = (v if (v := o.tags) is None or "" not in v else [e for e in v if e])
         return {'id': v1, 'owner': v3, 'stars': v4, 'tags': v5}
 

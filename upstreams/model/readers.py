@@ -53,7 +53,7 @@ _IDENT = (
     f" else str(v) if v.__class__ is int and 0 <= v <= {values.INTEGER_MAX} else {{f}}(v))"
 )
 _WITHIN = (
-    f"(v if (v := {{x}}).__class__ is int and %d <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
+    f"(None if (v := {{x}}) is None else v if v.__class__ is int and %d <= v <= {values.INTEGER_MAX} else {{f}}(v))"
 )
 _FLAG = "(v if (v := {x}) is True or v is False else None)"
 _INSTANT = (
