@@ -20,7 +20,7 @@ from tests.fakes.patient_clock import run_patiently
 from tests.fakes.stores import Stores, engine, open_stores
 from tests.gate.critical import is_critical
 from tests.gate.failures import FAILURES_FILE, FailureRecorder
-from tests.gate.heavy import CROWDS, HEAVY, is_heavy
+from tests.gate.heavy import CROWDS, HEAVY, crowd_of, is_heavy
 from tests.processes.commands import Commands, open_commands
 from tests.servers.postgres import PostgresServer, open_postgres
 from tests.servers.redis import RedisServer, open_redis
@@ -135,13 +135,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class Scheduler(LoadFileScheduling):
-    """One process runs all tests of a file, and one process runs all tests of `CROWDS`.
+    """One process runs all tests of a file, and one process runs all tests of a crowd.
 
-    As a result, no two tests of `CROWDS` run concurrently on the machine.
+    As a result, no two tests of a crowd run concurrently on the machine.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return "crowds" if nodeid.startswith(CROWDS) else str(super()._split_scope(nodeid))
+        return crowd_of(nodeid) or str(super()._split_scope(nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Scheduler:

@@ -1,6 +1,6 @@
 """A node that is killed repeatedly under mixed load: no double charge, no lost outcome, and a sound ledger.
 
-A failure prints its seed; `python -m tests.crash --seed N --kills M` repeats the run, or a longer one.
+A failure prints its seed. `python -m tests.crash --seed N --kills M` repeats the run, or a longer one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import trio
 from tests.crash.run import Report, crash_run
 from tests.processes.commands import Commands
 
-KILLS = 80
+KILLS = 40
 SEED = 20
-OFTEN = 4
+OFTEN = 2
 PATIENCE_S = 900.0
 TO_HAPPEN = (
     "cached",

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-CROWDS: Final = ("tests/crash/", "tests/hostile/neighbours/", "tests/many/", "tests/storm/")
+MEASURED: Final = ("tests/hostile/neighbours/", "tests/storm/beside/", "tests/storm/reading/")
+"""Folders whose tests compare times with and without a load."""
+KILLS: Final = ("tests/crash/", "tests/storm/")
+"""Folders whose tests kill nodes again and again."""
+CLUSTERS: Final = ("tests/many/",)
+"""Folders whose tests run several nodes over PostgreSQL and Redis."""
+CROWDS: Final = (*MEASURED, *KILLS, *CLUSTERS)
 """Folders whose tests start many processes, have time limits, and take longest, mostly by waiting."""
 PROCESSES: Final = (
     "tests/bench/",
@@ -55,6 +61,12 @@ TIMED: Final = (
 )
 """Tests whose result depends on how fast the machine is."""
 HEAVY: Final = (*CROWDS, *PROCESSES, *MATRICES, *TIMED)
+
+
+def crowd_of(path: str) -> str | None:
+    """Return the name of the crowd of a test; None if it is in none. No two tests of a crowd run concurrently."""
+    crowds = {"measured": MEASURED, "kills": KILLS, "clusters": CLUSTERS}
+    return next((name for name, folders in crowds.items() if path.startswith(folders)), None)
 
 
 def is_heavy(path: str) -> bool:
