@@ -34,6 +34,8 @@ WHERE account = {_NUMBER} AND hour >= ? AND hour < ?
 GROUP BY hour / 24, endpoints.path, endpoints.platform ORDER BY endpoints.path
 """  # noqa: S608 - constants
 LAST_DAY: Final = 10_000_000
+_DIGITS_MAX: Final = 18
+"""The maximum number of digits of a position, so that it fits into a column."""
 
 
 class LeftDay(NamedTuple):
@@ -116,13 +118,15 @@ def read_sums(tx: Tx, account_id: str, *, before: str | None, newest: int, limit
     return found[:limit]
 
 
-def is_sum(text: str) -> bool:
-    """Return whether the text is the id of a sum."""
+def line_of(text: str) -> int | str | None:
+    """Parse the id of a line: its position, or the id of a daily sum. Return None for any other text."""
+    if text.isascii() and text.isdigit():
+        return int(text) if len(text) <= _DIGITS_MAX else None
     try:
         _read_id(text)
     except ValueError:
-        return False
-    return True
+        return None
+    return text
 
 
 def _sums_of(day: int, issued: int, spent: int, used: Sequence[Row]) -> Iterator[Transaction]:

@@ -14,7 +14,7 @@ import msgspec
 
 from billing.accounts.accounts import PAGE_MAX, WELCOME_CREDITS, Account, Accounts
 from billing.accounts.plans import Plan
-from billing.archive.statement import is_sum
+from billing.archive.statement import line_of
 from billing.errors import BillingError, TermsInvalid
 from billing.keys.keys import UNCHANGED, Keys, Unchanged
 from billing.keys.records import KeyRecord
@@ -289,12 +289,9 @@ def _limit(sent: int | str | msgspec.UnsetType) -> int | Unchanged | None:
 
 
 def _line_before(text: str) -> int | str:
-    """Parse a transaction's id, which is the position of a line, or the id of a daily sum."""
-    if is_sum(text):
-        return text
-    if not text.isdecimal() or len(text) > 18:
-        raise OperationRefused(f"{text} is not a transaction id")
-    return int(text)
+    if (line := line_of(text)) is None:
+        raise OperationRefused(f"`{text}` is not a transaction id")
+    return line
 
 
 def _instant(text: str | None) -> float | None:

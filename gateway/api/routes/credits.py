@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from billing.archive.statement import line_of
 from billing.ledger.lines import Transaction
 from billing.ledger.transactions import Ledger
 from events.instants import iso
@@ -58,17 +59,13 @@ class Credits:
         found = await self._ledger.transactions(
             caller.key.account_id,
             limit=limit + 1,
-            before=None if place.state is None else _line_before(str(place.state["id"])),
+            before=None if place.state is None else line_of(str(place.state["id"])),
             request_id=None if request_id is None else str(request_id),
         )
         page = found.lines[:limit]
         more = {"id": str(page[-1].id)} if len(found.lines) > limit else None
         items = [_item(entry) for entry in page]
         return await self._lists.page(request, caller, items, place=place, more=more, warnings=found.warnings)
-
-
-def _line_before(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def _item(entry: Transaction) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Final
 from quart import Response, request
 from quart_trio import QuartTrio
 
+from billing.archive.statement import line_of
 from billing.ledger.usage_report import UsageReport, UsageSum
 from events.instants import iso
 from gateway.dashboard.address import PREFIX
@@ -93,7 +94,7 @@ class MoneyPages:
         """Show the statement in pages."""
         before, request_id = request.args.get("before", ""), request.args.get("request_id", "").strip()
         found = await self._services.ledger.transactions(
-            account_id(), limit=PAGE + 1, before=_place(before), request_id=request_id or None
+            account_id(), limit=PAGE + 1, before=line_of(before), request_id=request_id or None
         )
         return await self._frame.shown(
             "transactions.html",
@@ -136,13 +137,6 @@ class MoneyPages:
 def _span() -> int:
     sent = request.args.get("days", "")
     return int(sent) if sent in map(str, SPANS) else SPANS[1]
-
-
-def _place(text: str) -> int | str | None:
-    """Parse the statement line after which a page begins. An invalid value means the first page."""
-    if text.isascii() and text.isdigit() and len(text) <= 18:
-        return int(text)
-    return None
 
 
 def _spent(report: UsageReport) -> list[tuple[str, int]]:

@@ -15,6 +15,7 @@ from billing.archive.days import DAY_S, date_of
 from billing.archive.files import read_manifest
 from billing.archive.index import index_name
 from billing.archive.months import make_months
+from billing.archive.statement import line_of
 from billing.ledger.lines import Transaction
 from billing.ledger.transactions import SUMMED, UNREAD, Ledger
 from billing.migrations import MIGRATIONS
@@ -52,6 +53,23 @@ async def statement(ledger: Ledger, account: str, *, limit: int) -> list[Transac
 def told(lines: Sequence[Transaction]) -> list[Transaction]:
     """Return the lines without their source."""
     return [replace(line, source="journal") for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("17", 17),
+        ("2026-01-31.2", "2026-01-31.2"),
+        ("1" * 19, None),
+        ("2026-01-31", None),
+        ("2026-13-31.2", None),
+        ("", None),
+        ("-1", None),
+        ("\u0663", None),
+    ],
+)
+def test_line_id_is_a_position_or_a_daily_sum(text: str, line: int | str | None) -> None:
+    assert line_of(text) == line
 
 
 async def accounts_of(desk: PastDesk) -> list[str]:
