@@ -13,8 +13,10 @@ from gateway.admin.mail import Mailer, MailFailed
 from gateway.admin.operations import Operation, Operations, Text
 
 WELCOME: Final = "/dashboard/welcome"
+_INVITED: Final = "You have been invited to a Sluice account."
+_RESET: Final = "The operator has reset your password and your second factor, if you had one."
 _TEXT: Final = """\
-You have been invited to a Sluice account.
+{why}
 
 Set your password here. The link works once, until {until}:
 
@@ -61,10 +63,10 @@ class UserOperations:
         operations.add("user.delete", Operation(UserName, self._delete))
 
     async def _invite(self, args: UserInvite) -> Any:
-        return await self._linked(await self._users.invite(args.account, args.email))
+        return await self._linked(await self._users.invite(args.account, args.email), _INVITED)
 
     async def _reset(self, args: UserName) -> Any:
-        return await self._linked(await self._users.reset(args.user))
+        return await self._linked(await self._users.reset(args.user), _RESET)
 
     async def _list(self, args: UserList) -> Any:
         return [_shown(user) for user in await self._users.list(args.account)]
@@ -75,15 +77,15 @@ class UserOperations:
     async def _delete(self, args: UserName) -> Any:
         return _shown(await self._users.delete(args.user))
 
-    async def _linked(self, invite: Invite) -> Any:
-        """Return an invitation's link, and whether it was sent by e-mail. The link works either way."""
+    async def _linked(self, invite: Invite, why: str) -> Any:
+        """Return the link to set a password, and whether it was sent by e-mail. The link works either way."""
         user, until = invite.user, iso(invite.expires_at)
         url = f"{self._base_url}{WELCOME}?token={invite.token}"
         linked = {"id": user.id, "email": user.email, "url": url, "expires_at": until, "mailed": False}
         if self._mailer is None:
             return linked
         try:
-            await self._mailer.send(user.email, "Your Sluice account", _TEXT.format(url=url, until=until))
+            await self._mailer.send(user.email, "Your Sluice account", _TEXT.format(why=why, url=url, until=until))
         except MailFailed as exc:
             return {**linked, "mail_error": str(exc)}
         return {**linked, "mailed": True}

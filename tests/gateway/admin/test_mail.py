@@ -32,18 +32,23 @@ class MailServer:
 
 
 @contextmanager
-def open_mail_server() -> Iterator[MailServer]:
-    """A server that accepts one mail."""
+def open_mail_server(mails: int = 1) -> Iterator[MailServer]:
+    """A server that accepts this many mails, one after the other."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         server = MailServer(f"smtp://operator@127.0.0.1:{listener.getsockname()[1]}")
-        thread = threading.Thread(target=_serve, args=(listener, server), daemon=True)
+        thread = threading.Thread(target=_serve, args=(listener, server, mails), daemon=True)
         thread.start()
         yield server
         thread.join(30)
 
 
-def _serve(listener: socket.socket, server: MailServer) -> None:
+def _serve(listener: socket.socket, server: MailServer, mails: int) -> None:
+    for _ in range(mails):
+        _receive(listener, server)
+
+
+def _receive(listener: socket.socket, server: MailServer) -> None:
     connection, _ = listener.accept()
     with connection, connection.makefile("rwb", buffering=0) as stream:
         stream.write(b"220 ready\r\n")
@@ -63,11 +68,15 @@ def _serve(listener: socket.socket, server: MailServer) -> None:
                 return
 
 
-async def test_invitation_is_mailed_through_the_configured_server(tmp_path: Path) -> None:
-    with open_mail_server() as server:
+async def test_invitation_and_reset_are_mailed_through_the_configured_server(tmp_path: Path) -> None:
+    with open_mail_server(mails=2) as server:
         mail = {"smtp_url": server.url, "from": SENDER}
         async with open_test_node(tmp_path, mail=mail, environ={"SLUICE_SMTP_PASSWORD": "secret of mail"}) as node:
             invitation = await node.operate("user.invite", account=node.account, email="ada@example.com")
+            invited = server.text
+            await node.operate("user.reset", user=invitation["id"])
+    assert "You have been invited" in invited
+    assert "has reset your password" in server.text.removeprefix(invited)
     assert invitation["mailed"] is True
     assert invitation["url"] in server.text
     assert "TO:<ada@example.com>" in server.text
