@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from upstreams.model.archetypes import page
-from upstreams.model.endpoint import PriceRange, fixed
+from upstreams.model.endpoint import PriceRange
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Single, Steps, Task
@@ -16,7 +16,7 @@ from upstreams.web.robots import RobotsMemory
 from upstreams.web.scraping import MAX_AGE, METADATA, PROXY, TIMEOUT, URL, check_proxy, instant_text
 from upstreams.web.visiting import visit
 
-PRICE: Final[PriceRange] = fixed(5)
+PRICE: Final = PriceRange(5, 5, "One charge per response.")
 PARAMS: Final = (
     URL,
     Param(
