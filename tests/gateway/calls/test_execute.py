@@ -197,7 +197,7 @@ async def test_composite_cost_depends_on_successful_legs(tmp_path: Path) -> None
 
     A cached response shows the original cost of its legs, but costs nothing itself.
     """
-    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+    async with open_test_node(tmp_path, platforms=(ODD,), **ROOMY) as node:
         left = 100_000
         for successful, costs in LEGS.items():
             cost, came = sum(costs), [number in successful for number in range(4)]
