@@ -16,6 +16,7 @@ from gateway.api.routes.data import DataEndpoint
 from tests.fakes.node import open_test_node
 from upstreams.catalog import Catalog, Listing
 from upstreams.fetching.site import Site
+from upstreams.model.archetypes import POST_LIST
 from upstreams.platforms import load_platforms
 
 QUERY_BYTES = 300
@@ -54,11 +55,12 @@ SHAPES = (long_values, wide_values, short_values, many_values, deep_paths, many_
 
 @pytest.fixture(scope="module")
 def listings() -> Sequence[Listing]:
-    """The endpoints that search."""
+    """The endpoints that search posts."""
     platforms = {platform.slug: platform for platform in load_platforms()}
-    names = ("hackernews", "bluesky", "stackexchange")
+    names = ("hackernews", "bluesky", "mastodon", "lemmy", "youtube", "stackexchange")
     sites = [Site(platforms[name], {}, credentials={}, user_agent="sluice/1") for name in names]
-    return [one for one in Catalog(sites).all() if "query" in {param.name for param in one.endpoint.params}]
+    searches = [one for one in Catalog(sites).all() if one.endpoint.archetype is POST_LIST]
+    return [one for one in searches if "query" in {param.name for param in one.endpoint.params}]
 
 
 @pytest.mark.critical
