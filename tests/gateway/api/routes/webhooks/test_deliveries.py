@@ -156,10 +156,11 @@ CHANGES = ("deliveries/whd_1/redeliver", "webhook/rotate-secret", "webhook/resum
 
 
 async def test_undeclared_fields_and_parameters_are_rejected(office: Office, autojump_clock: MockClock) -> None:
+    account = await office.desk.account()
     for rest in CHANGES:
-        status, details = await _refused(office, "acc_1", "POST", f"/v1/monitors/mon_1/{rest}", {"zzz": 1})
+        status, details = await _refused(office, account, "POST", f"/v1/monitors/mon_1/{rest}", {"zzz": 1})
         assert (status, details["param"]) == (400, "zzz"), rest
-    status, _ = await _refused(office, "acc_1", "GET", "/v1/monitors/mon_1/deliveries", query="sort=x")
+    status, _ = await _refused(office, account, "GET", "/v1/monitors/mon_1/deliveries", query="sort=x")
     assert status == 400
 
 
