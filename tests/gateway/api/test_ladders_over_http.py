@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import trio
-
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
@@ -22,8 +20,6 @@ ENVIRON = {"TEST_TOKEN": "a-token-of-tests"}
 
 BROKEN = json_answer({"message": "broken"}, 503)
 THROTTLED = json_answer({"message": "slow down"}, 429, retry_after="60")
-UNKNOWN = json_answer({"message": "no such path"}, 404)
-SILENT = ScriptedAnswer(delay_s=60.0)
 
 
 def where(answers: Mapping[str, ScriptedAnswer]) -> Callable[[str], ScriptedAnswer | None]:
@@ -70,15 +66,6 @@ async def test_failed_source_falls_back_at_the_usual_price(tmp_path: Path) -> No
         await node.assert_sound()
 
 
-async def test_hung_source_leaves_time_for_the_next(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, server={"request_timeout_s": 2}, upstreams=NO_RETRIES) as node:
-        node.upstream.script = where({ALGOLIA: SILENT})
-        with trio.fail_after(10):
-            answer = await node.get(STORY)
-        assert (answer.status, answer.json["credits_used"]) == (200, 1)
-        await node.assert_sound()
-
-
 async def test_open_circuit_is_skipped_and_platform_degraded(tmp_path: Path) -> None:
     breaker = {"failures": 2, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
@@ -97,7 +84,8 @@ async def test_open_circuit_is_skipped_and_platform_degraded(tmp_path: Path) -> 
         await assert_refunded(node, only_algolia)
 
 
-async def test_platform_with_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> None:
+async def test_platform_whose_sources_all_fail_is_down_and_refunds(tmp_path: Path) -> None:
+    """The rules for the error of several sources are in `tests/upstreams/fetching/test_ladder.py`."""
     breaker = {"failures": 1, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
         node.upstream.script = where({ALGOLIA: BROKEN, FIREBASE: BROKEN})
@@ -110,33 +98,6 @@ async def test_platform_with_all_circuits_open_is_down_with_retry_after(tmp_path
         assert 0 < int(refused.headers["retry-after"]) <= 60
         assert len(node.upstream.requests) == 2
         await assert_refunded(node, refused)
-
-
-OUTCOMES: tuple[tuple[ScriptedAnswer, ScriptedAnswer, int, str, str | None], ...] = (
-    (BROKEN, BROKEN, 502, "UPSTREAM_ERROR", None),
-    (BROKEN, UNKNOWN, 502, "UPSTREAM_ERROR", None),
-    (UNKNOWN, BROKEN, 404, "RESOURCE_NOT_FOUND", None),
-    (BROKEN, ScriptedAnswer(200, b"null"), 404, "RESOURCE_NOT_FOUND", None),
-    (BROKEN, THROTTLED, 502, "UPSTREAM_ERROR", None),
-    (THROTTLED, THROTTLED, 503, "SERVICE_UNAVAILABLE", "60"),
-    (THROTTLED, BROKEN, 503, "SERVICE_UNAVAILABLE", "60"),
-    (THROTTLED, UNKNOWN, 503, "SERVICE_UNAVAILABLE", "60"),
-)
-
-
-async def test_all_sources_failed_refunds_with_the_first_error(tmp_path: Path) -> None:
-    """A fallback's 404 may mean an unknown path, but Firebase's `null` means that the item does not exist.
-
-    A throttled source is not called again for a while, so each case with one has a node of its own.
-    """
-    is_plain = [THROTTLED not in (own, other) for own, other, *_ in OUTCOMES].index(False)
-    for cases in (OUTCOMES[:is_plain], *([case] for case in OUTCOMES[is_plain:])):
-        async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker={"failures": 100}) as node:
-            for own, other, status, code, retry_after in cases:
-                node.upstream.script = where({ALGOLIA: own, FIREBASE: other})
-                answer = await node.get(STORY)
-                assert (answer.status, answer.code, answer.headers.get("retry-after")) == (status, code, retry_after)
-                await assert_refunded(node, answer)
 
 
 # All ladders
@@ -196,15 +157,6 @@ async def test_list_stays_with_the_source_of_its_first_page(tmp_path: Path) -> N
             seen += ids_of(answer.json["data"])
         assert len(seen) == len(set(seen)) == 44
         assert hosts(node) == [FIREBASE, *[ALGOLIA] * 3]
-
-
-async def test_github_without_token_falls_back_to_plain_files_only(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
-        node.upstream.script = where({API: BROKEN})
-        assert (await node.get(f"/v1/github/repo/readme?{REPO}")).status == 200
-        node.upstream.requests.clear()
-        assert (await node.get(f"/v1/github/repo?{REPO}")).code == "UPSTREAM_ERROR"
-        assert node.upstream.requests == [f"{API}/repos/python-trio/trio"]
 
 
 async def test_composite_names_the_fallback_of_a_part(tmp_path: Path) -> None:

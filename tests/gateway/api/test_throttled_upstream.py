@@ -94,16 +94,3 @@ async def test_lasting_throttle_refunds_everyone_without_useless_waits(tmp_path:
         assert await node.money() == (CREDITS, 0)
         await node.assert_sound()
         assert await node.gauge(f"sluice_governor_refused_total{SOURCE}") == CLIENTS - len(gaps_s)
-
-
-async def test_hold_longer_than_the_deadline_is_rejected_immediately(tmp_path: Path) -> None:
-    script = Script(json_answer({}, 429))
-    async with open_test_node(tmp_path) as node:
-        node.upstream.script = script
-        await node.get(FIRST)
-        with trio.fail_after(10.0):
-            answers = await ask_all(node)
-        assert Counter(answer.status for answer in answers) == {503: CLIENTS}
-        assert {int(answer.headers["retry-after"]) for answer in answers} <= set(range(20, 31))
-        assert len(script.asked_at) == 1
-        await node.assert_sound()

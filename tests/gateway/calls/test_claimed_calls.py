@@ -84,7 +84,8 @@ async def test_finished_outcome_is_replayed_byte_for_byte(tmp_path: Path) -> Non
         await node.assert_sound()
 
 
-async def test_cache_hit_with_key_is_free_and_stored_under_the_key(tmp_path: Path) -> None:
+async def test_cache_hits_with_keys_are_free_and_their_text_is_stored_once(tmp_path: Path) -> None:
+    """Free responses under new keys must not make the store grow."""
     async with open_test_node(tmp_path) as node:
         await node.get(PROFILE)
         hit = await ask(node)
@@ -93,6 +94,10 @@ async def test_cache_hit_with_key_is_free_and_stored_under_the_key(tmp_path: Pat
         assert_replays(await ask(node, cache_control="no-cache"), hit, 99_999)
         assert node.upstream.requests == []
         assert await node.entries(hit.json["request_id"]) == []
+        for number in range(5):
+            assert (await ask(node, f"fresh-{number}")).json["credits_used"] == 0
+        assert len(await claims(node)) == 6
+        assert await node.node.stores.store.read(lambda tx: tx.one("SELECT COUNT(*) FROM replies")) == (1,)
 
 
 async def test_request_is_the_same_for_its_account_key_and_parameters(tmp_path: Path) -> None:

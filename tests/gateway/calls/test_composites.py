@@ -216,10 +216,7 @@ async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path)
 
 
 async def test_concurrent_composites_share_calls_and_run_at_most_fifty_legs_per_key(tmp_path: Path) -> None:
-    """Goal: one upstream call for identical legs, and a limit per key. Method: hold the calls of 100 cards of two keys.
-
-    `python -m tests.gateway.calls.crowd` sends a thousand cards.
-    """
+    """Goal: one upstream call for identical legs, and a limit per key. Method: hold the calls of 100 cards."""
     counted = await crowd(tmp_path, 100)
     assert (counted.requests, counted.most_of_a_key) == (100, AT_ONCE_MAX)
     assert counted.legs == 4 * (2 * 40 + COMMON), "a composite shared from another request adds no legs"

@@ -173,22 +173,6 @@ def username(answer: Answered) -> str:
     return name
 
 
-async def test_incomplete_and_failed_responses_are_not_cached(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
-        for failure in (json_answer({}, 404), json_answer({}), json_answer({}, 500), ScriptedAnswer(200, b"")):
-            node.upstream.always(failure)
-            assert (await node.get(PROFILE)).status >= 400
-        node.upstream.always(None)
-        assert (await node.get(PROFILE)).json["cached"] is False
-        assert await node.money() == (99_999, 0)
-        node.upstream.always(json_answer({}))
-        for _ in range(2):
-            answer = await node.get("/v1/odd/warned")
-            assert (answer.json["cached"], answer.json["credits_used"]) == (False, 1)
-            assert answer.json["data"]["_warnings"] == ["half of it is missing"]
-        assert await node.money() == (99_997, 0)
-
-
 LEGS = {(0, 2, 3): [2, 0, 2, 1], (1, 2): [0, 3, 2, 0], (3,): [0, 0, 0, 2], (): [0, 0, 0, 0]}
 
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 import trio
 
-from scheduler.jobs.cohorts import results, service, spec
+from scheduler.jobs.cohorts import results, spec
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.panel import DAY_S, Panel, iso_at
@@ -221,52 +221,6 @@ ON_TWO_HOSTS = (
 )
 
 
-async def test_cohort_errors_match_the_table_of_the_specification(
-    node: OpenNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cohort = await make(node, "ada.test", "bob.test")
-    queries, members = f"/v1/cohorts/{cohort}/queries", f"/v1/cohorts/{cohort}/members"
-
-    async def refused(code: str, status: int, method: str, target: str, body: object = None) -> dict[str, Any]:
-        answer = await sent(node, method, target, body)
-        return assert_refused(answer, code, status)
-
-    github = {"members": [{"platform": "bluesy", "handle": "a.test"}]}
-    details = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "PUT", members, github)
-    assert (details["did_you_mean"], details["param"]) == ("bluesky", "members[0].platform")
-    elsewhere = {**QUERY, "platforms": ["zzz"]}
-    details = await refused("COHORT_IDENTITY_PLATFORM_UNSUPPORTED", 400, "POST", queries, elsewhere)
-    assert (details["reason"], details["param"]) == ("platform_unsupported", "platforms[0]")
-    monkeypatch.setattr(service, "MEMBERS_MAX", 2)
-    one_more = {"members": [{"platform": "bluesky", "handle": "c.test"}]}
-    details = await refused("COHORT_MEMBER_LIMIT_EXCEEDED", 400, "PUT", members, one_more)
-    assert details["param"] == "members"
-    monkeypatch.setattr(service, "COHORTS_MAX", 1)
-    await refused("COHORT_LIMIT_EXCEEDED", 400, "POST", "/v1/cohorts", {})
-    details = await refused("INVALID_REQUEST", 400, "POST", queries, {**QUERY, "max_credits": 5})
-    assert (details["reason"], details["credits_required"]) == ("above_max_credits", 6)
-    with node.upstream.holding():
-        _, begun = await ask(node, "POST", queries, QUERY)
-        place = f"/v1/cohort-queries/{begun['data']['query_id']}"
-        await refused("COHORT_QUERY_NOT_READY", 409, "GET", f"{place}/results")
-        assert (await ask(node, "DELETE", place))[0] == 204
-    await refused("COHORT_QUERY_NOT_READY", 409, "GET", f"{place}/results")
-    await refused("COHORT_QUERY_NOT_CANCELLABLE", 409, "DELETE", place)
-    _, shown = await ask(node, "GET", place)
-    assert (shown["data"]["status"], shown["data"]["actual_credits"], shown["data"]["refunded_credits"]) == (
-        "cancelled", 0, 6,
-    )  # fmt: skip
-    _, begun = await ask(node, "POST", queries, QUERY)
-    await ended(node, begun["data"]["query_id"])
-    monkeypatch.setattr(results, "PAGE_BYTES", results.AROUND_BYTES + 100)
-    place = f"/v1/cohort-queries/{begun['data']['query_id']}/results"
-    details = await refused("COHORT_RESULT_TOO_LARGE", 413, "GET", place)
-    assert details["reason"] == "result_too_large"
-    monkeypatch.undo()
-    _, rest = await ask(node, "GET", f"{place}?cursor={details['next_cursor']}")
-    assert rest["data"]["items"][0]["content_id"] == "ada-2", "the cursor continues after the item that was too large"
-
-
 BAD_QUERIES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"keywords": []}, "keywords"),
     ({"keywords": ["a"] * 21}, "keywords"),
@@ -322,28 +276,6 @@ async def test_idempotency_key_applies_each_change_once(node: OpenNode) -> None:
     assert other[1]["error"]["type"] == "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"
     done = await ended(node, begun[0][1]["data"]["query_id"])
     assert await node.money() == (5_000 - done["actual_credits"], 0)
-
-
-async def test_other_accounts_cohorts_are_unknown(node: OpenNode) -> None:
-    cohort = await make(node, "ada.test")
-    _, begun = await ask(node, "POST", f"/v1/cohorts/{cohort}/queries", QUERY)
-    query = begun["data"]["query_id"]
-    await ended(node, query)
-    stranger, _ = await node.new_key(await node.new_account())
-    for method, target, body in (
-        ("GET", f"/v1/cohorts/{cohort}", None),
-        ("DELETE", f"/v1/cohorts/{cohort}", None),
-        ("PUT", f"/v1/cohorts/{cohort}/members", {"members": [{"platform": "bluesky", "handle": "a.test"}]}),
-        ("POST", f"/v1/cohorts/{cohort}/queries", QUERY),
-        ("GET", f"/v1/cohort-queries/{query}", None),
-        ("DELETE", f"/v1/cohort-queries/{query}", None),
-        ("GET", f"/v1/cohort-queries/{query}/results", None),
-        ("GET", f"/v1/web/jobs/{query}", None),
-    ):
-        answer = await sent(node, method, target, body, stranger)
-        assert_refused(answer, "RESOURCE_NOT_FOUND", 404)
-    assert (await node.get(f"/v1/web/jobs/{query}")).status == 404, "a query is not a web job"
-    assert (await node.get("/v1/web/jobs")).json["data"]["items"] == []
 
 
 async def test_query_stream_reports_progress(node: OpenNode) -> None:
