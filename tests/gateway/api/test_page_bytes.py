@@ -13,7 +13,7 @@ import pytest
 from scheduler.packing import PAGE_BYTES, PIECE_BYTES
 from storage.store import Tx
 from tests.fakes.long_jobs import JOB_ID, rows_of_job
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.gate.matrix import sample
 from tests.gateway.api.routes.asking import answered, ask
 from tests.gateway.api.routes.discover.algolia import Algolia
@@ -35,32 +35,31 @@ def marks_of(row: dict[str, Any]) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("seed", sample(range(6)))
-async def test_result_pages_contain_each_row_once_within_the_byte_limit(tmp_path: Path, seed: int) -> None:
+async def test_result_pages_contain_each_row_once_within_the_byte_limit(node: OpenNode, seed: int) -> None:
     rng = Random(seed)
     sizes = sizes_of(rng, 14)
-    async with open_test_node(tmp_path) as node:
 
-        def store(tx: Tx) -> None:
-            for sql, params in rows_of_job(node.account, sizes):
-                tx.run(sql, params)
+    def store(tx: Tx) -> None:
+        for sql, params in rows_of_job(node.account, sizes):
+            tx.run(sql, params)
 
-        await node.node.stores.store.write(store)
-        expected = list(enumerate(sizes, 1))
-        found, cursor = list[tuple[int, int]](), ""
-        while True:
-            answer = await answered(node, "GET", f"{RESULTS}?limit={rng.choice((1, 3, 100))}{cursor}")
-            page = answer.json()
-            rows = [marks_of(row) for row in page["data"]["items"]]
-            assert rows, "every page has at least one row"
-            assert len(rows) == 1 or len(answer.content) < PAGE_BYTES + AROUND_BYTES * len(rows)
-            assert page["pagination"]["page_size"] == len(rows)
-            found += rows
-            if not page["pagination"]["has_more"]:
-                break
-            cursor = f"&cursor={page['pagination']['next_cursor']}"
-        assert found == expected
-        lines = (await node.get(f"{RESULTS}.jsonl")).body.splitlines()
-        assert [marks_of(orjson.loads(line)) for line in lines] == expected
+    await node.node.stores.store.write(store)
+    expected = list(enumerate(sizes, 1))
+    found, cursor = list[tuple[int, int]](), ""
+    while True:
+        answer = await answered(node, "GET", f"{RESULTS}?limit={rng.choice((1, 3, 100))}{cursor}")
+        page = answer.json()
+        rows = [marks_of(row) for row in page["data"]["items"]]
+        assert rows, "every page has at least one row"
+        assert len(rows) == 1 or len(answer.content) < PAGE_BYTES + AROUND_BYTES * len(rows)
+        assert page["pagination"]["page_size"] == len(rows)
+        found += rows
+        if not page["pagination"]["has_more"]:
+            break
+        cursor = f"&cursor={page['pagination']['next_cursor']}"
+    assert found == expected
+    lines = (await node.get(f"{RESULTS}.jsonl")).body.splitlines()
+    assert [marks_of(orjson.loads(line)) for line in lines] == expected
 
 
 async def test_run_changes_contain_each_row_once_within_the_byte_limit(tmp_path: Path) -> None:

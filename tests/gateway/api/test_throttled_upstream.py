@@ -51,7 +51,7 @@ async def throttle(node: OpenNode) -> None:
     assert await node.money() == (CREDITS, 0)
 
 
-async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: Path) -> None:
+async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(node: OpenNode) -> None:
     """One call at a time until one succeeds, even if the first fails. Then all are served, and each is charged once."""
     script = Script(
         THROTTLED,
@@ -59,23 +59,22 @@ async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(tmp_path: 
         ScriptedAnswer(200, BODY, delay_s=0.3),
         ScriptedAnswer(200, BODY),
     )
-    async with open_test_node(tmp_path) as node:
-        node.upstream.script = script
-        await throttle(node)
-        answers = await ask_all(node)
-        assert Counter(answer.status for answer in answers) == {200: CLIENTS}
-        first, failing, succeeding, *others = script.asked_at
-        assert failing >= first + 1.0
-        assert succeeding >= failing + 0.2
-        assert min(others) >= succeeding + 0.3
-        assert len(others) == CLIENTS - 1, "the failed call is repeated"
-        assert await node.money() == (CREDITS - CLIENTS, 0)
-        await node.assert_sound()
-        assert await node.gauge(f"sluice_governor_waits_total{SOURCE}") >= CLIENTS
-        counts = {"governor_holds_total": 1, "governor_queued": 0, "governor_refused_total": 0}
-        counts |= {"upstream_in_flight": 0, "upstream_retries_total": 1, "retry_refused_total": 0}
-        for name, count in counts.items():
-            assert await node.gauge(f"sluice_{name}{SOURCE}") == count, name
+    node.upstream.script = script
+    await throttle(node)
+    answers = await ask_all(node)
+    assert Counter(answer.status for answer in answers) == {200: CLIENTS}
+    first, failing, succeeding, *others = script.asked_at
+    assert failing >= first + 1.0
+    assert succeeding >= failing + 0.2
+    assert min(others) >= succeeding + 0.3
+    assert len(others) == CLIENTS - 1, "the failed call is repeated"
+    assert await node.money() == (CREDITS - CLIENTS, 0)
+    await node.assert_sound()
+    assert await node.gauge(f"sluice_governor_waits_total{SOURCE}") >= CLIENTS
+    counts = {"governor_holds_total": 1, "governor_queued": 0, "governor_refused_total": 0}
+    counts |= {"upstream_in_flight": 0, "upstream_retries_total": 1, "retry_refused_total": 0}
+    for name, count in counts.items():
+        assert await node.gauge(f"sluice_{name}{SOURCE}") == count, name
 
 
 async def test_lasting_throttle_refunds_everyone_without_useless_waits(tmp_path: Path) -> None:

@@ -242,22 +242,6 @@ async def ask_at_once(node: OpenNode, *targets: str) -> list[Answered]:
 # Idempotency
 
 
-async def test_walk_with_idempotency_key_is_charged_once(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, credits=100, **TABLES) as node:
-        pages = node.upstream.script = LongList(page_max=20)
-        target, headers = f"{BSKY}&limit=50", {"idempotency-key": "one", "cache-control": "no-cache"}
-        first = await node.get(target, headers=headers)
-        replay = await node.get(target, headers=headers)
-        assert (len(ids_of(first.json)), first.json["credits_used"]) == (50, 3)
-        assert await moved(node, first) == [-5, 2]
-        assert (replay.json["idempotent_replay"], replay.json["credits_used"]) == (True, 0)
-        assert replay.json["credits_remaining"] == 97
-        for name in ("data", "pagination", "request_id"):
-            assert replay.json[name] == first.json[name]
-        assert (len(pages.asked), await node.money()) == (3, (97, 0))
-        await node.assert_sound()
-
-
 async def test_short_result_is_replayed_unchanged_and_a_failed_walk_frees_its_key(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=100, **TABLES) as node:
         target, key = f"{HN}&limit=50", {"idempotency-key": "one"}

@@ -19,6 +19,7 @@ from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
+from tests.gateway.api.test_walks_streamed import events_of
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import POST_STATS, BatchInput, plan_rows
 
@@ -47,18 +48,15 @@ async def assert_billed(node: OpenNode, answer: Answered, *, is_alone: bool = Tr
     """Check that the prices of the rows add up to the batch's charge in the ledger, and that the rest was refunded."""
     body: dict[str, Any] = answer.json
     data = body["data"]
-    summary, results = data["summary"], data["results"]
-    assert sum(row["credits_used"] for row in results) == body["credits_used"] == summary["credits_charged"]
-    assert sum(leg["credits_used"] for leg in data["legs"]) == body["credits_used"]
-    entries = await node.entries(body["request_id"])
-    taken = -sum(one["amount"] for one in entries if one["type"] == "deduction")
-    refunded = sum(one["amount"] for one in entries if one["type"] == "refund")
-    assert (taken, refunded) == (summary["credits_charged"] + summary["credits_refunded"], summary["credits_refunded"])
+    summary, results, charged = data["summary"], data["results"], body["credits_used"]
+    assert charged == summary["credits_charged"] == sum(row["credits_used"] for row in results)
+    assert charged == sum(leg["credits_used"] for leg in data["legs"])
     assert all(row["credits_used"] == 0 for row in results if row["status"] != "ok")
-    statuses = ("ok", "not_found", "unsupported", "failed", "deferred")
-    assert {name: summary[name] for name in statuses} == {
-        name: sum(row["status"] == name for row in results) for name in statuses
-    }
+    amounts = [one["amount"] for one in await node.entries(body["request_id"])]
+    taken, refunded = (sum(amount for amount in amounts if (amount < 0) == is_taken) for is_taken in (True, False))
+    assert (-taken, refunded) == (charged + summary["credits_refunded"], summary["credits_refunded"])
+    for status in ("ok", "not_found", "unsupported", "failed", "deferred"):
+        assert summary[status] == sum(row["status"] == status for row in results)
     assert summary["total"] == len(results)
     if is_alone:
         await node.assert_sound()
@@ -184,12 +182,11 @@ async def test_rows_are_read_singly_if_one_value_makes_the_batch_call_fail(tmp_p
         assert [leg["rows"] for leg in data["legs"]] == [3, 1, 1, 1]
 
 
-async def test_accounts_are_read_by_url(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        urls = ["https://github.com/octocat", "https://news.ycombinator.com/user?id=pg", STORY.format(8863)]
-        data = await assert_billed(node, await post(node, PROFILES, {"urls": urls}))
-        assert [row["status"] for row in data["results"]] == ["ok", "ok", "unsupported"]
-        assert data["results"][0]["record"]["followers"] is not None
+async def test_accounts_are_read_by_url(node: OpenNode) -> None:
+    urls = ["https://github.com/octocat", "https://news.ycombinator.com/user?id=pg", STORY.format(8863)]
+    data = await assert_billed(node, await post(node, PROFILES, {"urls": urls}))
+    assert [row["status"] for row in data["results"]] == ["ok", "ok", "unsupported"]
+    assert data["results"][0]["record"]["followers"] is not None
 
 
 async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) -> None:
@@ -220,22 +217,21 @@ async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) ->
         assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
 
 
-async def test_batch_without_credential_fails_like_single_endpoint(tmp_path: Path) -> None:
+async def test_batch_without_credential_fails_like_single_endpoint(node: OpenNode) -> None:
     """Goal: GET and POST of an unavailable endpoint return the same error, and both documents mark it."""
-    async with open_test_node(tmp_path) as node:
-        refused = await post(node, VIDEOS, {"ids": ["here0001"]})
-        endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
-        assert refused.status == endpoint.status == 503
-        assert refused.json["error"] == endpoint.json["error"]
-        assert "retry-after" not in refused.headers
-        assert refused.json["credits_used"] == 0
-        guide = (await node.get("/v1/utility/endpoint?id=youtube/videos&method=POST")).json["data"]
-        assert guide["availability"]["missing_credentials"] == ["key"]
-        assert "key_env" in guide["availability"]["next_step"]
-        listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-        assert listed == []
-        paths = (await node.get("/v1/openapi.json?platform=youtube")).json["paths"]
-        assert "/v1/youtube/videos" not in paths
+    refused = await post(node, VIDEOS, {"ids": ["here0001"]})
+    endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
+    assert refused.status == endpoint.status == 503
+    assert refused.json["error"] == endpoint.json["error"]
+    assert "retry-after" not in refused.headers
+    assert refused.json["credits_used"] == 0
+    guide = (await node.get("/v1/utility/endpoint?id=youtube/videos&method=POST")).json["data"]
+    assert guide["availability"]["missing_credentials"] == ["key"]
+    assert "key_env" in guide["availability"]["next_step"]
+    listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
+    assert listed == []
+    paths = (await node.get("/v1/openapi.json?platform=youtube")).json["paths"]
+    assert "/v1/youtube/videos" not in paths
 
 
 async def test_dry_run_returns_maximum_price_and_respects_max_credits(tmp_path: Path) -> None:
@@ -253,32 +249,23 @@ async def test_dry_run_returns_maximum_price_and_respects_max_credits(tmp_path: 
         assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
 
 
-async def test_idempotency_key_runs_batch_once(tmp_path: Path) -> None:
+async def test_idempotency_key_runs_batch_once(node: OpenNode) -> None:
     body = {"urls": [STORY.format(8863)]}
-    async with open_test_node(tmp_path) as node:
-        first, again = [await post(node, STATS, body, Idempotency_Key="k") for _ in range(2)]
-        assert again.json["data"] == first.json["data"]
-        assert (first.json["credits_used"], again.json["credits_used"]) == (1, 0)
-        assert again.json["idempotent_replay"] is True
-        other = await post(node, STATS, {"urls": [STORY.format(1)]}, Idempotency_Key="k")
-        assert other.json["error"]["type"] == "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"
-        stream = await post(node, STATS, body, Idempotency_Key="s", Accept="text/event-stream")
-        assert stream.status == 400
-        await node.assert_sound()
+    first, again = [await post(node, STATS, body, Idempotency_Key="k") for _ in range(2)]
+    assert again.json["data"] == first.json["data"]
+    assert (first.json["credits_used"], again.json["credits_used"]) == (1, 0)
+    assert again.json["idempotent_replay"] is True
+    assert (await post(node, STATS, body, Idempotency_Key="s", Accept="text/event-stream")).status == 400
+    await node.assert_sound()
 
 
-async def test_rows_are_streamed_as_they_become_ready(tmp_path: Path) -> None:
+async def test_rows_are_streamed_as_they_become_ready(node: OpenNode) -> None:
     urls = [STORY.format(8863), "https://bit.ly/x", STORY.format(8864)]
-    async with open_test_node(tmp_path) as node:
-        answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
-        assert answer.status == 200
-        events = [block.split("\n") for block in answer.body.decode().strip().split("\n\n")]
-        names = [lines[0].removeprefix("event: ") for lines in events]
-        assert names == ["row", "row", "row", "result"]
-        row_events = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
-        assert row_events[0]["index"] == 1, "the row that needs no call is sent first"
-        results = row_events[-1]["data"]["results"]
-        assert {row.pop("index"): row for row in row_events[:3]} == dict(enumerate(results))
+    answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
+    *rows, (name, result) = events_of(answer.body)
+    assert ([event.name for event in rows], name) == (["row"] * 3, "result")
+    assert rows[0].data["index"] == 1, "the row that needs no call is sent first"
+    assert {row.data.pop("index"): row.data for row in rows} == dict(enumerate(result["data"]["results"]))
 
 
 BAD_BODIES: tuple[tuple[str, Any, str], ...] = (

@@ -84,20 +84,19 @@ async def test_finished_outcome_is_replayed_byte_for_byte(tmp_path: Path) -> Non
         await node.assert_sound()
 
 
-async def test_cache_hits_with_keys_are_free_and_their_text_is_stored_once(tmp_path: Path) -> None:
+async def test_cache_hits_with_keys_are_free_and_their_text_is_stored_once(node: OpenNode) -> None:
     """Free responses under new keys must not make the store grow."""
-    async with open_test_node(tmp_path) as node:
-        await node.get(PROFILE)
-        hit = await ask(node)
-        assert (hit.json["cached"], hit.json["credits_used"], hit.headers["x-cache"]) == (True, 0, "HIT")
-        node.upstream.requests.clear()
-        assert_replays(await ask(node, cache_control="no-cache"), hit, 99_999)
-        assert node.upstream.requests == []
-        assert await node.entries(hit.json["request_id"]) == []
-        for number in range(5):
-            assert (await ask(node, f"fresh-{number}")).json["credits_used"] == 0
-        assert len(await claims(node)) == 6
-        assert await node.node.stores.store.read(lambda tx: tx.one("SELECT COUNT(*) FROM replies")) == (1,)
+    await node.get(PROFILE)
+    hit = await ask(node)
+    assert (hit.json["cached"], hit.json["credits_used"], hit.headers["x-cache"]) == (True, 0, "HIT")
+    node.upstream.requests.clear()
+    assert_replays(await ask(node, cache_control="no-cache"), hit, 99_999)
+    assert node.upstream.requests == []
+    assert await node.entries(hit.json["request_id"]) == []
+    for number in range(5):
+        assert (await ask(node, f"fresh-{number}")).json["credits_used"] == 0
+    assert len(await claims(node)) == 6
+    assert await node.node.stores.store.read(lambda tx: tx.one("SELECT COUNT(*) FROM replies")) == (1,)
 
 
 async def test_request_is_the_same_for_its_account_key_and_parameters(tmp_path: Path) -> None:
@@ -145,49 +144,46 @@ async def test_failed_or_rejected_request_leaves_the_key_free(tmp_path: Path) ->
         await node.assert_sound()
 
 
-async def test_claim_store_failure_prevents_call_and_charge(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for place in ("before a charge", "before a cache hit"):
-            node.upstream.requests.clear()
-            before = await node.money()
-            async with node.store_refusing(table="claims"):
-                answer = await ask(node, place.replace(" ", "-"))
-                assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
-                assert answer.headers["retry-after"] == "1"
-                assert answer.json["credits_remaining"] is None
-                assert "x-credits-remaining" not in answer.headers
-            await assert_free(node, answer)
-            assert (await node.money(), node.upstream.requests) == (before, []), place
-            assert (await ask(node, place.replace(" ", "-"))).status == 200
+async def test_claim_store_failure_prevents_call_and_charge(node: OpenNode) -> None:
+    for place in ("before a charge", "before a cache hit"):
+        node.upstream.requests.clear()
+        before = await node.money()
+        async with node.store_refusing(table="claims"):
+            answer = await ask(node, place.replace(" ", "-"))
+            assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
+            assert answer.headers["retry-after"] == "1"
+            assert answer.json["credits_remaining"] is None
+            assert "x-credits-remaining" not in answer.headers
+        await assert_free(node, answer)
+        assert (await node.money(), node.upstream.requests) == (before, []), place
+        assert (await ask(node, place.replace(" ", "-"))).status == 200
 
 
-async def test_outcome_rejected_by_store_is_retried_and_then_replayed(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        async with node.store_refusing("settlement"):
-            answer = await ask(node)
-            without_key = await node.get(OTHER)
-            assert (answer.json["credits_used"], without_key.json["credits_used"]) == (1, 1)
-            await until(lambda: node.node.stores.charges.unfinished() == 2)
-            assert_refused(await ask(node, cache_control="no-cache"), "IDEMPOTENCY_IN_PROGRESS", 409)
-        await until(lambda: not node.node.stores.charges.unfinished())
-        again = await ask(node)
-        assert (again.json["idempotent_replay"], again.json["request_id"]) == (True, answer.json["request_id"])
-        assert await node.money() == (99_998, 0)
-        await node.assert_sound()
+async def test_outcome_rejected_by_store_is_retried_and_then_replayed(node: OpenNode) -> None:
+    async with node.store_refusing("settlement"):
+        answer = await ask(node)
+        without_key = await node.get(OTHER)
+        assert (answer.json["credits_used"], without_key.json["credits_used"]) == (1, 1)
+        await until(lambda: node.node.stores.charges.unfinished() == 2)
+        assert_refused(await ask(node, cache_control="no-cache"), "IDEMPOTENCY_IN_PROGRESS", 409)
+    await until(lambda: not node.node.stores.charges.unfinished())
+    again = await ask(node)
+    assert (again.json["idempotent_replay"], again.json["request_id"]) == (True, answer.json["request_id"])
+    assert await node.money() == (99_998, 0)
+    await node.assert_sound()
 
 
-async def test_stream_is_rejected_with_a_key_and_free_requests_ignore_it(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for accept in ("text/event-stream", "application/json;q=0.5, Text/Event-Stream"):
-            answer = await ask(node, accept=accept)
-            assert_refused(answer, "INVALID_REQUEST", 400)
-            await assert_free(node, answer)
-        for target in [f"{PROFILE}&dry_run=1", "/v1/credits/balance", "/v1/utility/endpoints"] * 2:
-            answer = await ask(node, target=target)
-            assert answer.status == 200
-            assert "idempotent_replay" not in answer.json
-        assert (await claims(node), node.upstream.requests) == ([], [])
-        assert (await ask(node)).json["credits_used"] == 1
+async def test_stream_is_rejected_with_a_key_and_free_requests_ignore_it(node: OpenNode) -> None:
+    for accept in ("text/event-stream", "application/json;q=0.5, Text/Event-Stream"):
+        answer = await ask(node, accept=accept)
+        assert_refused(answer, "INVALID_REQUEST", 400)
+        await assert_free(node, answer)
+    for target in [f"{PROFILE}&dry_run=1", "/v1/credits/balance", "/v1/utility/endpoints"] * 2:
+        answer = await ask(node, target=target)
+        assert answer.status == 200
+        assert "idempotent_replay" not in answer.json
+    assert (await claims(node), node.upstream.requests) == ([], [])
+    assert (await ask(node)).json["credits_used"] == 1
 
 
 async def test_concurrent_clients_with_one_idempotency_key_cause_one_call_and_one_charge(tmp_path: Path) -> None:

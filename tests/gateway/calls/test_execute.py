@@ -120,52 +120,49 @@ async def test_cancelled_request_is_recorded_completely_or_not_at_all(
 
 
 @pytest.mark.parametrize("end", [None, ClientGone()], ids=["takes it", "hangs up"])
-async def test_used_credits_are_settled_after_the_response(end: Exception | None, tmp_path: Path) -> None:
+async def test_used_credits_are_settled_after_the_response(end: Exception | None, node: OpenNode) -> None:
     """Until the response is sent, the charge is open: it costs nothing if the node dies (decisions 6)."""
-    async with open_test_node(tmp_path) as node:
-        seen = []
+    seen = []
 
-        async def send(message: SendMessage) -> None:
-            seen.append((message["type"], await node.money()))
-            if end is not None:
-                raise end
+    async def send(message: SendMessage) -> None:
+        seen.append((message["type"], await node.money()))
+        if end is not None:
+            raise end
 
-        with nullcontext() if end is None else pytest.raises(ClientGone):
-            await ask_in_this_task(node, PROFILE, send=send)
-        assert seen[0] == ("http.response.start", (99_999, 1))
-        assert all(money == (99_999, 1) for _, money in seen)
-        assert await node.money() == (99_999, 0)
-        await node.assert_sound()
+    with nullcontext() if end is None else pytest.raises(ClientGone):
+        await ask_in_this_task(node, PROFILE, send=send)
+    assert seen[0] == ("http.response.start", (99_999, 1))
+    assert all(money == (99_999, 1) for _, money in seen)
+    assert await node.money() == (99_999, 0)
+    await node.assert_sound()
 
 
-async def test_call_of_disconnected_client_is_charged_and_holds_nothing(tmp_path: Path) -> None:
+async def test_call_of_disconnected_client_is_charged_and_holds_nothing(node: OpenNode) -> None:
     """Over a socket: a short request is finished even if its client left (architecture 3)."""
-    async with open_test_node(tmp_path) as node:
-        node.upstream.behaviour.latency_s = 0.1
-        async with trio.open_nursery() as client:
-            client.start_soon(node.get, PROFILE)
-            await until(lambda: node.upstream.requests)
-            client.cancel_scope.cancel()
-        assert not node.log_events("request"), "the request ended before its client left"
-        await until(lambda: node.log_events("request"))
-        assert await node.money() == (99_999, 0)
-        assert await node.gauge("sluice_lease_keys") == 0
-        node.upstream.behaviour.latency_s = 0
-        assert (await node.get(PROFILE)).json["cached"] is True
+    node.upstream.behaviour.latency_s = 0.1
+    async with trio.open_nursery() as client:
+        client.start_soon(node.get, PROFILE)
+        await until(lambda: node.upstream.requests)
+        client.cancel_scope.cancel()
+    assert not node.log_events("request"), "the request ended before its client left"
+    await until(lambda: node.log_events("request"))
+    assert await node.money() == (99_999, 0)
+    assert await node.gauge("sluice_lease_keys") == 0
+    node.upstream.behaviour.latency_s = 0
+    assert (await node.get(PROFILE)).json["cached"] is True
 
 
-async def test_refresh_is_billed_and_stored_unless_it_fails(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        node.upstream.always(json_answer({"id": 1, "login": "old"}))
-        assert username(await node.get(PROFILE)) == "old"
-        node.upstream.always(json_answer({"id": 1, "login": "new"}))
-        assert username(await node.get(PROFILE)) == "old"
-        assert username(await node.get(PROFILE, headers=NO_CACHE)) == "new"
-        node.upstream.always(json_answer({}, 404))
-        assert (await node.get(PROFILE, headers=NO_CACHE)).status == 404
-        answer = await node.get(PROFILE)
-        assert (username(answer), answer.json["cached"]) == ("new", True)
-        assert await node.money() == (99_998, 0)
+async def test_refresh_is_billed_and_stored_unless_it_fails(node: OpenNode) -> None:
+    node.upstream.always(json_answer({"id": 1, "login": "old"}))
+    assert username(await node.get(PROFILE)) == "old"
+    node.upstream.always(json_answer({"id": 1, "login": "new"}))
+    assert username(await node.get(PROFILE)) == "old"
+    assert username(await node.get(PROFILE, headers=NO_CACHE)) == "new"
+    node.upstream.always(json_answer({}, 404))
+    assert (await node.get(PROFILE, headers=NO_CACHE)).status == 404
+    answer = await node.get(PROFILE)
+    assert (username(answer), answer.json["cached"]) == ("new", True)
+    assert await node.money() == (99_998, 0)
 
 
 def username(answer: Answered) -> str:

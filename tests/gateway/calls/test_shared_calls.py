@@ -1,6 +1,7 @@
 """Billed calls of two nodes that share a real Redis: the leader pays, followers pay nothing, whatever happens.
 
-Each node has its own stores, so that each spent credit can be attributed to a node.
+Each node has its own stores, so that each spent credit can be attributed to a node. `tests/upstreams/cache` tests how
+nodes share a call: locks, deadlines and outages.
 """
 
 from __future__ import annotations
@@ -13,19 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import trio
 
-from gateway.calls.request import CallFailed
 from gateway.http.errors import Refused
-from limits.errors import CircuitOpen
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.scripted_exchange import SILENCE, Scripted, ScriptedExchange, http_answer
+from tests.fakes.scripted_exchange import Scripted, ScriptedExchange, http_answer
 from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
-from upstreams.model.errors import UpstreamFailed
 
 WAIT_S = 60
 
@@ -89,17 +86,6 @@ async def test_response_charged_on_one_node_is_a_free_hit_on_another(pair: Pair)
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 0, 1)
 
 
-async def test_waiting_for_another_node_counts_as_upstream_time(pair: Pair) -> None:
-    upstream = ScriptedExchange(after(1))
-    async with pair.open(upstream) as (one, two), trio.open_nursery() as nursery:
-        nursery.start_soon(one.get)
-        await led(pair.redis)
-        began = trio.current_time()
-        hit = await two.get()
-        assert hit.cached
-        assert 0.15 < hit.upstream_s <= trio.current_time() - began
-
-
 async def test_failed_leader_is_refunded_and_replaced_by_one_follower(pair: Pair) -> None:
     slow = [after(0.05, BROKEN), after(0.05, BROKEN), after(0.05)]
     upstream = ScriptedExchange(*slow, thing())
@@ -109,53 +95,6 @@ async def test_failed_leader_is_refunded_and_replaced_by_one_follower(pair: Pair
         assert (len(answers), len(upstream.calls), upstream.running_max) == (38, 3, 1)
         assert sum(answer.credits_used for answer in answers) == 1
         assert await one.spent() + await two.spent() == 1
-
-
-async def test_leader_without_redis_is_replaced_when_its_lock_expires(pair: Pair) -> None:
-    pair.redis.ask("ACL", "SETUSER", "lost", "on", ">secret", "~*", "&*", "+@all")
-    stuck, upstream = ScriptedExchange(SILENCE), ScriptedExchange(thing())
-    url = pair.redis.url.replace("redis://", "redis://lost:secret@")
-    with trio.fail_after(WAIT_S):
-        async with (
-            open_sharer(pair.folder / "one", url, stuck, timeout_s=1.5) as one,
-            open_sharer(pair.folder / "two", pair.redis.url, upstream, timeout_s=1.5) as two,
-            trio.open_nursery() as nursery,
-        ):
-            outcome: list[object] = []
-            nursery.start_soon(_fail, one, outcome)
-            await led(pair.redis)
-            await trio.sleep(0.5)
-            pair.redis.ask("ACL", "SETUSER", "lost", "off")
-            pair.redis.ask("CLIENT", "KILL", "USER", "lost")
-            await until(one.fault)
-            answer = await two.get()
-            assert (answer.cached, answer.credits_used, answer.balance) == (False, 1, 999)
-            assert (len(stuck.calls), len(upstream.calls)) == (1, 1)
-            await until(lambda: outcome)
-            assert (await one.spent(), await two.spent()) == (0, 1)
-            await settled(pair.redis)
-
-
-async def _fail(node: Sharer, outcome: list[object]) -> None:
-    with pytest.raises(CallFailed) as failed:
-        await node.get()
-    outcome.append(failed.value)
-
-
-async def test_waiting_past_the_deadline_costs_nothing(pair: Pair) -> None:
-    upstream = ScriptedExchange(SILENCE)
-    with trio.fail_after(WAIT_S):
-        async with (
-            open_sharer(pair.folder / "one", pair.redis.url, upstream, timeout_s=3) as one,
-            open_sharer(pair.folder / "two", pair.redis.url, upstream, timeout_s=0.2) as two,
-            trio.open_nursery() as nursery,
-        ):
-            nursery.start_soon(one.get)
-            await led(pair.redis)
-            with pytest.raises(UpstreamFailed, match=r"no response within 0\.2 s"):
-                await two.get()
-            nursery.cancel_scope.cancel()
-        assert len(upstream.calls) == 1
 
 
 async def test_cancelled_call_is_complete_or_not_recorded_and_blocks_no_others(pair: Pair) -> None:
@@ -176,26 +115,6 @@ async def test_cancelled_call_is_complete_or_not_recorded_and_blocks_no_others(p
             pair.redis.ask("FLUSHALL")
 
         assert await cancel_everywhere(one.get, check) >= 4
-
-
-async def test_cancelled_follower_does_not_affect_the_leader(pair: Pair) -> None:
-    upstream = ScriptedExchange(SILENCE)
-    async with pair.open(upstream) as (one, two), trio.open_nursery() as nursery:
-        nursery.start_soon(one.get)
-        await led(pair.redis)
-        locks = pair.redis.ask("KEYS", "*:lock")
-
-        async def check(got_through: bool) -> None:
-            assert not got_through
-            assert pair.redis.ask("KEYS", "*:lock") == locks
-            assert await two.spent() == 0
-            if len(checks) == 3:
-                nursery.cancel_scope.cancel()
-            checks.append(got_through)
-
-        checks: list[bool] = []
-        await cancel_everywhere(two.get, check)
-        assert await one.spent() == 0
 
 
 async def test_uncacheable_response_is_fetched_once_per_node(pair: Pair) -> None:
@@ -300,33 +219,3 @@ async def test_nodes_without_shared_state_call_alone_and_count_the_calls(pair: P
             assert (await node.get()).cached
             assert node.calls.shared.statistics().alone_total == 1
         assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
-
-
-async def test_state_outage_during_a_shared_call_makes_both_nodes_pay(pair: Pair) -> None:
-    upstream = ScriptedExchange(after(0.4))
-    async with pair.open(upstream) as (one, two):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(one.get)
-            await led(pair.redis)
-            nursery.start_soon(two.get)
-            await until(lambda: two.calls.shared.statistics().waited_total)
-            pair.redis.kill()
-        assert (await one.spent(), await two.spent(), len(upstream.calls)) == (1, 1, 2)
-
-
-async def test_circuit_opened_on_one_node_rejects_on_another_for_free(pair: Pair) -> None:
-    # A connection error counts for all accounts; an error response would count only for the account that got it.
-    upstream = ScriptedExchange(httpx.ConnectError("refused"))
-    async with pair.open(upstream, failures=2) as (one, two):
-        await until(lambda: pair.redis.ask("PUBSUB", "NUMSUB", "sluice:circuits") == [b"sluice:circuits", 2])
-        for _ in range(2):
-            with pytest.raises(CallFailed):
-                await one.get()
-        breaker = two.catalog.sites["sim"].sources["main"].breaker
-        await until(lambda: breaker.state == "open")
-        with pytest.raises(CallFailed) as failed:
-            await two.get()
-        assert isinstance(failed.value.__cause__, CircuitOpen)
-        assert (failed.value.credits_used, len(upstream.calls)) == (0, 2)
-        assert two.catalog.sites["sim"].sources["spare"].breaker.state == "closed"
-        assert (await one.spent(), await two.spent()) == (0, 0)

@@ -52,76 +52,71 @@ LETS_SLEEP: dict[str, list[int]] = {
 
 
 @pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
-async def test_matching_event_wakes_a_poll(as_consumer: bool, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for number, (query, kinds) in enumerate(WAKES.items()):
-            place = f"consumer=c{number}&start=now" if as_consumer else f"cursor={await end(node)}"
-            async with polling(node, f"{place}&{query}&wait_s=25") as answer:
-                await append(node, *[facts_of(node)[kind] for kind in kinds])
-                with trio.fail_after(5):
-                    body = (await answer()).json
-            assert len(body["data"]["items"]) == 1, query
-            assert cursor_of(body) == await end(node)
+async def test_matching_event_wakes_a_poll(as_consumer: bool, node: OpenNode) -> None:
+    for number, (query, kinds) in enumerate(WAKES.items()):
+        place = f"consumer=c{number}&start=now" if as_consumer else f"cursor={await end(node)}"
+        async with polling(node, f"{place}&{query}&wait_s=25") as answer:
+            await append(node, *[facts_of(node)[kind] for kind in kinds])
+            with trio.fail_after(5):
+                body = (await answer()).json
+        assert len(body["data"]["items"]) == 1, query
+        assert cursor_of(body) == await end(node)
 
 
 @BRISKLY
 @pytest.mark.parametrize("as_consumer", [False, True], ids=["by cursor", "as a consumer"])
-async def test_nonmatching_event_wakes_no_poll(as_consumer: bool, tmp_path: Path) -> None:
+async def test_nonmatching_event_wakes_no_poll(as_consumer: bool, node: OpenNode) -> None:
     """Such an event causes no read of the store. The poll reads it once, at its end."""
-    async with open_test_node(tmp_path) as node:
-        for number, (query, kinds) in enumerate(LETS_SLEEP.items()):
-            place = f"consumer=c{number}&start=now" if as_consumer else f"cursor={await end(node)}"
-            async with polling(node, f"{place}&{query}&wait_s=1") as answer:
-                for _ in range(3):
-                    await append(node, *[facts_of(node)[kind] for kind in kinds])
-                await trio.sleep(0.1)
-                assert node.node.feed.hub.parked() == 1, query
-                body = (await answer()).json
-            assert body["data"]["items"] == [], query
-            assert cursor_of(body) == await end(node)
+    for number, (query, kinds) in enumerate(LETS_SLEEP.items()):
+        place = f"consumer=c{number}&start=now" if as_consumer else f"cursor={await end(node)}"
+        async with polling(node, f"{place}&{query}&wait_s=1") as answer:
+            for _ in range(3):
+                await append(node, *[facts_of(node)[kind] for kind in kinds])
+            await trio.sleep(0.1)
+            assert node.node.feed.hub.parked() == 1, query
+            body = (await answer()).json
+        assert body["data"]["items"] == [], query
+        assert cursor_of(body) == await end(node)
 
 
-async def test_consumer_deleted_during_its_poll_is_not_recreated(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 3)
-        async with polling(node, "consumer=one&start=now&wait_s=25") as answer:
-            assert (await node.get(f"{CONSUMERS}/one", method="DELETE")).status == 204
-            await append_some(node, 1, first=3)
+async def test_consumer_deleted_during_its_poll_is_not_recreated(node: OpenNode) -> None:
+    await append_some(node, 3)
+    async with polling(node, "consumer=one&start=now&wait_s=25") as answer:
+        assert (await node.get(f"{CONSUMERS}/one", method="DELETE")).status == 204
+        await append_some(node, 1, first=3)
+        answered = await answer()
+    assert (answered.status, answered.json["error"]["details"]["reason"]) == (404, "unknown_consumer")
+    assert (await node.get(CONSUMERS)).json["data"]["items"] == []
+    again = await node.get(f"{FEED}?consumer=one")
+    assert len(subjects(again.json)) == 4, "a later read creates the consumer again"
+
+
+async def test_woken_poll_returns_the_whole_transaction(node: OpenNode) -> None:
+    query = f"cursor={await end(node)}&wait_s=25"
+    async with polling(node, query) as answer, polling(node, query):
+        assert await node.gauge("sluice_events_waiting") == 2
+        assert await node.gauge("sluice_events_reads_waiting") == 0
+        await append_some(node, 40)
+        assert subjects((await answer()).json) == [f"key_{number}" for number in range(40)]
+    await append(node, low(node.account))
+    assert await node.gauge('sluice_events_appended_total{type="key.revoked"}') == 40
+    assert await node.gauge('sluice_events_appended_total{type="credits.low"}') == 1
+    await assert_nothing_left(node)
+
+
+async def test_poll_overtaken_by_retention_is_rejected(node: OpenNode) -> None:
+    await append_some(node, 2)
+
+    def overtake(tx: Any) -> None:
+        node.node.stores.feed.append(tx, [feeding.revoked(node.account, number) for number in range(3)])
+        tx.run("UPDATE feeds SET first_pos = 5 WHERE account_id = ?", (node.account,))
+
+    async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
+        await node.node.stores.store.write(overtake)
+        with trio.fail_after(5):
             answered = await answer()
-        assert (answered.status, answered.json["error"]["details"]["reason"]) == (404, "unknown_consumer")
-        assert (await node.get(CONSUMERS)).json["data"]["items"] == []
-        again = await node.get(f"{FEED}?consumer=one")
-        assert len(subjects(again.json)) == 4, "a later read creates the consumer again"
-
-
-async def test_woken_poll_returns_the_whole_transaction(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        query = f"cursor={await end(node)}&wait_s=25"
-        async with polling(node, query) as answer, polling(node, query):
-            assert await node.gauge("sluice_events_waiting") == 2
-            assert await node.gauge("sluice_events_reads_waiting") == 0
-            await append_some(node, 40)
-            assert subjects((await answer()).json) == [f"key_{number}" for number in range(40)]
-        await append(node, low(node.account))
-        assert await node.gauge('sluice_events_appended_total{type="key.revoked"}') == 40
-        assert await node.gauge('sluice_events_appended_total{type="credits.low"}') == 1
-        await assert_nothing_left(node)
-
-
-async def test_poll_overtaken_by_retention_is_rejected(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 2)
-
-        def overtake(tx: Any) -> None:
-            node.node.stores.feed.append(tx, [feeding.revoked(node.account, number) for number in range(3)])
-            tx.run("UPDATE feeds SET first_pos = 5 WHERE account_id = ?", (node.account,))
-
-        async with polling(node, f"cursor={await end(node)}&wait_s=25") as answer:
-            await node.node.stores.store.write(overtake)
-            with trio.fail_after(5):
-                answered = await answer()
-        assert (answered.status, answered.json["error"]["type"]) == (410, "CURSOR_EXPIRED")
-        await assert_nothing_left(node)
+    assert (answered.status, answered.json["error"]["type"]) == (410, "CURSOR_EXPIRED")
+    await assert_nothing_left(node)
 
 
 async def polls_of(node: OpenNode, query: str, count: int, nursery: trio.Nursery) -> list[Answered]:

@@ -83,36 +83,34 @@ async def test_socket_sends_pages_in_order_then_new_events(engine: str, tmp_path
         assert pages[0]["items"][:1] == same, "the WebSocket and the feed return the same event"
 
 
-async def test_socket_sends_only_visible_and_matching_events(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        own, other, account = node.key_id, (await node.new_key(node.account))[1], node.account
-        async with talking(node, "subject_id=run_1,run_2,key_4,key_5&types=key.*,monitor.alert_fired") as talk:
-            await talk.next()
-            for event in (
-                alert(account, own, "run_0"),
-                alert(account, other, "run_1"),
-                alert(account, own, "run_2"),
-                revoked(await node.new_account(), 4),
-                revoked(account, 3),
-                revoked(account, 5),
-            ):
-                await append(node, event)
-            assert numbers(await talk.events(2)) == [2, 5]
+async def test_socket_sends_only_visible_and_matching_events(node: OpenNode):
+    own, other, account = node.key_id, (await node.new_key(node.account))[1], node.account
+    async with talking(node, "subject_id=run_1,run_2,key_4,key_5&types=key.*,monitor.alert_fired") as talk:
+        await talk.next()
+        for event in (
+            alert(account, own, "run_0"),
+            alert(account, other, "run_1"),
+            alert(account, own, "run_2"),
+            revoked(await node.new_account(), 4),
+            revoked(account, 3),
+            revoked(account, 5),
+        ):
+            await append(node, event)
+        assert numbers(await talk.events(2)) == [2, 5]
 
 
-async def test_keepalive_reports_the_new_position(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        node.node.feed.polls.beat_s = 0.2
-        async with talking(node, "types=credits.low") as talk:
-            opened = await talk.next()
-            alive = await talk.next()
-            assert alive == {"type": "alive", "next_cursor": opened["next_cursor"]}
-            await append_some(node, 1)
-            while (moved := await talk.next()) == alive:
-                pass
-            assert moved["type"] == "alive"
-        async with talking(node, f"cursor={moved['next_cursor']}") as talk:
-            assert (await talk.next())["items"] == []
+async def test_keepalive_reports_the_new_position(node: OpenNode):
+    node.node.feed.polls.beat_s = 0.2
+    async with talking(node, "types=credits.low") as talk:
+        opened = await talk.next()
+        alive = await talk.next()
+        assert alive == {"type": "alive", "next_cursor": opened["next_cursor"]}
+        await append_some(node, 1)
+        while (moved := await talk.next()) == alive:
+            pass
+        assert moved["type"] == "alive"
+    async with talking(node, f"cursor={moved['next_cursor']}") as talk:
+        assert (await talk.next())["items"] == []
 
 
 @BOTH
@@ -136,28 +134,27 @@ async def test_consumer_acknowledges_and_never_moves_back(engine: str, tmp_path:
             assert numbers((await talk.next())["items"]) == [5]
 
 
-async def test_invalid_acknowledgement_gets_an_error_message(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 2)
-        stranger = (await node.new_key(await node.new_account()))[0]
-        foreign = (await node.get("/v1/events?cursor=now", key=stranger)).json["pagination"]["next_cursor"]
-        async with talking(node) as talk:
-            await talk.ack((await talk.next())["next_cursor"])
-            assert await _error(talk) == "type", "a reader by cursor has nothing to acknowledge"
-        async with talking(node, "consumer=one&limit=1") as talk:
-            page = await talk.next()
-            assert numbers(await talk.events(1)) == [1]
-            await append(node, alert(node.account, "key_of_another"))
-            unserved = (await node.get("/v1/events?cursor=now")).json["pagination"]["next_cursor"]
-            for cursor in ("zzz", "cur_zzz", "evt_none", "", "\0", "é" * 20_000, foreign, unserved):
-                await talk.ack(cursor)
-                assert await _error(talk) == "cursor", cursor
-            await talk.ack(page["next_cursor"])
-            assert (await talk.next())["advanced"] is True
-            await node.node.feed.readers.consumers.delete(node.key_id, "one")
-            await talk.ack(page["next_cursor"])
-            gone = await talk.next()
-            assert (gone["type"], gone["error"]["type"]) == ("error", "RESOURCE_NOT_FOUND")
+async def test_invalid_acknowledgement_gets_an_error_message(node: OpenNode):
+    await append_some(node, 2)
+    stranger = (await node.new_key(await node.new_account()))[0]
+    foreign = (await node.get("/v1/events?cursor=now", key=stranger)).json["pagination"]["next_cursor"]
+    async with talking(node) as talk:
+        await talk.ack((await talk.next())["next_cursor"])
+        assert await _error(talk) == "type", "a reader by cursor has nothing to acknowledge"
+    async with talking(node, "consumer=one&limit=1") as talk:
+        page = await talk.next()
+        assert numbers(await talk.events(1)) == [1]
+        await append(node, alert(node.account, "key_of_another"))
+        unserved = (await node.get("/v1/events?cursor=now")).json["pagination"]["next_cursor"]
+        for cursor in ("zzz", "cur_zzz", "evt_none", "", "\0", "é" * 20_000, foreign, unserved):
+            await talk.ack(cursor)
+            assert await _error(talk) == "cursor", cursor
+        await talk.ack(page["next_cursor"])
+        assert (await talk.next())["advanced"] is True
+        await node.node.feed.readers.consumers.delete(node.key_id, "one")
+        await talk.ack(page["next_cursor"])
+        gone = await talk.next()
+        assert (gone["type"], gone["error"]["type"]) == ("error", "RESOURCE_NOT_FOUND")
 
 
 @BOTH
@@ -190,22 +187,21 @@ async def _error(talk: Talk) -> str:
     return param
 
 
-async def test_burst_of_acknowledgements_is_answered_in_order(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 300)
-        async with talking(node, "consumer=one&limit=10") as talk, trio.open_nursery() as nursery:
-            first = (await talk.next())["items"]
-            nursery.start_soon(append_some, node, 100)
-            for item in first:
-                await talk.ack(item["cursor"])
-            given, acked = len(first), []
-            while given < 400 or len(acked) < len(first):
-                message = await talk.next()
-                if message["type"] == "events":
-                    given += len(message["items"])
-                else:
-                    acked.append(message["cursor"])
-            assert acked == [item["cursor"] for item in first]
+async def test_burst_of_acknowledgements_is_answered_in_order(node: OpenNode):
+    await append_some(node, 300)
+    async with talking(node, "consumer=one&limit=10") as talk, trio.open_nursery() as nursery:
+        first = (await talk.next())["items"]
+        nursery.start_soon(append_some, node, 100)
+        for item in first:
+            await talk.ack(item["cursor"])
+        given, acked = len(first), []
+        while given < 400 or len(acked) < len(first):
+            message = await talk.next()
+            if message["type"] == "events":
+                given += len(message["items"])
+            else:
+                acked.append(message["cursor"])
+        assert acked == [item["cursor"] for item in first]
 
 
 async def test_reconnecting_client_gets_each_event_once_by_cursor(tmp_path: Path):
@@ -247,20 +243,19 @@ async def _append_now_and_then(node: OpenNode, count: int) -> None:
         await trio.sleep(0.005)
 
 
-async def test_lapsed_consumer_gets_its_restart_position(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 3)
-        async with talking(node, "consumer=one&limit=1") as talk:
-            page = await talk.next()
-            await talk.ack(page["next_cursor"])
-            while (await talk.next())["type"] == "events":
-                pass
-        await drop_before(node, 3)
-        lapse = await refused(node, "consumer=one")
-        assert (lapse.status, lapse.code) == (410, "CURSOR_EXPIRED")
-        async with talking(node, "consumer=one") as talk:
-            restart = await talk.next()
-            assert numbers(restart["items"]) == [2]
-            assert (restart["restarted_from"], restart["dropped"]) == (page["next_cursor"], 1)
-            await append_some(node, 1, first=3)
-            assert "restarted_from" not in await talk.next(), "the restart is reported twice"
+async def test_lapsed_consumer_gets_its_restart_position(node: OpenNode):
+    await append_some(node, 3)
+    async with talking(node, "consumer=one&limit=1") as talk:
+        page = await talk.next()
+        await talk.ack(page["next_cursor"])
+        while (await talk.next())["type"] == "events":
+            pass
+    await drop_before(node, 3)
+    lapse = await refused(node, "consumer=one")
+    assert (lapse.status, lapse.code) == (410, "CURSOR_EXPIRED")
+    async with talking(node, "consumer=one") as talk:
+        restart = await talk.next()
+        assert numbers(restart["items"]) == [2]
+        assert (restart["restarted_from"], restart["dropped"]) == (page["next_cursor"], 1)
+        await append_some(node, 1, first=3)
+        assert "restarted_from" not in await talk.next(), "the restart is reported twice"

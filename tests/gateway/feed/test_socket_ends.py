@@ -91,22 +91,21 @@ async def test_stream_beyond_the_poll_limit_sends_existing_events_and_ends(tmp_p
 
 
 @pytest.mark.parametrize("noticed", ["event", "ack"])
-async def test_revoked_key_ends_its_stream_with_an_error_message(noticed: str, tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        if noticed == "ack":  # drop the message that would end the stream immediately
-            node.node.feed.hub._observe = lambda _appended: None
-        key, key_id = await node.new_key(await node.new_account())
-        async with talking(node, "consumer=one&types=credits.*", key=key) as talk:
-            opened = await talk.next()
-            await node.operate("key.revoke", key=key_id)
-            if noticed == "ack":
-                await talk.ack(opened["next_cursor"])
-            said, code = await talk.end()
-        assert code == 1008
-        (refusal,) = said
-        assert (refusal["type"], refusal["error"]["type"]) == ("error", "INVALID_API_KEY")
-        assert refusal["credits_remaining"] is None, "a revoked key must not reveal the account's balance"
-        await until(lambda: held(node) == NOBODY)
+async def test_revoked_key_ends_its_stream_with_an_error_message(noticed: str, node: OpenNode):
+    if noticed == "ack":  # drop the message that would end the stream immediately
+        node.node.feed.hub._observe = lambda _appended: None
+    key, key_id = await node.new_key(await node.new_account())
+    async with talking(node, "consumer=one&types=credits.*", key=key) as talk:
+        opened = await talk.next()
+        await node.operate("key.revoke", key=key_id)
+        if noticed == "ack":
+            await talk.ack(opened["next_cursor"])
+        said, code = await talk.end()
+    assert code == 1008
+    (refusal,) = said
+    assert (refusal["type"], refusal["error"]["type"]) == ("error", "INVALID_API_KEY")
+    assert refusal["credits_remaining"] is None, "a revoked key must not reveal the account's balance"
+    await until(lambda: held(node) == NOBODY)
 
 
 @BOTH
@@ -163,42 +162,40 @@ async def _store_is_back(node: OpenNode) -> None:
         await trio.sleep(0.05)
 
 
-async def test_unread_stream_uses_little_memory_and_is_disconnected(tmp_path: Path):
+async def test_unread_stream_uses_little_memory_and_is_disconnected(node: OpenNode):
     """Method: more events than fit into the kernel's buffers, and a short time limit for writes."""
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, EVENTS)
-        api = node.node.api
-        async with open_served(
-            api, engine="native", bounds=Bounds(write_s=0.5), websocket_paths=api.websocket_paths, patience_s=25
-        ) as served:
-            asked = handshake(f"{PATH}?limit=500".encode())
-            async with await served.connect(buffer_bytes=4_096) as client:  # it sends and reads nothing more
-                await client.send(asked.replace(b"\r\n", b"\r\nx-api-key: %b\r\n" % node.key.encode(), 1))
-                tracemalloc.start()
-                await until(lambda: held(node)["polls"] == 1)
-                with trio.fail_after(10):
-                    await until(lambda: held(node) == NOBODY)
-                _, peak_bytes = tracemalloc.get_traced_memory()
-                tracemalloc.stop()
-            assert peak_bytes < 5_000_000
-            async with talking(node, "limit=500", port=served.port) as talk:
-                assert numbers(await talk.events(EVENTS)) == list(range(EVENTS))
+    await append_some(node, EVENTS)
+    api = node.node.api
+    async with open_served(
+        api, engine="native", bounds=Bounds(write_s=0.5), websocket_paths=api.websocket_paths, patience_s=25
+    ) as served:
+        asked = handshake(f"{PATH}?limit=500".encode())
+        async with await served.connect(buffer_bytes=4_096) as client:  # it sends and reads nothing more
+            await client.send(asked.replace(b"\r\n", b"\r\nx-api-key: %b\r\n" % node.key.encode(), 1))
+            tracemalloc.start()
+            await until(lambda: held(node)["polls"] == 1)
+            with trio.fail_after(10):
+                await until(lambda: held(node) == NOBODY)
+            _, peak_bytes = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert peak_bytes < 5_000_000
+        async with talking(node, "limit=500", port=served.port) as talk:
+            assert numbers(await talk.events(EVENTS)) == list(range(EVENTS))
 
 
-async def test_stream_is_one_request_in_log_and_metrics(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        await refused(node, "cursor=zzz")
-        async with talking(node, "limit=1") as talk:
-            await append_some(node, 5)
-            await talk.events(5)
-            request_id = dict(talk.socket.handshake_headers)[b"x-request-id"].decode()
-            await trio.sleep(0.3)
-            assert len(node.log_events("request")) == 1
-        await until(lambda: len(node.log_events("request")) == 2)
-        refusal, stream = node.log_events("request")
-        assert (refusal["path"], refusal["status"], refusal["code"]) == (PATH, 400, "INVALID_REQUEST")
-        assert (stream["path"], stream["status"], stream["code"]) == (PATH, 101, "OK")
-        assert (stream["request_id"], stream["key_id"], stream["credits_used"]) == (request_id, node.key_id, 0)
-        assert stream["overhead_ms"] < 200, "the time that a stream is open is not overhead"
-        assert await node.gauge(f'sluice_requests_total{{code="OK",route="{PATH}"}}') == 1
-        assert await node.gauge(f'sluice_requests_total{{code="INVALID_REQUEST",route="{PATH}"}}') == 1
+async def test_stream_is_one_request_in_log_and_metrics(node: OpenNode):
+    await refused(node, "cursor=zzz")
+    async with talking(node, "limit=1") as talk:
+        await append_some(node, 5)
+        await talk.events(5)
+        request_id = dict(talk.socket.handshake_headers)[b"x-request-id"].decode()
+        await trio.sleep(0.3)
+        assert len(node.log_events("request")) == 1
+    await until(lambda: len(node.log_events("request")) == 2)
+    refusal, stream = node.log_events("request")
+    assert (refusal["path"], refusal["status"], refusal["code"]) == (PATH, 400, "INVALID_REQUEST")
+    assert (stream["path"], stream["status"], stream["code"]) == (PATH, 101, "OK")
+    assert (stream["request_id"], stream["key_id"], stream["credits_used"]) == (request_id, node.key_id, 0)
+    assert stream["overhead_ms"] < 200, "the time that a stream is open is not overhead"
+    assert await node.gauge(f'sluice_requests_total{{code="OK",route="{PATH}"}}') == 1
+    assert await node.gauge(f'sluice_requests_total{{code="INVALID_REQUEST",route="{PATH}"}}') == 1
