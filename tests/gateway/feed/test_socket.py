@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from tests.fakes.feeding import alert, append, append_some, drop_before, revoked
+from tests.fakes.feeding import alert, append, append_some, drop_before
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.feed.feed_client import BOTH, PATH, Talk, numbers, refused, talking
 
@@ -81,22 +81,6 @@ async def test_socket_sends_pages_in_order_then_new_events(engine: str, tmp_path
                 assert numbers((await talk.next())["items"]) == [number]
         same = (await node.get("/v1/events?limit=1")).json["data"]["items"]
         assert pages[0]["items"][:1] == same, "the WebSocket and the feed return the same event"
-
-
-async def test_socket_sends_only_visible_and_matching_events(node: OpenNode):
-    own, other, account = node.key_id, (await node.new_key(node.account))[1], node.account
-    async with talking(node, "subject_id=run_1,run_2,key_4,key_5&types=key.*,monitor.alert_fired") as talk:
-        await talk.next()
-        for event in (
-            alert(account, own, "run_0"),
-            alert(account, other, "run_1"),
-            alert(account, own, "run_2"),
-            revoked(await node.new_account(), 4),
-            revoked(account, 3),
-            revoked(account, 5),
-        ):
-            await append(node, event)
-        assert numbers(await talk.events(2)) == [2, 5]
 
 
 async def test_keepalive_reports_the_new_position(node: OpenNode):
