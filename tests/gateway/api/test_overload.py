@@ -13,6 +13,7 @@ from bench.load.request_spec import whole_head
 from gateway.api.overload import LAG_S
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.overloading import BLOCKED_S, HELD, ROOM, open_overload, open_slow_loop
+from tests.gateway.api.routes.asking import all_settled
 
 PROFILE = "/v1/github/profile?handle=octocat"
 ENGINES = ("native", "hypercorn")
@@ -155,7 +156,5 @@ async def test_quiet_key_is_served_during_another_keys_flood(tmp_path: Path) -> 
             nursery.cancel_scope.cancel()
         assert quiet_ones == [200] * 5
         assert set(flood) == {"200", "503"}, "the flooding key is served in part and rejected otherwise"
-        with trio.fail_after(60):  # calls end after their clients have left
-            while (await node.money())[1]:  # noqa: ASYNC110 - the node sets no event
-                await trio.sleep(0.01)
+        await all_settled(node)
         await node.assert_sound()

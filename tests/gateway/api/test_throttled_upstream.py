@@ -8,9 +8,9 @@ from pathlib import Path
 
 import trio
 
-from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
+from tests.gateway.api.routes.asking import at_once
 
 CLIENTS = 50
 FIRST = "/v1/github/profile?handle=first"
@@ -31,17 +31,7 @@ class Script:
         return self._answers[min(len(self.asked_at), len(self._answers)) - 1]
 
 
-async def ask_all(node: OpenNode) -> list[Answered]:
-    """Send different requests concurrently."""
-    answers: list[Answered] = []
-
-    async def ask(target: str) -> None:
-        answers.append(await node.get(target))
-
-    async with trio.open_nursery() as nursery:
-        for number in range(CLIENTS):
-            nursery.start_soon(ask, f"/v1/github/profile?handle=user{number}")
-    return answers
+USERS = [f"/v1/github/profile?handle=user{number}" for number in range(CLIENTS)]
 
 
 async def throttle(node: OpenNode) -> None:
@@ -61,7 +51,7 @@ async def test_fifty_clients_wait_out_a_short_hold_one_call_at_a_time(node: Open
     )
     node.upstream.script = script
     await throttle(node)
-    answers = await ask_all(node)
+    answers = await at_once(node, *USERS)
     assert Counter(answer.status for answer in answers) == {200: CLIENTS}
     first, failing, succeeding, *others = script.asked_at
     assert failing >= first + 1.0
@@ -84,7 +74,7 @@ async def test_lasting_throttle_refunds_everyone_without_useless_waits(tmp_path:
         node.upstream.script = script
         await throttle(node)
         with trio.fail_after(1.9 + 5.0):
-            answers = await ask_all(node)
+            answers = await at_once(node, *USERS)
         assert Counter(answer.status for answer in answers) == {503: CLIENTS}
         assert {answer.headers["retry-after"] for answer in answers} == {"1"}
         assert {answer.json["credits_used"] for answer in answers} == {0}

@@ -14,6 +14,7 @@ from tests.fakes.long_lists import WALKS, LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.upstream_server import until
+from tests.gateway.api.routes.asking import at_once
 from tests.spec.refusals import assert_free, assert_refused
 
 HN = WALKS["hackernews/search"]
@@ -198,7 +199,7 @@ async def test_walk_out_of_time_returns_its_pages(tmp_path: Path) -> None:
 async def test_identical_concurrent_walks_share_one_walk_and_charge(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, credits=3, **TABLES) as node:
         pages = node.upstream.script = LongList(delay_s=0.1)
-        answers = await ask_at_once(node, *[f"{HN}&limit=250"] * 10)
+        answers = await at_once(node, *[f"{HN}&limit=250"] * 10)
         assert Counter(answer.json["credits_used"] for answer in answers) == {3: 1, 0: 9}
         assert Counter(answer.json["cached"] for answer in answers) == {True: 9, False: 1}
         assert {len(ids_of(answer.json)) for answer in answers} == {250}
@@ -225,18 +226,6 @@ async def test_follower_does_not_get_a_leaders_credit_limited_result(tmp_path: P
         assert sorted(answer.json["credits_used"] for answer in answers.values()) == [0, 0, 5]
         assert (await node.money(), await node.money(poor)) == ((95, 0), (0, 0))
         assert len(pages.asked) == 3 + 5
-
-
-async def ask_at_once(node: OpenNode, *targets: str) -> list[Answered]:
-    answers: list[Answered] = []
-
-    async def ask(target: str) -> None:
-        answers.append(await node.get(target))
-
-    async with trio.open_nursery() as nursery:
-        for target in targets:
-            nursery.start_soon(ask, target)
-    return answers
 
 
 # Idempotency

@@ -19,6 +19,7 @@ from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
+from tests.gateway.api.routes.asking import all_settled
 from tests.gateway.api.test_walks_streamed import events_of
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import POST_STATS, BatchInput, plan_rows
@@ -327,12 +328,6 @@ async def posted(node: OpenNode, body: object, accept: str) -> AsyncIterator[tri
     async with await trio.open_tcp_stream(str(address.hostname), int(address.port or 0)) as stream:
         await stream.send_all(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
         yield stream
-
-
-async def all_settled(node: OpenNode) -> None:
-    with trio.fail_after(60):
-        while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-            await trio.sleep(0.01)
 
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/json"])

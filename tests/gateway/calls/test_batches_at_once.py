@@ -11,7 +11,8 @@ import trio
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
-from tests.gateway.calls.test_batches import NO_RETRIES, STATS, STORY, all_settled, assert_billed, post, posted
+from tests.gateway.api.routes.asking import all_settled
+from tests.gateway.calls.test_batches import NO_RETRIES, STATS, STORY, assert_billed, post, posted
 
 AT_ONCE, KEY_MAX = 200, 50
 ROOMY: dict[str, Any] = {"limits": {"requests_per_minute": 100_000}}

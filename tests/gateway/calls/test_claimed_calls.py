@@ -17,6 +17,7 @@ from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.gate.matrix import sample
+from tests.gateway.api.routes.asking import all_settled
 from tests.gateway.calls.test_execute import CALLS, ask_in_this_task, assert_nothing_runs
 from tests.spec.refusals import assert_free, assert_refused
 
@@ -238,8 +239,7 @@ async def test_disconnecting_and_retrying_clients_are_charged_once_per_key(seed:
                 nursery.start_soon(client, f"key-{number % 8}")
         await until(lambda: not node.node.stores.charges.unfinished())
         assert len(paid) == 8
-        while (await node.money())[1]:  # noqa: ASYNC110 - a call of a client that left is settled without an event
-            await trio.sleep(0.01)
+        await all_settled(node)
         assert await node.money() == (100_000 - 8, 0)
         assert sorted(await claims(node)) == sorted((owner, 200) for owner in paid.values())
         await node.assert_sound()

@@ -20,6 +20,7 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.gate.matrix import sample
+from tests.gateway.api.routes.asking import all_settled
 from tests.gateway.api.test_walks_streamed import events_of
 from tests.gateway.calls.crowd import AT_ONCE_MAX, COMMON, crowd
 from tests.gateway.calls.test_execute import ask_in_this_task
@@ -255,9 +256,7 @@ async def test_client_leaving_after_any_leg_has_its_call_settled(tmp_path: Path)
                         received += await stream.receive_some()
                     while not node.upstream.requests:  # noqa: ASYNC110 - a request sets no event
                         await trio.sleep(0.001)
-            with trio.fail_after(60):
-                while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-                    await trio.sleep(0.01)
+            await all_settled(node)
             balance = (await node.money())[0]
             assert before - balance == 20, legs
             before = balance
@@ -279,9 +278,7 @@ async def test_cancelled_composite_is_recorded_completely_or_not_at_all(target: 
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
 
         async def check(got_through: bool) -> None:
-            with trio.fail_after(30):
-                while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-                    await trio.sleep(0.001)
+            await all_settled(node)
             balance = (await node.money())[0]
             assert before[0] - balance in ({cost} if got_through else {0, cost})
             assert node.node.stores.charges.unfinished() == 0

@@ -1,4 +1,4 @@
-"""Billed calls: each is charged at most once, whatever happens, and incomplete responses are not cached."""
+"""Billed calls: each is charged at most once, whatever happens. A too costly page is the only failure with a price."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import trio
 
 from gateway.server.asgi import Send, SendMessage
 from gateway.server.errors import ClientGone
+from storage.store import Tx
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
@@ -208,3 +209,82 @@ async def test_unencodable_response_is_refunded_and_logged(tmp_path: Path) -> No
         (failure,) = node.log_events("request_failed")
         assert failure["request_id"] == answer.json["request_id"]
         assert "TypeError" in failure["error"]
+
+
+def lose_charges(tx: Tx) -> int:
+    lost = tx.run("DELETE FROM charges")
+    tx.run("UPDATE keys SET used = 0")
+    tx.run("UPDATE accounts SET balance = balance + held, held = 0, place = place - 1, version = version + 1")
+    return lost
+
+
+async def lose_the_next_charge(node: OpenNode) -> None:
+    """Delete the charge of the call that waits for its upstream, then let the upstream respond."""
+    with node.upstream.holding():
+        while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
+            await trio.sleep(0.01)
+        assert await node.node.stores.store.write(lose_charges) == 1
+
+
+@pytest.mark.parametrize("headers", [{}, {"idempotency-key": "once"}])
+async def test_upstream_error_with_lost_charge_is_still_returned(tmp_path: Path, headers: dict[str, str]) -> None:
+    async with open_test_node(tmp_path) as node, trio.open_nursery() as nursery:
+        node.upstream.always(json_answer({"message": "Not Found"}, status=404))
+        nursery.start_soon(lose_the_next_charge, node)
+        await trio.testing.wait_all_tasks_blocked()
+        answered = await node.get(PROFILE, headers=headers)
+        assert (answered.status, answered.json["credits_used"]) == (404, 0)
+        assert await node.gauge("sluice_charges_lost_total") == 1
+        await node.assert_sound()
+
+
+def assert_too_costly(answer: Answered, cost: int) -> None:
+    error = answer.json["error"]
+    assert (answer.status, error["type"]) == (404, "RESOURCE_NOT_FOUND")
+    assert error["details"]["reason"] == "page_too_costly"
+    assert answer.json["credits_used"] == cost
+
+
+async def test_too_costly_page_is_charged_as_one_page(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(json_answer({}))
+        left = 100_000
+        for path, cost, amounts in (("costly", 5, [-5]), ("costly/metered", 2, [5, -7])):
+            answer = await node.get(f"/v1/odd/{path}")
+            assert_too_costly(answer, cost)
+            left -= cost
+            entries = await node.entries(answer.json["request_id"])
+            assert [entry["amount"] for entry in entries] == amounts
+            assert (answer.json["credits_remaining"], await node.money()) == (left, (left, 0))
+        claimed = {"idempotency-key": "one-costly-page"}
+        assert_too_costly(await node.get("/v1/odd/costly", headers=claimed), 5)
+        node.upstream.requests.clear()
+        assert_too_costly(await node.get("/v1/odd/costly", headers=claimed), 0)
+        assert (node.upstream.requests, await node.money()) == ([], (left - 5, 0))
+        await node.assert_sound()
+
+
+async def test_monitor_run_is_charged_for_a_too_costly_page(tmp_path: Path) -> None:
+    """The run fails and costs the price of a page, without the credit for scheduling."""
+    async with open_test_node(tmp_path, platforms=(ODD,)) as node:
+        node.upstream.always(json_answer({}))
+        body = {"recipe": "odd/costly", "cadence": "daily", "run_now": True, "webhook_url": "https://example.com/hook"}
+        made = await node.client.post(f"{node.url}/v1/monitors", json=body, headers={"x-api-key": node.key})
+        assert made.status_code == 201, made.text
+        run = await _ended_run(node, made.json()["monitor"]["id"])
+        assert (run["status"], run["credits_used"]) == ("failed", 5)
+        assert [(leg["status"], leg["credits_used"]) for leg in run["legs"]] == [("failed", 5)]
+        assert await node.money() == (99_995, 0)
+        await node.assert_sound()
+
+
+async def _ended_run(node: OpenNode, monitor: str) -> dict[str, Any]:
+    """Return the monitor's run after it has ended."""
+    while True:
+        answer = await node.get(f"/v1/monitors/{monitor}/runs")
+        assert answer.status == 200, answer.json
+        runs = answer.json["data"]["items"]
+        ended: list[dict[str, Any]] = [run for run in runs if run["finished_at"]]
+        if ended:
+            return ended[0]
+        await trio.sleep(0.1)

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from tests.fakes.cancelling import cancel_everywhere
-from tests.fakes.feeding import CONSUMERS, FEED, append_some, cursor_of, end, page, subjects
+from tests.fakes.feeding import CONSUMERS, FEED, append_some, cursor_of, page, subjects
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
 from tests.gateway.calls.test_execute import ask_in_this_task
@@ -104,15 +104,3 @@ async def test_cancelled_first_read_creates_a_complete_consumer_or_none(tmp_path
             name[0] = next(names)
 
         await cancel_everywhere(read, check)
-
-
-async def test_many_cancelled_polls_leave_reader_and_gate_intact(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **UNWATCHED) as node:
-        cursor = await end(node)
-        for patience_s in (0, 0.001, 0.003, 0.01):
-            with trio.move_on_after(patience_s):
-                async with trio.open_nursery() as nursery:
-                    for _ in range(100):
-                        nursery.start_soon(ask, node, f"{FEED}?cursor={cursor}&wait_s=25")
-            await assert_nothing_left(node)
-        assert subjects(await page(node)) == []

@@ -132,15 +132,6 @@ async def polls_of(node: OpenNode, query: str, count: int, nursery: trio.Nursery
     return answers
 
 
-async def test_one_event_wakes_every_waiting_poll(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **ROOMY) as node:
-        async with trio.open_nursery() as nursery:
-            answers = await polls_of(node, f"cursor={await end(node)}", 80, nursery)
-            await append_some(node, 1)
-        assert [subjects(answer.json) for answer in answers] == [["key_0"]] * 80
-        await assert_nothing_left(node)
-
-
 async def test_polls_that_wake_together_get_their_own_pages(tmp_path: Path) -> None:
     """Method: each response, which may be shared with another poll, is compared with a later read."""
     async with open_test_node(tmp_path, **ROOMY) as node:

@@ -115,30 +115,3 @@ async def test_failed_delivery_can_be_resent(tmp_path: Path) -> None:
 
         status, answer = await ask(node, "GET", f"{log}/whd_none")
         assert (status, answer["error"]["details"]["reason"]) == (404, "unknown_delivery")
-
-
-UNUSABLE: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"webhook_url": ""}, "webhook_url"),
-    ({"webhook_url": "http://example.com/hook"}, "webhook_url"),
-    ({"webhook_url": "https://127.0.0.1/hook"}, "webhook_url"),
-    ({"webhook_url": "https://inside.example.com/hook"}, "webhook_url"),
-    ({"webhook_url": 5}, "webhook_url"),
-    ({"webhook_secret": SECRET}, "webhook_secret"),
-    ({"webhook_url": "https://example.com/hook", "webhook_secret": "short"}, "webhook_secret"),
-)
-
-
-async def test_invalid_webhook_field_is_named_before_the_job_starts(tmp_path: Path) -> None:
-    """Method: a node on which every host name resolves to a private address."""
-
-    async def inside(_host: str, _port: int) -> list[str]:
-        await trio.lowlevel.checkpoint()
-        return ["10.0.0.1"]
-
-    async with open_test_node(tmp_path, credits=50, resolve=inside) as node:
-        for fields, param in UNUSABLE:
-            for path, body in (("crawl", {"url": HOME}), ("batch-scrape?dry_run=1", {"urls": [HOME]})):
-                status, refused = await ask(node, "POST", f"/v1/web/{path}", {**body, **fields})
-                assert (status, refused["error"]["details"]["param"]) == (400, param), fields
-        assert (await ask(node, "GET", "/v1/web/jobs"))[1]["data"]["items"] == []
-        await node.assert_sound()

@@ -113,16 +113,12 @@ async def test_job_is_paused_resumed_and_cancelled(node: OpenNode) -> None:
 
 
 INVALID: tuple[tuple[str, dict[str, Any], str], ...] = (
-    ("crawl", {}, "url"),
     ("crawl", {"url": "ftp://site.example.com/"}, "url"),
     ("crawl", {"url": "http://127.0.0.1/"}, "url"),
-    ("crawl", {"url": HOME, "limit": 10_001}, "limit"),
-    ("crawl", {"url": HOME, "limit": "ten"}, "limit"),
-    ("crawl", {"url": HOME, "include_paths": []}, "include_paths"),
     ("crawl", {"url": HOME, "exclude_paths": [""]}, "exclude_paths[0]"),
     ("crawl", {"url": HOME, "formats": ["pictures"]}, "formats"),
-    ("crawl", {"url": HOME, "limits": 5}, "limits"),
-    ("batch-scrape", {"urls": []}, "urls"),
+    ("crawl", {"url": HOME, "webhook_url": "https://127.0.0.1/hook"}, "webhook_url"),
+    ("crawl", {"url": HOME, "webhook_secret": "a secret of my own"}, "webhook_secret"),
     ("batch-scrape", {"urls": ["no address"]}, "urls[0]"),
     ("batch-scrape", {"urls": [HOME] * 1_001}, "urls"),
 )

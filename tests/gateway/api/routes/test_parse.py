@@ -17,6 +17,7 @@ import trio
 
 from gateway.api.forms import ENVELOPE_BYTES
 from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.api.routes.asking import all_settled
 from tests.upstreams.web.pdfs import pdf_of
 from upstreams.web.parsing import FILE_BYTES_MAX
 
@@ -215,7 +216,5 @@ async def test_disconnects_never_charge_for_undelivered_pages(node: OpenNode) ->
         async with await trio.open_tcp_stream(str(parts.hostname), parts.port or 80) as stream:
             await stream.send_all(b"POST %b HTTP/1.1\r\n%b\r\n%b" % (PARSE.encode(), fields, content))
             await trio.sleep(wait_s)
-    with trio.fail_after(10):
-        while (await node.money())[1]:  # noqa: ASYNC110 - the store sets no event
-            await trio.sleep(0.05)
+    await all_settled(node)
     await node.assert_sound()
