@@ -270,24 +270,20 @@ async def test_rows_are_streamed_as_they_become_ready(node: OpenNode) -> None:
 
 
 BAD_BODIES: tuple[tuple[str, Any, str], ...] = (
-    (STATS, {"urls": []}, "urls"),
-    (STATS, {"urls": [STORY.format(1)] * 101}, "urls"),
     (STATS, {"urls": ["x" * 3_000]}, "urls[0]"),
     (STATS, {"urls": [STORY.format(1)], "include": "likes,karma"}, "include"),
     (STATS, {}, "urls"),
-    (STATS, {"urls": "x"}, "urls"),
     (STATS, {"urls": ["x"], "ids": []}, "ids"),
     (PROFILES, {}, "items"),
     (PROFILES, {"items": [{"platform": "github", "handle": "x"}], "urls": ["x"]}, "items"),
     (PROFILES, {"items": [{"platform": "github"}]}, "items[0].handle"),
     (PROFILES, {"items": [{"platform": "github", "handle": "x", "id": "1"}]}, "items[0].id"),
-    (COMMENTS, {"items": [{"comment_url": STORY.format(1), "hint": "1"}]}, "items[0].hint"),
-    (COMMENTS, {"urls": ["x"] * 26}, "urls"),
     (COMMENTS, {"items": [{}]}, "items[0]"),
     (COMMENTS, {"items": [{"post_url": "x"}]}, "items[0]"),
     (COMMENTS, {"items": [{"comment_url": "x", "comment_id": "5"}]}, "items[0]"),
     (COMMENTS, {"items": [{"comment_url": "x" * 3_000}]}, "items[0]"),
 )
+"""`tests/cases/test_small_faults.py` sends values beyond the bounds of every field."""
 UNSUPPORTED: tuple[tuple[str, Any, str], ...] = (
     (PROFILES, {"urls": ["https://github.com/octocat"], "include": "posts"}, "include"),
     (PROFILES, {"urls": ["https://github.com/octocat"], "since": "2024-06-01"}, "since"),

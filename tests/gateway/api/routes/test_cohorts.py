@@ -223,16 +223,21 @@ ON_TWO_HOSTS = (
 
 BAD_QUERIES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"keywords": []}, "keywords"),
-    ({"keywords": ["a"] * 21}, "keywords"),
     ({"keywords": ["Acme", "\uff21\uff23\uff2d\uff25"]}, "keywords[1]"),
     ({"keywords": ["acme", "\u200b "]}, "keywords[1]"),
     ({"date_from": "yesterday"}, "date_from"),
     ({"date_to": QUERY["date_from"]}, "date_to"),
-    ({"max_credits": 0}, "max_credits"),
     ({"max_items_per_identity": 1_001}, "max_items_per_identity"),
     ({"max_pages_per_identity": 21}, "max_pages_per_identity"),
     ({"platforms": ["mastodon"]}, "platforms"),
-    ({"keyword": "a"}, "keyword"),
+)
+BAD_MEMBERS: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"handle": "@"}, "members[0].handle"),
+    ({"handle": "x" * 257}, "members[0].handle"),
+    ({"handle": "a\0b"}, "members[0].handle"),
+    ({"handle": "a.test", "external_id": ""}, "members[0].external_id"),
+    ({"platform": "stackexchange", "handle": "jon-skeet"}, "members[0].handle"),
+    ({"platform": "telegram", "handle": "12345"}, "members[0].handle"),
 )
 BAD_MEMBERS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"handle": ""}, "members[0].handle"),

@@ -106,7 +106,6 @@ UNREADABLE: tuple[tuple[bytes, str, dict[str, str], str, str | None], ...] = (
     (ARTICLE, "a.html", {"url": "http://127.0.0.1/"}, "url", "invalid_param"),
     (ARTICLE, "a.html", {"formats": "markdwon"}, "formats", "invalid_param"),
     (ARTICLE, "a.html", {"formats": "summary"}, "formats", "capability_missing"),
-    (ARTICLE, "a.html", {"only_main_content": "perhaps"}, "only_main_content", "invalid_param"),
     (ARTICLE, "a.html", {"mime_typ": "text/html"}, "mime_typ", None),
     (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
 )

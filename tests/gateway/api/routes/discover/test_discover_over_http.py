@@ -112,18 +112,6 @@ async def test_run_stream_sends_each_page_then_the_result(node: OpenNode) -> Non
     assert (result["success"], result["data"]["status"]) == (True, "completed")
 
 
-async def test_idempotency_key_starts_a_run_once(node: OpenNode) -> None:
-    sent = {**BODY, "background": True}
-    first = await ask(node, "POST", RUNS, sent, idempotency_key="run-1")
-    again = await ask(node, "POST", RUNS, sent, idempotency_key="run-1")
-    assert (first[0], again[0], again[1]["replayed"]) == (202, 202, True)
-    assert first[1]["data"]["run_id"] == again[1]["data"]["run_id"]
-
-    streamed = await ask(node, "POST", RUNS, sent, idempotency_key="run-2", accept="text/event-stream")
-    assert (streamed[0], streamed[1]["error"]["type"]) == (400, "INVALID_REQUEST")
-    await ask(node, "DELETE", f"{RUNS}/{first[1]['data']['run_id']}")
-
-
 INVALID: tuple[tuple[str, object, str], ...] = (
     (RUNS, {**BODY, "platforms": ["hackernws"]}, "platforms[0]"),
     (RUNS, {**BODY, "view": "post"}, "view"),

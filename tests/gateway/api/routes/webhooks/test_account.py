@@ -93,18 +93,13 @@ async def test_webhook_can_be_created_read_changed_and_deleted(hooked: Hooked) -
 INVALID: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"types": ["monitor.run_complete"]}, "types[0]", "monitor.run_completed"),
     ({"types": ["*", "credit.*"]}, "types[1]", "credits.*"),
-    ({"types": []}, "types", "1 to 64"),
     ({"types": "monitor.*"}, "types", "an array"),
     ({"types": ["key.revoked,credits.low"]}, "types[0]", "a single name"),
     ({"types": None}, "types", "is required"),
-    ({"types": [7]}, "types[0]", "must be text"),
-    ({"url": None}, "url", "is required"),
     ({"url": "http://example.com/"}, "url", "cannot be called"),
     ({"url": "https://127.0.0.1/"}, "url", "cannot be called"),
     ({"url": "https://user@example.com/"}, "url", "cannot be called"),
-    ({"secret": "short"}, "secret", "8 to 200"),
     ({"description": "two\nlines"}, "description", "printable"),
-    ({"urll": "x"}, "urll", "url"),
 )
 
 
