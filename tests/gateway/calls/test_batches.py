@@ -218,23 +218,6 @@ async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) ->
         assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
 
 
-async def test_batch_without_credential_fails_like_single_endpoint(node: OpenNode) -> None:
-    """Goal: GET and POST of an unavailable endpoint return the same error, and both documents mark it."""
-    refused = await post(node, VIDEOS, {"ids": ["here0001"]})
-    endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
-    assert refused.status == endpoint.status == 503
-    assert refused.json["error"] == endpoint.json["error"]
-    assert "retry-after" not in refused.headers
-    assert refused.json["credits_used"] == 0
-    guide = (await node.get("/v1/utility/endpoint?id=youtube/videos&method=POST")).json["data"]
-    assert guide["availability"]["missing_credentials"] == ["key"]
-    assert "key_env" in guide["availability"]["next_step"]
-    listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-    assert listed == []
-    paths = (await node.get("/v1/openapi.json?platform=youtube")).json["paths"]
-    assert "/v1/youtube/videos" not in paths
-
-
 async def test_dry_run_returns_maximum_price_and_respects_max_credits(tmp_path: Path) -> None:
     body = {"urls": [STORY.format(8863), STORY.format(8864), "https://bit.ly/x"]}
     async with open_test_node(tmp_path, credits=1) as node:

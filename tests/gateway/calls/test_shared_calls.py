@@ -20,7 +20,7 @@ import trio
 from gateway.http.errors import Refused
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.scripted_exchange import Scripted, ScriptedExchange, http_answer
-from tests.fakes.sharer import BROKEN, Sharer, after, all_at_once, open_sharer, short_pages, thing
+from tests.fakes.sharer import BROKEN, after, all_at_once, open_sharer, short_pages, thing
 from tests.servers.redis import RedisServer
 from tests.servers.waiting import until
 
@@ -35,7 +35,7 @@ class Pair:
     redis: RedisServer
 
     @asynccontextmanager
-    async def open(self, upstream: ScriptedExchange, **more: Any) -> AsyncIterator[tuple[Sharer, Sharer]]:
+    async def open(self, upstream: ScriptedExchange, **more: Any) -> AsyncIterator[tuple[Any, Any]]:
         with trio.fail_after(WAIT_S):
             async with (
                 open_sharer(self.folder / "one", self.redis.url, upstream, **more) as one,

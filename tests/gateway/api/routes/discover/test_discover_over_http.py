@@ -146,21 +146,6 @@ async def test_rejection_names_invalid_field_and_is_free(node: OpenNode) -> None
     assert (data["has_more"], data["version"]) == (False, run["version"])
 
 
-async def test_failed_run_is_free_and_unaffordable_run_is_rejected(node: OpenNode, algolia: Algolia) -> None:
-    algolia.fails = True
-    status, answer = await ask(node, "POST", RUNS, BODY)
-    run = answer["data"]
-    assert (status, run["status"], run["stopped_because"], run["credits"]["spent"]) == (
-        200, "failed", "upstreams_down", 0,
-    )  # fmt: skip
-    (failed,) = run["failed_legs"]
-    assert (failed["keyword"], failed["endpoint"]) == ("trio", "hackernews/search")
-    poor = await node.new_account(balance=0)
-    key, _ = await node.new_key(poor)
-    refused = await node.client.post(node.url + RUNS, headers={"x-api-key": key}, content=orjson.dumps(BODY))
-    assert (refused.status_code, refused.json()["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
-
-
 async def test_schedule_can_be_created_read_changed_and_deleted(node: OpenNode) -> None:
     sent = {"run": BODY, "cadence": {"cron": "0 6 * * 1", "timezone": "Europe/Berlin"}, "name": "Our topic"}
     status, made = await ask(node, "POST", SCHEDULES, sent, idempotency_key="s-1")

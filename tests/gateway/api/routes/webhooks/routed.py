@@ -16,7 +16,7 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route, Routes
 from gateway.server.asgi import ReceiveMessage
 from scheduler.errors import SchedulerError
-from tests.billing.desk import Desk
+from tests.scheduler.desk import Desk
 from upstreams.model.cursors import CursorSigner
 
 SIGNER = CursorSigner(bytes(32))
