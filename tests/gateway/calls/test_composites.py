@@ -113,7 +113,7 @@ def _mixes() -> tuple[dict[str, str], ...]:
 @pytest.mark.parametrize("name", CALLS)
 async def test_composite_conserves_credits_for_any_leg_outcome(name: str, tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the legs add up to the cost. Method: any mix of four hosts' fates."""
-    mixes = _mixes()
+    mixes = sample(_mixes(), share=2)
     for begin in range(0, len(mixes), A_NODE):
         await check_conservation(name, tmp_path, mixes[begin : begin + A_NODE])
 

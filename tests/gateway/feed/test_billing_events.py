@@ -29,7 +29,7 @@ from tests.billing.charges.test_batch_rows_machine import wait
 from tests.billing.desk import Desk
 from tests.fakes.inline_store import open_inline
 from tests.fakes.outsider import admit, refuse
-from tests.processes.commands import open_commands
+from tests.processes.commands import Commands
 from tests.processes.place import Place
 from tests.servers.postgres import PostgresServer
 
@@ -173,13 +173,12 @@ async def test_concurrent_settlements_and_revocations_report_each_step_once(post
         assert sorted(reported) == sorted(key.id for key in keys)
 
 
-async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path: Path) -> None:
-    with open_commands() as commands:
-        place = Place(tmp_path / "desk", commands, {"SLUICE_SECRET": "a secret of tests, long enough"})
-        place.folder.mkdir()
-        place.configure(store={"url": store_url})
-        account, key = place.new_key()
-        place.json_of("key", "revoke", key["id"])
+async def test_command_without_a_node_writes_its_event(store_url: str, tmp_path: Path, commands: Commands) -> None:
+    place = Place(tmp_path / "desk", commands, {"SLUICE_SECRET": "a secret of tests, long enough"})
+    place.folder.mkdir()
+    place.configure(store={"url": store_url})
+    account, key = place.new_key()
+    place.json_of("key", "revoke", key["id"])
     async with open_node(store_url) as node_stores:
         assert await types(node_stores, account) == ["key.revoked"]
 

@@ -22,31 +22,28 @@ ENGINES = ("native", "hypercorn")
 ROOMY = {"limits": {"requests_per_minute": 100_000, "concurrent_requests": 1000, "long_polls": 1000}}
 
 
-MINE, OF_ANOTHER_KEY, OF_ACCOUNT, OF_ANOTHER_ACCOUNT, DISCOVERED = range(5)
+def facts_of(node: OpenNode) -> dict[str, Fact]:
+    """Return events of each kind, by what they are to the node's key."""
+    return {
+        "own": feeding.alert(node.account, node.key_id, "run_1", "mon_1"),
+        "another key's": feeding.alert(node.account, "key_of_another", "run_2", "mon_1"),
+        "its account's": low(node.account),
+        "another account's": feeding.revoked("acc_of_another"),
+        "a discover run": feeding.discovered(node.account, node.key_id),
+    }
 
 
-def facts_of(node: OpenNode) -> list[Fact]:
-    """Return an event of each kind above, in this order."""
-    return [
-        feeding.alert(node.account, node.key_id, "run_1", "mon_1"),
-        feeding.alert(node.account, "key_of_another", "run_2", "mon_1"),
-        low(node.account),
-        feeding.revoked("acc_of_another"),
-        feeding.discovered(node.account, node.key_id),
-    ]
-
-
-WAKES: dict[str, list[int]] = {
-    "": [OF_ACCOUNT],
-    "types=credits.*,discover.*": [OF_ACCOUNT],
-    "subject_id=run_9,run_1": [MINE],
-    "types=monitor.*&subject_id=mon_1": [OF_ACCOUNT, OF_ANOTHER_KEY, MINE],
+WAKES: dict[str, tuple[str, ...]] = {
+    "": ("its account's",),
+    "types=credits.*,discover.*": ("its account's",),
+    "subject_id=run_9,run_1": ("own",),
+    "types=monitor.*&subject_id=mon_1": ("its account's", "another key's", "own"),
 }
 """Queries of polls, and the events of a transaction that wakes them with one event."""
-LETS_SLEEP: dict[str, list[int]] = {
-    "": [OF_ANOTHER_KEY, OF_ANOTHER_ACCOUNT],
-    "types=key.*": [OF_ACCOUNT],
-    "types=monitor.*&subject_id=mon_2,ds_2": [MINE, DISCOVERED],
+LETS_SLEEP: dict[str, tuple[str, ...]] = {
+    "": ("another key's", "another account's"),
+    "types=key.*": ("its account's",),
+    "types=monitor.*&subject_id=mon_2,ds_2": ("own", "a discover run"),
 }
 """Queries of polls, and events that wake none of them. `tests/events/waking/test_notifier.py` has all kinds."""
 
