@@ -15,8 +15,7 @@ from scheduler.jobs.discover.spec import SearchBody, read_body
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.api.routes.discover.algolia import Algolia
-from tests.gateway.api.routes.discover.test_discover_over_http import RUNS, SCHEDULES, lines
-from tests.gateway.api.routes.discover.test_recorded_searches import occurrence
+from tests.gateway.api.routes.discover.test_discover_over_http import RUNS, SCHEDULES, lines, occurrence
 
 KEYWORDS = [f"keyword{n}" for n in range(20)]
 BODY: dict[str, Any] = {"keywords": KEYWORDS, "platforms": ["hackernews"], "max_credits": 100}

@@ -6,9 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-import trio
-
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
@@ -23,8 +20,6 @@ ENVIRON = {"TEST_TOKEN": "a-token-of-tests"}
 
 BROKEN = json_answer({"message": "broken"}, 503)
 THROTTLED = json_answer({"message": "slow down"}, 429, retry_after="60")
-UNKNOWN = json_answer({"message": "no such path"}, 404)
-SILENT = ScriptedAnswer(delay_s=60.0)
 
 
 def where(answers: Mapping[str, ScriptedAnswer]) -> Callable[[str], ScriptedAnswer | None]:
@@ -55,35 +50,30 @@ async def assert_refunded(node: OpenNode, answer: Answered) -> None:
     await node.assert_sound()
 
 
-@pytest.mark.parametrize(
-    "failure", [BROKEN, THROTTLED, ScriptedAnswer(200, b"<html>Sorry</html>"), ScriptedAnswer(200, b"[1]")]
-)
-async def test_failed_source_falls_back_at_the_usual_price(failure: ScriptedAnswer, tmp_path: Path) -> None:
+async def test_failed_source_falls_back_at_the_usual_price(tmp_path: Path) -> None:
+    failures = (BROKEN, ScriptedAnswer(200, b"<html>Sorry</html>"), ScriptedAnswer(200, b"[1]"), THROTTLED)
     async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
-        node.upstream.script = where({ALGOLIA: failure})
-        answer = await node.get(STORY)
-        assert (answer.status, answer.json["credits_used"], answer.json["cached"]) == (200, 1, False)
-        assert answer.json["data"]["post"]["id"] == "8863"
-        assert hosts(node) == [ALGOLIA, FIREBASE]
-        assert await node.net(answer.json["request_id"]) == 1
-        assert (await node.get(STORY)).json["cached"]
-        await node.assert_sound()
-
-
-async def test_hung_source_leaves_time_for_the_next(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, server={"request_timeout_s": 2}, upstreams=NO_RETRIES) as node:
-        node.upstream.script = where({ALGOLIA: SILENT})
-        with trio.fail_after(10):
-            answer = await node.get(STORY)
-        assert (answer.status, answer.json["credits_used"]) == (200, 1)
+        for number, failure in enumerate(failures, 1):
+            node.upstream.script = where({ALGOLIA: failure})
+            node.upstream.requests.clear()
+            story = f"/v1/hackernews/story?id={number}"
+            answer = await node.get(story)
+            assert (answer.status, answer.json["credits_used"], answer.json["cached"]) == (200, 1, False)
+            assert answer.json["data"]["post"]["id"] == str(number)
+            assert hosts(node) == [ALGOLIA, FIREBASE]
+            assert await node.net(answer.json["request_id"]) == 1
+            assert (await node.get(story)).json["cached"]
         await node.assert_sound()
 
 
 async def test_open_circuit_is_skipped_and_platform_degraded(tmp_path: Path) -> None:
     breaker = {"failures": 2, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
-        node.upstream.script = where({ALGOLIA: BROKEN})
         assert await health_of(node, "hackernews") == ("operational", {"algolia": "closed", "firebase": "closed"})
+        assert (await node.get("/v1/hackernews/story?id=404")).code == "RESOURCE_NOT_FOUND"
+        assert hosts(node) == [ALGOLIA], "an item that the first source does not have is requested from no other"
+        node.upstream.script = where({ALGOLIA: BROKEN})
+        node.upstream.requests.clear()
         for story in range(1, 6):
             answer = await node.get(f"/v1/hackernews/story?id={story}")
             assert (answer.status, answer.json["credits_used"]) == (200, 1)
@@ -94,7 +84,8 @@ async def test_open_circuit_is_skipped_and_platform_degraded(tmp_path: Path) -> 
         await assert_refunded(node, only_algolia)
 
 
-async def test_platform_with_all_circuits_open_is_down_with_retry_after(tmp_path: Path) -> None:
+async def test_platform_whose_sources_all_fail_is_down_and_refunds(tmp_path: Path) -> None:
+    """The rules for the error of several sources are in `tests/upstreams/fetching/test_ladder.py`."""
     breaker = {"failures": 1, "window_s": 60, "open_s": 60}
     async with open_test_node(tmp_path, upstreams=NO_RETRIES, breaker=breaker) as node:
         node.upstream.script = where({ALGOLIA: BROKEN, FIREBASE: BROKEN})
@@ -107,37 +98,6 @@ async def test_platform_with_all_circuits_open_is_down_with_retry_after(tmp_path
         assert 0 < int(refused.headers["retry-after"]) <= 60
         assert len(node.upstream.requests) == 2
         await assert_refunded(node, refused)
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "status", "code", "retry_after"),
-    [
-        (BROKEN, BROKEN, 502, "UPSTREAM_ERROR", None),
-        (BROKEN, THROTTLED, 502, "UPSTREAM_ERROR", None),
-        (BROKEN, UNKNOWN, 502, "UPSTREAM_ERROR", None),
-        (THROTTLED, THROTTLED, 503, "SERVICE_UNAVAILABLE", "60"),
-        (THROTTLED, BROKEN, 503, "SERVICE_UNAVAILABLE", "60"),
-        (THROTTLED, UNKNOWN, 503, "SERVICE_UNAVAILABLE", "60"),
-        (UNKNOWN, BROKEN, 404, "RESOURCE_NOT_FOUND", None),
-        (BROKEN, ScriptedAnswer(200, b"null"), 404, "RESOURCE_NOT_FOUND", None),
-    ],
-)
-async def test_all_sources_failed_refunds_with_the_first_error(
-    own: ScriptedAnswer, other: ScriptedAnswer, status: int, code: str, retry_after: str | None, tmp_path: Path
-) -> None:
-    """A fallback's 404 may mean an unknown path, but Firebase's `null` means that the item does not exist."""
-    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
-        node.upstream.script = where({ALGOLIA: own, FIREBASE: other})
-        answer = await node.get(STORY)
-        assert (answer.status, answer.code, answer.headers.get("retry-after")) == (status, code, retry_after)
-        await assert_refunded(node, answer)
-
-
-async def test_not_found_at_first_source_calls_no_other(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        answer = await node.get("/v1/hackernews/story?id=404")
-        assert answer.code == "RESOURCE_NOT_FOUND"
-        assert hosts(node) == [ALGOLIA]
 
 
 # All ladders
@@ -162,20 +122,20 @@ LADDERS: list[tuple[str, Mapping[str, ScriptedAnswer], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "failing", "asked"), LADDERS, ids=[target for target, *_ in LADDERS])
-async def test_every_ladder_falls_back_over_sockets(
-    target: str, failing: Mapping[str, ScriptedAnswer], asked: str, tmp_path: Path
-) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN, cache={"max_bytes": 0}) as node:
-        whole = await node.get(target)
-        node.upstream.script = where(failing)
-        node.upstream.requests.clear()
-        fallback = await node.get(target)
-        assert (whole.status, fallback.status) == (200, 200), fallback.body
-        assert fallback.json["credits_used"] == whole.json["credits_used"]
-        assert node.upstream.requests[-1].startswith(asked)
-        if "pagination" in whole.json:
-            assert ids_of(fallback.json["data"]) == ids_of(whole.json["data"])
+async def test_every_ladder_falls_back_over_sockets(tmp_path: Path) -> None:
+    tables: dict[str, Any] = {"cache": {"max_bytes": 0}, "breaker": {"failures": 100}}
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN, **tables) as node:
+        for target, failing, asked in LADDERS:
+            node.upstream.script = where({})
+            whole = await node.get(target)
+            node.upstream.script = where(failing)
+            node.upstream.requests.clear()
+            fallback = await node.get(target)
+            assert (whole.status, fallback.status) == (200, 200), (target, fallback.body)
+            assert fallback.json["credits_used"] == whole.json["credits_used"]
+            assert node.upstream.requests[-1].startswith(asked), target
+            if "pagination" in whole.json:
+                assert ids_of(fallback.json["data"]) == ids_of(whole.json["data"])
         await node.assert_sound()
 
 
@@ -199,15 +159,6 @@ async def test_list_stays_with_the_source_of_its_first_page(tmp_path: Path) -> N
         assert hosts(node) == [FIREBASE, *[ALGOLIA] * 3]
 
 
-async def test_github_without_token_falls_back_to_plain_files_only(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, upstreams=NO_RETRIES) as node:
-        node.upstream.script = where({API: BROKEN})
-        assert (await node.get(f"/v1/github/repo/readme?{REPO}")).status == 200
-        node.upstream.requests.clear()
-        assert (await node.get(f"/v1/github/repo?{REPO}")).code == "UPSTREAM_ERROR"
-        assert node.upstream.requests == [f"{API}/repos/python-trio/trio"]
-
-
 async def test_composite_names_the_fallback_of_a_part(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN) as node:
         node.upstream.script = where({f"{API}/repos/python-trio/trio/re": BROKEN})  # readme and releases
@@ -225,25 +176,18 @@ async def test_composite_names_the_fallback_of_a_part(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "environ", "sources"),
-    [
-        ("hackernews/story", {}, "algolia, firebase"),
-        ("hackernews/new", {}, "firebase, algolia"),
-        ("bluesky/followers", {}, "appview, appview-direct"),
-        ("github/repo/readme", {}, "api, raw"),
-        ("github/repo", ENVIRON, "api, graphql"),
-    ],
-)
-async def test_guide_lists_sources_in_order(
-    endpoint: str, environ: Mapping[str, str], sources: str, tmp_path: Path
-) -> None:
-    async with open_test_node(tmp_path, environ=environ, upstreams=TOKEN) as node:
-        guide = await node.get(f"/v1/utility/endpoint?id={endpoint}")
-        assert (
-            guide.json["data"]["description"]
-            .partition("each tried if the previous ones fail: ")[2]
-            .startswith(f"{sources}.")
-        )
+async def test_guide_lists_sources_in_order(tmp_path: Path) -> None:
+    sources = {
+        "hackernews/story": "algolia, firebase",
+        "hackernews/new": "firebase, algolia",
+        "bluesky/followers": "appview, appview-direct",
+        "github/repo/readme": "api, raw",
+        "github/repo": "api, graphql",
+    }
+    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=TOKEN) as node:
+        for endpoint, names in sources.items():
+            guide = (await node.get(f"/v1/utility/endpoint?id={endpoint}")).json["data"]
+            _, _, listed = guide["description"].partition("each tried if the previous ones fail: ")
+            assert listed.startswith(f"{names}."), endpoint
         without = await node.get("/v1/utility/endpoint?id=hackernews/search")
         assert "the previous ones fail" not in without.json["data"]["description"]

@@ -99,7 +99,7 @@ class Everything:
             await node.new_key(await node.new_account(5))
             _, key = await node.new_key(node.account)
             await node.operate("key.revoke", key=key, operation_id=f"revoke-{number:04}")
-            await node.node.stores.store.write(partial(session_rows.add_session, session=_session(node, number)))
+            await node.node.stores.store.write(partial(session_rows.add_session, session=session_of(node, number)))
             assert (await node.get(f"/v1/events?consumer=reader-{number}&limit=1")).status == 200
         self.made = count
         await self._rest()
@@ -166,7 +166,7 @@ async def until_none(count: Callable[[], Awaitable[Any]]) -> None:
         found = await count()
 
 
-def _session(node: OpenNode, number: int) -> SessionRecord:
+def session_of(node: OpenNode, number: int) -> SessionRecord:
     return SessionRecord(
         id=f"ws_{number:032}", account_id=node.account, key_id=node.key_id, url="https://example.com/", mobile=0,
         status="closed", closed_because="owner", charges="[]", held_credits=5, used_credits=5, ttl_s=60, idle_s=None,

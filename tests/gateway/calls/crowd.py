@@ -1,4 +1,4 @@
-"""Many concurrent composites: `python -m tests.gateway.calls.crowd --requests 1000`.
+"""Many concurrent composites.
 
 Each key sends fifty cards: two different cards for each name that only this key uses, and ten cards that all keys
 request. All upstream calls are held until no more arrive, so that the concurrent calls can be counted. Then they are
@@ -7,9 +7,7 @@ answered.
 
 from __future__ import annotations
 
-import argparse
 import re
-import tempfile
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +17,6 @@ import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
-from tests.fakes.patient_clock import run_patiently
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.composites import load_all
 from upstreams.model.steps import CACHE
@@ -55,20 +52,6 @@ def names_of(key: int, requests: int) -> list[str]:
     return [f"common{place}" for place in range(COMMON)] + own + [f"{name}&include=totals" for name in own]
 
 
-class _Counting:
-    """Counts the concurrent upstream calls of each key, and keeps the maximum."""
-
-    def __init__(self, node: OpenNode) -> None:
-        self._node = node
-        self.most = 0
-
-    def script(self, _asked: str) -> ScriptedAnswer | None:
-        """Update the maximum from the gates of all keys, at each call."""
-        gates = self._node.node.calls.parts.gates
-        self.most = max([self.most, *(gate.borrowed_tokens for gate in gates.values())])
-        return None
-
-
 async def crowd(folder: Path, requests: int) -> Crowd:
     """Send composites concurrently, with as many keys as needed for fifty each."""
     each = min(AT_ONCE_MAX, requests)
@@ -79,8 +62,14 @@ async def crowd(folder: Path, requests: int) -> Crowd:
     async with open_test_node(folder, limits=limits, upstreams=roomy, server=server, **unhurried) as node:
         accounts = [await node.new_account() for _ in range(requests // each)]
         keys = [(await node.new_key(account))[0] for account in accounts]
-        counting, answers = _Counting(node), list[Answered]()
-        node.upstream.script = counting.script
+        answers, gates, most = list[Answered](), node.node.calls.parts.gates, [0]
+
+        def count(_asked: str) -> ScriptedAnswer | None:
+            """Update the maximum number of concurrent calls from the gates of all keys, at each call."""
+            most.append(max(gate.borrowed_tokens for gate in gates.values()))
+            return None
+
+        node.upstream.script = count
 
         async def send(key: str, name: str) -> None:
             answers.append(await node.get(CARD + name, key=key))
@@ -98,7 +87,7 @@ async def crowd(folder: Path, requests: int) -> Crowd:
         left = [await node.money(account) for account in accounts]
         assert all(held == 0 for _, held in left), "credits are still held"
         spent = sum(CREDITS - balance for balance, _ in left)
-        return _counted(answers, node.upstream.requests, counting.most, spent)
+        return _counted(answers, node.upstream.requests, max(most), spent)
 
 
 async def _until_still(node: OpenNode) -> None:
@@ -126,20 +115,3 @@ def _counted(answers: list[Answered], asked: list[str], most: int, spent: int) -
     used = sum(body["credits_used"] for body in bodies)
     assert used == spent == sum(leg["credits_used"] for leg in legs)
     return Crowd(len(answers), len(legs), paid, len(asked), len(set(asked)), most, used)
-
-
-def main() -> None:
-    """Run the crowd and print its counts."""
-    parser = argparse.ArgumentParser(prog="python -m tests.gateway.calls.crowd", description=__doc__)
-    parser.add_argument("--requests", type=int, default=1_000)
-    requests = parser.parse_args().requests
-
-    async def run() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            print(await crowd(Path(folder), requests))
-
-    run_patiently(run, clock=None)
-
-
-if __name__ == "__main__":
-    main()

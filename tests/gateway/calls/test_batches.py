@@ -12,16 +12,15 @@ import orjson
 import pytest
 import trio
 import trio.lowlevel
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gateway.calls.batches import Batches, BatchRequest
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
+from tests.gateway.api.routes.asking import all_settled
+from tests.gateway.api.test_walks_streamed import events_of
 from upstreams.composites.addresses import Addresses
 from upstreams.composites.batches import POST_STATS, BatchInput, plan_rows
 
@@ -30,7 +29,10 @@ COMMENTS = "/v1/prism/comment-lookup"
 STORY = "https://news.ycombinator.com/item?id={}"
 SLOW = "https://mastodon.social/@Gargron/103270115826048975"
 NO_RETRIES: Mapping[str, object] = {"defaults": {"retries": 0}}
-WITH_KEY: Mapping[str, object] = {"defaults": {"retries": 0}, "youtube": {"key_env": "TEST_KEY"}}
+WITH_KEY: Mapping[str, Any] = {
+    "upstreams": {"defaults": {"retries": 0}, "youtube": {"key_env": "TEST_KEY"}},
+    "environ": {"TEST_KEY": "a-key-of-tests"},
+}
 
 
 async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered:
@@ -47,18 +49,15 @@ async def assert_billed(node: OpenNode, answer: Answered, *, is_alone: bool = Tr
     """Check that the prices of the rows add up to the batch's charge in the ledger, and that the rest was refunded."""
     body: dict[str, Any] = answer.json
     data = body["data"]
-    summary, results = data["summary"], data["results"]
-    assert sum(row["credits_used"] for row in results) == body["credits_used"] == summary["credits_charged"]
-    assert sum(leg["credits_used"] for leg in data["legs"]) == body["credits_used"]
-    entries = await node.entries(body["request_id"])
-    taken = -sum(one["amount"] for one in entries if one["type"] == "deduction")
-    refunded = sum(one["amount"] for one in entries if one["type"] == "refund")
-    assert (taken, refunded) == (summary["credits_charged"] + summary["credits_refunded"], summary["credits_refunded"])
+    summary, results, charged = data["summary"], data["results"], body["credits_used"]
+    assert charged == summary["credits_charged"] == sum(row["credits_used"] for row in results)
+    assert charged == sum(leg["credits_used"] for leg in data["legs"])
     assert all(row["credits_used"] == 0 for row in results if row["status"] != "ok")
-    statuses = ("ok", "not_found", "unsupported", "failed", "deferred")
-    assert {name: summary[name] for name in statuses} == {
-        name: sum(row["status"] == name for row in results) for name in statuses
-    }
+    amounts = [one["amount"] for one in await node.entries(body["request_id"])]
+    taken, refunded = (sum(amount for amount in amounts if (amount < 0) == is_taken) for is_taken in (True, False))
+    assert (-taken, refunded) == (charged + summary["credits_refunded"], summary["credits_refunded"])
+    for status in ("ok", "not_found", "unsupported", "failed", "deferred"):
+        assert summary[status] == sum(row["status"] == status for row in results)
     assert summary["total"] == len(results)
     if is_alone:
         await node.assert_sound()
@@ -184,12 +183,11 @@ async def test_rows_are_read_singly_if_one_value_makes_the_batch_call_fail(tmp_p
         assert [leg["rows"] for leg in data["legs"]] == [3, 1, 1, 1]
 
 
-async def test_accounts_are_read_by_url(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        urls = ["https://github.com/octocat", "https://news.ycombinator.com/user?id=pg", STORY.format(8863)]
-        data = await assert_billed(node, await post(node, PROFILES, {"urls": urls}))
-        assert [row["status"] for row in data["results"]] == ["ok", "ok", "unsupported"]
-        assert data["results"][0]["record"]["followers"] is not None
+async def test_accounts_are_read_by_url(node: OpenNode) -> None:
+    urls = ["https://github.com/octocat", "https://news.ycombinator.com/user?id=pg", STORY.format(8863)]
+    data = await assert_billed(node, await post(node, PROFILES, {"urls": urls}))
+    assert [row["status"] for row in data["results"]] == ["ok", "ok", "unsupported"]
+    assert data["results"][0]["record"]["followers"] is not None
 
 
 async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) -> None:
@@ -200,7 +198,7 @@ async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) ->
 
     ids = [f"here{place:04}" for place in range(7)] + [f"gone{place:04}" for place in range(43)]
     ids += [f"lost{place:04}" for place in range(50)] + ["here9999"]
-    async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
+    async with open_test_node(tmp_path, **WITH_KEY) as node:
         node.upstream.script = script
         answer = await post(node, VIDEOS, {"ids": [*ids, "no id at all"]})
         data = await assert_billed(node, answer)
@@ -209,209 +207,120 @@ async def test_fifty_videos_cost_five_credits_if_any_is_found(tmp_path: Path) ->
         assert [leg["credits_used"] for leg in data["legs"]] == [5, 0, 5]
         assert data["results"][-1]["status"] == "unsupported"
         assert data["summary"]["credits_refunded"] == 5
-        listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
-
-
-async def test_batch_without_credential_fails_like_single_endpoint(tmp_path: Path) -> None:
-    """Goal: GET and POST of an unavailable endpoint return the same error, and both documents mark it."""
-    async with open_test_node(tmp_path) as node:
-        refused = await post(node, VIDEOS, {"ids": ["here0001"]})
-        endpoint = await node.get("/v1/youtube/search/hashtag?hashtag=python")
-        assert refused.status == endpoint.status == 503
-        assert refused.json["error"] == endpoint.json["error"]
-        assert "retry-after" not in refused.headers
-        assert refused.json["credits_used"] == 0
-        guide = (await node.get("/v1/utility/endpoint?id=youtube/videos&method=POST")).json["data"]
-        assert guide["availability"]["missing_credentials"] == ["key"]
-        assert "key_env" in guide["availability"]["next_step"]
-        listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
-        assert listed == []
-        paths = (await node.get("/v1/openapi.json?platform=youtube")).json["paths"]
-        assert "/v1/youtube/videos" not in paths
-
-
-async def test_videos_are_returned_in_the_requested_language(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
+        node.upstream.requests.clear()
+        node.upstream.always(None)
         await assert_billed(node, await post(node, f"{VIDEOS}?hl=pt-BR", {"ids": ["here0001", "here0002"]}))
         (asked,) = node.upstream.requests
         assert parse_qs(urlsplit(asked).query)["hl"] == ["pt-BR"]
         refused = await post(node, f"{VIDEOS}?hl=portuguese-of-brazil", {"ids": ["here0001"]})
         assert (refused.status, refused.json["error"]["details"]["param"]) == (400, "hl")
+        listed = (await node.get("/v1/utility/endpoints?platform=youtube&method=POST")).json["data"]["endpoints"]
+        assert {one["id"] for one in listed} == {"youtube/videos", "youtube/channels"}
 
 
 async def test_dry_run_returns_maximum_price_and_respects_max_credits(tmp_path: Path) -> None:
     body = {"urls": [STORY.format(8863), STORY.format(8864), "https://bit.ly/x"]}
-    async with open_test_node(tmp_path) as node:
+    async with open_test_node(tmp_path, credits=1) as node:
         dry = (await post(node, f"{STATS}?dry_run=1", body)).json
         assert (dry["data"]["estimated_credits"], dry["credits_used"]) == (2, 0)
-        for query in ("max_credits=1", "max_credits=1&dry_run=1"):
+        for query in ("max_credits=1", "max_credits=1&dry_run=1", ""):
             refused = await post(node, f"{STATS}?{query}", body)
-            assert (refused.status, refused.json["error"]["details"]["credits_required"]) == (402, 2)
+            error = refused.json["error"]
+            assert (refused.status, error["type"]) == (402, "INSUFFICIENT_CREDITS")
+            assert error["details"]["credits_required"] == 2
         assert node.upstream.requests == []
+        await node.operate("credits.grant", account=node.account, amount=1)
         assert (await post(node, f"{STATS}?max_credits=2", body)).status == 200
 
 
-async def test_balance_below_maximum_price_returns_402(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, credits=1) as node:
-        answer = await post(node, STATS, {"urls": [STORY.format(8863), STORY.format(8864)]})
-        assert (answer.status, answer.json["error"]["type"]) == (402, "INSUFFICIENT_CREDITS")
-        assert node.upstream.requests == []
-
-
-async def test_idempotency_key_runs_batch_once(tmp_path: Path) -> None:
+async def test_idempotency_key_runs_batch_once(node: OpenNode) -> None:
     body = {"urls": [STORY.format(8863)]}
-    async with open_test_node(tmp_path) as node:
-        first, again = [await post(node, STATS, body, Idempotency_Key="k") for _ in range(2)]
-        assert again.json["data"] == first.json["data"]
-        assert (first.json["credits_used"], again.json["credits_used"]) == (1, 0)
-        assert again.json["idempotent_replay"] is True
-        other = await post(node, STATS, {"urls": [STORY.format(1)]}, Idempotency_Key="k")
-        assert other.json["error"]["type"] == "IDEMPOTENCY_KEY_PAYLOAD_MISMATCH"
-        stream = await post(node, STATS, body, Idempotency_Key="s", Accept="text/event-stream")
-        assert stream.status == 400
-        await node.assert_sound()
+    first, again = [await post(node, STATS, body, Idempotency_Key="k") for _ in range(2)]
+    assert again.json["data"] == first.json["data"]
+    assert (first.json["credits_used"], again.json["credits_used"]) == (1, 0)
+    assert again.json["idempotent_replay"] is True
+    assert (await post(node, STATS, body, Idempotency_Key="s", Accept="text/event-stream")).status == 400
+    await node.assert_sound()
 
 
-async def test_rows_are_streamed_as_they_become_ready(tmp_path: Path) -> None:
+async def test_rows_are_streamed_as_they_become_ready(node: OpenNode) -> None:
     urls = [STORY.format(8863), "https://bit.ly/x", STORY.format(8864)]
-    async with open_test_node(tmp_path) as node:
-        answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
-        assert answer.status == 200
-        events = [block.split("\n") for block in answer.body.decode().strip().split("\n\n")]
-        names = [lines[0].removeprefix("event: ") for lines in events]
-        assert names == ["row", "row", "row", "result"]
-        row_events = [orjson.loads(lines[1].removeprefix("data: ")) for lines in events]
-        assert row_events[0]["index"] == 1, "the row that needs no call is sent first"
-        results = row_events[-1]["data"]["results"]
-        assert {row.pop("index"): row for row in row_events[:3]} == dict(enumerate(results))
+    answer = await post(node, STATS, {"urls": urls}, Accept="text/event-stream")
+    *rows, (name, result) = events_of(answer.body)
+    assert ([event.name for event in rows], name) == (["row"] * 3, "result")
+    assert rows[0].data["index"] == 1, "the row that needs no call is sent first"
+    assert {row.data.pop("index"): row.data for row in rows} == dict(enumerate(result["data"]["results"]))
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
-        (STATS, {"urls": []}, "urls"),
-        (STATS, {"urls": [STORY.format(1)] * 101}, "urls"),
-        (STATS, {"urls": ["x" * 3_000]}, "urls[0]"),
-        (STATS, {"urls": [STORY.format(1)], "include": "likes,karma"}, "include"),
-        (STATS, {}, "urls"),
-        (STATS, {"urls": "x"}, "urls"),
-        (STATS, {"urls": ["x"], "ids": []}, "ids"),
-        (PROFILES, {}, "items"),
-        (PROFILES, {"items": [{"platform": "github", "handle": "x"}], "urls": ["x"]}, "items"),
-        (PROFILES, {"items": [{"platform": "github"}]}, "items[0].handle"),
-        (PROFILES, {"items": [{"platform": "github", "handle": "x", "id": "1"}]}, "items[0].id"),
-        (COMMENTS, {"items": [{"comment_url": STORY.format(1), "hint": "1"}]}, "items[0].hint"),
-    ],
+BAD_BODIES: tuple[tuple[str, Any, str], ...] = (
+    (STATS, {"urls": ["x" * 3_000]}, "urls[0]"),
+    (STATS, {"urls": [STORY.format(1)], "include": "likes,karma"}, "include"),
+    (STATS, {}, "urls"),
+    (STATS, {"urls": ["x"], "ids": []}, "ids"),
+    (PROFILES, {}, "items"),
+    (PROFILES, {"items": [{"platform": "github", "handle": "x"}], "urls": ["x"]}, "items"),
+    (PROFILES, {"items": [{"platform": "github"}]}, "items[0].handle"),
+    (PROFILES, {"items": [{"platform": "github", "handle": "x", "id": "1"}]}, "items[0].id"),
+    (COMMENTS, {"items": [{}]}, "items[0]"),
+    (COMMENTS, {"items": [{"post_url": "x"}]}, "items[0]"),
+    (COMMENTS, {"items": [{"comment_url": "x", "comment_id": "5"}]}, "items[0]"),
+    (COMMENTS, {"items": [{"comment_url": "x" * 3_000}]}, "items[0]"),
 )
-async def test_wrong_body_shape_returns_400_for_free(tmp_path: Path, path: str, body: Any, param: str) -> None:
-    async with open_test_node(tmp_path) as node:
-        answer = await post(node, path, body)
-        assert (answer.status, answer.json["credits_used"]) == (400, 0)
-        assert answer.json["error"]["details"]["param"] == param
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "param"),
-    [
-        (PROFILES, {"urls": ["https://github.com/octocat"], "include": "posts"}, "include"),
-        (PROFILES, {"urls": ["https://github.com/octocat"], "since": "2024-06-01"}, "since"),
-        (VIDEOS, {"ids": ["here0001"], "include_localizations": True}, "include_localizations"),
-    ],
+"""`tests/cases/test_small_faults.py` sends values beyond the bounds of every field."""
+UNSUPPORTED: tuple[tuple[str, Any, str], ...] = (
+    (PROFILES, {"urls": ["https://github.com/octocat"], "include": "posts"}, "include"),
+    (PROFILES, {"urls": ["https://github.com/octocat"], "since": "2024-06-01"}, "since"),
+    (VIDEOS, {"ids": ["here0001"], "include_localizations": True}, "include_localizations"),
 )
-async def test_rejection_names_unsupported_field(tmp_path: Path, path: str, body: Any, param: str) -> None:
-    async with open_test_node(tmp_path, upstreams=WITH_KEY, environ={"TEST_KEY": "a-key-of-tests"}) as node:
-        answer = await post(node, path, body)
-        details = answer.json["error"]["details"]
-        assert (answer.status, details["param"], details["reason"]) == (400, param, "capability_missing")
-        assert answer.json["credits_used"] == 0
 
 
-@asynccontextmanager
-async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
-    async with open_test_node(folder, upstreams=NO_RETRIES, server={"request_timeout_s": 2}) as node:
-        yield node
+async def test_wrong_body_is_rejected_for_free_with_its_field(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **WITH_KEY) as node:
+        for path, body, param in (*BAD_BODIES, *UNSUPPORTED):
+            answer = await post(node, path, body)
+            details = answer.json["error"]["details"]
+            assert (answer.status, answer.json["credits_used"], details["param"]) == (400, 0, param), body
+            assert (details.get("reason") == "capability_missing") == ((path, body, param) in UNSUPPORTED)
+        assert (await node.money(), node.upstream.requests) == ((100_000, 0), [])
+
+
+HURRIED: Mapping[str, Any] = {"upstreams": NO_RETRIES, "server": {"request_timeout_s": 2}}
+
+
+def silent_mastodon(asked: str) -> ScriptedAnswer | None:
+    return ScriptedAnswer(delay_s=30.0) if asked.startswith("mastodon.social") else None
 
 
 async def test_rows_past_the_time_limit_are_deferred_for_free(tmp_path: Path) -> None:
-    def script(asked: str) -> ScriptedAnswer | None:
-        return ScriptedAnswer(delay_s=30.0) if asked.startswith("mastodon.social") else None
-
-    async with open_hurried(tmp_path) as node:
-        node.upstream.script = script
+    async with open_test_node(tmp_path, **HURRIED) as node:
+        node.upstream.script = silent_mastodon
         data = await assert_billed(node, await post(node, STATS, {"urls": [SLOW, STORY.format(8863)]}))
         assert [row["status"] for row in data["results"]] == ["deferred", "ok"]
         assert [leg["status"] for leg in data["legs"]] == ["deferred", "ok"]
 
 
-KINDS = {
-    "ok": None,
-    "gone": json_answer({"error": "x"}, 404),
-    "broken": json_answer({"error": "x"}, 500),
-    "cut": ScriptedAnswer(200, b'{"x": 1}' * 9, ending="cut"),
-    "odd": ScriptedAnswer(200, b"{"),
-    "hung": ScriptedAnswer(delay_s=30.0),
-}
-BY_KIND = {"ok": ("ok",), "gone": ("not_found",), "hung": ("deferred",)}
-"""Expected status of a row by the fate of its leg; `failed` for all other fates."""
+@asynccontextmanager
+async def posted(node: OpenNode, body: object, accept: str) -> AsyncIterator[trio.SocketStream]:
+    """Post a batch over a connection of its own, and close it when the block ends."""
+    content, address = orjson.dumps(body), urlsplit(node.url)
+    head = f"POST {STATS} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: {accept}\r\n"
+    async with await trio.open_tcp_stream(str(address.hostname), int(address.port or 0)) as stream:
+        await stream.send_all(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+        yield stream
 
 
-@BRISKLY
-async def test_batch_conserves_credits_for_any_leg_outcome(tmp_path: Path) -> None:
-    """Goal: actual + refunded = reserved, and row prices add up to the charge. Method: any mix of leg outcomes."""
-    kinds: list[str] = []
-
-    def script(asked: str) -> ScriptedAnswer | None:
-        number = asked.rpartition("/")[2].partition(".")[0].partition("?")[0]
-        return KINDS[kinds[int(number) % 1000]] if "item" in asked and number.isdecimal() else None
-
-    hurried: Any = {"server": {"request_timeout_s": 2}, "breaker": {"failures": 1000}}
-    async with open_test_node(tmp_path, upstreams=NO_RETRIES, **hurried) as node:
-        node.upstream.script = script
-        for round_, chosen in enumerate(_mixes()):
-            kinds[:] = chosen
-            urls = [STORY.format(1_000_000 + round_ * 1000 + place) for place in range(len(chosen))]
-            data = await assert_billed(node, await post(node, STATS, {"urls": urls}))
-            for kind, row in zip(chosen, data["results"], strict=True):
-                assert row["status"] in BY_KIND.get(kind, ("failed",))
-
-
-def _mixes() -> list[list[str]]:
-    found: list[list[str]] = []
-
-    @settings(max_examples=15, deadline=None)
-    @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=12))
-    def gather(mix: list[str]) -> None:
-        found.append(mix)
-
-    gather()
-    return found
-
-
-@pytest.mark.parametrize("streams", [False, True])
-async def test_client_disconnect_settles_the_batch_and_charges_finished_rows(tmp_path: Path, *, streams: bool) -> None:
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/json"])
+async def test_client_disconnect_settles_the_batch_and_charges_finished_rows(accept: str, tmp_path: Path) -> None:
     """Goal: no credits stay held, and only the finished row is charged."""
-
-    def script(asked: str) -> ScriptedAnswer | None:
-        return ScriptedAnswer(delay_s=30.0) if asked.startswith("mastodon.social") else None
-
-    body = orjson.dumps({"urls": [STORY.format(8863), SLOW]})
-    accepted = "text/event-stream" if streams else "application/json"
-    async with open_hurried(tmp_path) as node:
+    async with open_test_node(tmp_path, **HURRIED) as node:
         before = (await node.money())[0]
-        node.upstream.script = script
-        head = f"POST {STATS} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: {accepted}\r\n"
-        address = urlsplit(node.url)
-        stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
-        async with stream:
-            await stream.send_all(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        node.upstream.script = silent_mastodon
+        async with posted(node, {"urls": [STORY.format(8863), SLOW]}, accept) as stream:
             with trio.fail_after(30):
-                while streams and b"event: row" not in await stream.receive_some():
+                while accept == "text/event-stream" and b"event: row" not in await stream.receive_some():
                     pass
                 await until(lambda: any(asked.startswith("mastodon.social") for asked in node.upstream.requests))
-        with trio.fail_after(60):
-            while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-                await trio.sleep(0.01)
+        await all_settled(node)
         assert await node.money() == (before - 1, 0)
         await node.assert_sound()
 

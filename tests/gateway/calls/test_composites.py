@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-import orjson
 import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.calls.pricing import cost_of
-from gateway.calls.request import CallRequest, cache_key
-from gateway.http.params import declared_by
 from tests.fakes.calling import Answered
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.patient_clock import BRISKLY
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
+from tests.gate.matrix import sample
+from tests.gateway.api.routes.asking import all_settled
+from tests.gateway.api.test_walks_streamed import events_of
 from tests.gateway.calls.crowd import AT_ONCE_MAX, COMMON, crowd
+from tests.gateway.calls.test_execute import ask_in_this_task
 from upstreams.model.steps import CACHE
 
 HOSTS: Mapping[str, str] = {
@@ -57,17 +57,12 @@ CALLS: Mapping[str, tuple[str, int]] = {
 """Requests that use these hosts, by endpoint, with their fixed prices."""
 
 
-@asynccontextmanager
-async def open_hurried(folder: Path) -> AsyncIterator[OpenNode]:
-    limits = {"requests_per_minute": 1_000_000}
-    async with open_test_node(
-        folder,
-        upstreams={"defaults": {"retries": 0}},
-        server={"request_timeout_s": 2},
-        breaker={"failures": 10_000},
-        limits=limits,
-    ) as node:
-        yield node
+HURRIED: Mapping[str, Any] = {
+    "upstreams": {"defaults": {"retries": 0}},
+    "server": {"request_timeout_s": 2},
+    "breaker": {"failures": 10_000},
+    "limits": {"requests_per_minute": 1_000_000},
+}
 
 
 def fated(fates: Mapping[str, str]) -> Any:
@@ -100,7 +95,9 @@ def expected_cost(price: int, statuses: list[str]) -> int:
     return price if 2 * answered >= len(counted) else price // 2
 
 
-def _mixes() -> list[dict[str, str]]:
+@cache
+def _mixes() -> tuple[dict[str, str], ...]:
+    """Return mixes of fates, the same for all tests."""
     found: list[dict[str, str]] = []
 
     @settings(max_examples=14, deadline=None)
@@ -109,30 +106,30 @@ def _mixes() -> list[dict[str, str]]:
         found.append(dict(zip(HOSTS, fates, strict=True)))
 
     gather()
-    return found
+    return tuple(found)
 
 
 @BRISKLY
 @pytest.mark.parametrize("name", CALLS)
 async def test_composite_conserves_credits_for_any_leg_outcome(name: str, tmp_path: Path) -> None:
     """Goal: actual + refunded = reserved, and the legs add up to the cost. Method: any mix of four hosts' fates."""
-    mixes = _mixes()
+    mixes = sample(_mixes(), share=2)
     for begin in range(0, len(mixes), A_NODE):
         await check_conservation(name, tmp_path, mixes[begin : begin + A_NODE])
 
 
 async def check_conservation(name: str, folder: Path, mixes: Sequence[Mapping[str, str]]) -> None:
     target, price = CALLS[name]
-    async with open_hurried(folder) as node:
+    async with open_test_node(folder, **HURRIED) as node:
         for round_, fates in enumerate(mixes):
             node.upstream.script = fated(fates)
             answer = await node.get(target.format(round_))
             legs = await assert_billed(node, answer)
             statuses = [leg["status"] for leg in legs]
             if answer.status != 200:
-                assert all(fate != "ok" or slug not in target for slug, fate in fates.items()), (
-                    "the composite failed although a leg succeeded"
-                )
+                own = [fate for slug, fate in fates.items() if slug in target]
+                assert "ok" not in own, "the composite failed although a leg succeeded"
+                assert answer.status == (404 if set(own) == {"gone"} else 502), fates
                 continue
             for leg in legs:
                 fate = fates[leg["endpoint"].partition("/")[0]]
@@ -163,8 +160,8 @@ MULTI_ROUND: Sequence[tuple[str, int]] = (
 @pytest.mark.parametrize(("target", "most"), MULTI_ROUND)
 async def test_multi_round_composite_conserves_credits(target: str, most: int, tmp_path: Path) -> None:
     """Goal: the ledger charges what the response says, at most the maximum. Method: one mix of fates per call."""
-    async with open_hurried(tmp_path) as node:
-        for round_, fates in enumerate(_mixes()):
+    async with open_test_node(tmp_path, **HURRIED) as node:
+        for round_, fates in enumerate(sample(_mixes(), share=2)):
             node.upstream.script = fated(fates)
             answer = await node.get(target.format(round_))
             await assert_billed(node, answer)
@@ -172,22 +169,9 @@ async def test_multi_round_composite_conserves_credits(target: str, most: int, t
         await node.assert_sound()
 
 
-async def test_composite_whose_legs_all_fail_returns_best_error_for_free(tmp_path: Path) -> None:
-    async with open_hurried(tmp_path) as node:
-        for fates, status in (
-            (("gone", "gone", "gone", "gone"), 404),
-            (("gone", "broken", "gone", "gone"), 502),
-            (("broken", "slow", "broken", "gone"), 502),
-        ):
-            node.upstream.script = fated(dict(zip(HOSTS, fates, strict=True)))
-            answer = await node.get(CALLS["creator-card"][0].format("x"))
-            assert (answer.status, answer.json["credits_used"]) == (status, 0), fates
-        await node.assert_sound()
-
-
 async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path) -> None:
     """Goal: legs and direct calls share cached responses in both directions, also for pages by cursor."""
-    async with open_hurried(tmp_path) as node:
+    async with open_test_node(tmp_path, **HURRIED) as node:
         assert (await node.get("/v1/mastodon/profile?handle=ada")).json["credits_used"] == 1
         answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastodon")
         legs = await assert_billed(node, answer)
@@ -220,10 +204,7 @@ async def test_cached_leg_is_free_marked_and_serves_direct_calls(tmp_path: Path)
 
 
 async def test_concurrent_composites_share_calls_and_run_at_most_fifty_legs_per_key(tmp_path: Path) -> None:
-    """Goal: one upstream call for identical legs, and a limit per key. Method: hold the calls of 100 cards of two keys.
-
-    `python -m tests.gateway.calls.crowd` sends a thousand cards.
-    """
+    """Goal: one upstream call for identical legs, and a limit per key. Method: hold the calls of 100 cards."""
     counted = await crowd(tmp_path, 100)
     assert (counted.requests, counted.most_of_a_key) == (100, AT_ONCE_MAX)
     assert counted.legs == 4 * (2 * 40 + COMMON), "a composite shared from another request adds no legs"
@@ -231,106 +212,51 @@ async def test_concurrent_composites_share_calls_and_run_at_most_fifty_legs_per_
     assert counted.calls == counted.distinct, "an upstream call was repeated"
 
 
-def events_in(text: bytes) -> list[tuple[str, Any]]:
-    """Return the events of a stream as names and data."""
-    found = []
-    for block in text.decode().strip().split("\n\n"):
-        name, data = block.split("\n", 1)
-        found.append((name.removeprefix("event: "), orjson.loads(data.removeprefix("data: "))))
-    return found
-
-
-async def test_stream_sends_each_leg_then_the_response(tmp_path: Path) -> None:
-    """Goal: the first leg is sent soon after its upstream response, while the other leg is still pending."""
-    async with open_hurried(tmp_path) as node:
-        node.upstream.script = fated({"lemmy": "slow"})
-        request = node.client.build_request(
-            "GET",
-            f"{node.url}/v1/search/everywhere?query=trio&platforms=lemmy,mastodon",
-            headers={"x-api-key": node.key, "accept": "text/event-stream"},
-        )
-        began, pieces, first_s = trio.current_time(), [], 0.0
-        answer = await node.client.send(request, stream=True)
-        async for piece in answer.aiter_raw():
-            if not pieces:
-                first_s = trio.current_time() - began
-            pieces.append(piece)
-        events = events_in(b"".join(pieces))
-        assert [name for name, _ in events] == ["leg", "leg", "result"]
-        first, last, result = (data for _, data in events)
-        assert first["leg"]["endpoint"] == "mastodon/search"
-        assert first_s * 1000 < first["leg"]["latency_ms"] + 500, "the first leg waited for the other"
-        assert first["data"]["items"] == result["data"]["items_by_source"]["mastodon"]
-        assert (last["leg"]["status"], last["data"]) == ("deferred", None)
-        assert [leg["status"] for leg in result["data"]["legs"]] == ["deferred", "ok"]
-        assert (result["credits_used"], result["data"]["coverage"]) == (20, 0.5)
-        await node.assert_sound()
-
-
-async def test_first_leg_is_sent_while_others_are_pending(tmp_path: Path) -> None:
+async def test_stream_sends_each_leg_when_it_ends_then_the_response(tmp_path: Path) -> None:
     """Goal: a leg is sent without waiting for another event. Method: two hosts respond, the other three are slow."""
-    async with open_hurried(tmp_path) as node:
+    async with open_test_node(tmp_path, **HURRIED) as node:
         silent = {"discourse": "slow", "github": "slow", "lemmy": "slow"}
         node.upstream.script = fated(silent)
-        request = node.client.build_request(
-            "GET",
-            f"{node.url}/v1/search/everywhere?query=trio&platforms={SLUGS},hackernews",
-            headers={"x-api-key": node.key, "accept": "text/event-stream"},
-        )
-        answer = await node.client.send(request, stream=True)
+        target = f"{node.url}/v1/search/everywhere?query=trio&platforms={SLUGS},hackernews"
+        headers = {"x-api-key": node.key, "accept": "text/event-stream"}
         received, waiting = b"", list[str]()
-        async for piece in answer.aiter_raw():
-            received += piece
-            if not waiting and received.count(b"event: leg") == 2:
-                first = {data["leg"]["endpoint"] for _, data in events_in(received)}
-                metrics = (await node.client.get(f"{node.admin_url}/metrics")).text
-                waiting = re.findall(r'^sluice_upstream_in_flight\{platform="(\w+)".* 1\.0$', metrics, re.MULTILINE)
-        assert first == {"mastodon/search", "hackernews/search"}
+        async with node.client.stream("GET", target, headers=headers) as answer:
+            async for piece in answer.aiter_raw():
+                received += piece
+                if not waiting and received.count(b"event: leg") == 2 and received.endswith(b"\n\n"):
+                    early = events_of(received)
+                    metrics = (await node.client.get(f"{node.admin_url}/metrics")).text
+                    waiting = re.findall(r'^sluice_upstream_in_flight\{platform="(\w+)".* 1\.0$', metrics, re.MULTILINE)
+        assert {data["leg"]["endpoint"] for _, data in early} == {"mastodon/search", "hackernews/search"}
         assert sorted(waiting) == sorted(silent), "the slow hosts had responded before the first legs were sent"
-        assert events_in(received)[-1][0] == "result"
-        await node.assert_sound()
-
-
-async def test_stream_is_finished_and_settled_after_its_client_left(tmp_path: Path) -> None:
-    async with open_hurried(tmp_path) as node:
-        before = (await node.money())[0]
-        node.upstream.script = fated({"lemmy": "slow"})
-        address = urlsplit(node.url)
-        stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
-        async with stream:
-            path = "/v1/search/everywhere?query=trio&platforms=lemmy,mastodon"
-            head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
-            await stream.send_all(head.encode())
-            with trio.fail_after(30):
-                while b"event: leg" not in await stream.receive_some():
-                    pass
-        with trio.fail_after(60):
-            while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-                await trio.sleep(0.01)
-        assert await node.money() == (before - 20, 0), "half of the legs succeeded, so half of the price is charged"
+        *legs, (name, result) = events_of(received)
+        assert ([one.name for one in legs], name) == (["leg"] * 5, "result")
+        found = {data["leg"]["endpoint"].partition("/")[0]: data["data"] for _, data in legs}
+        assert found["mastodon"]["items"] == result["data"]["items_by_source"]["mastodon"]
+        statuses = [(leg["endpoint"].partition("/")[0], leg["status"]) for leg in result["data"]["legs"]]
+        assert statuses == [(slug, "deferred" if slug in silent else "ok") for slug, _ in statuses]
+        assert [found[slug] for slug in silent] == [None] * 3
+        assert (result["credits_used"], result["data"]["coverage"]) == (10, 0.4)
         await node.assert_sound()
 
 
 async def test_client_leaving_after_any_leg_has_its_call_settled(tmp_path: Path) -> None:
     """Goal: credits are used or refunded. Method: disconnect after each number of legs, then check the ledger."""
-    async with open_hurried(tmp_path) as node:
+    async with open_test_node(tmp_path, **HURRIED) as node:
         address, before = urlsplit(node.url), (await node.money())[0]
-        for legs in range(5):
-            node.upstream.script = fated({"lemmy": "broken"} if legs % 2 else {})
-            stream = await trio.open_tcp_stream(str(address.hostname), int(address.port or 0))
-            async with stream:
-                path = f"/v1/search/everywhere?query=trio{legs}&platforms=discourse,github,lemmy,mastodon"
-                head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
+        for legs, fates in enumerate(({}, {"lemmy": "slow"}, {}, {"lemmy": "broken"}, {})):
+            node.upstream.script = fated(fates)
+            path = f"/v1/search/everywhere?query=trio{legs}&platforms={SLUGS}"
+            head = f"GET {path} HTTP/1.1\r\nhost: x\r\nx-api-key: {node.key}\r\naccept: text/event-stream\r\n\r\n"
+            async with await trio.open_tcp_stream(str(address.hostname), int(address.port or 0)) as stream:
                 await stream.send_all(head.encode())
                 received = b""
                 with trio.fail_after(30):
                     while received.count(b"event: leg") < legs:
                         received += await stream.receive_some()
-                    while not legs and not node.upstream.requests:  # noqa: ASYNC110 - a request sets no event
+                    while not node.upstream.requests:  # noqa: ASYNC110 - a request sets no event
                         await trio.sleep(0.001)
-            with trio.fail_after(60):
-                while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-                    await trio.sleep(0.01)
+            await all_settled(node)
             balance = (await node.money())[0]
             assert before - balance == 20, legs
             before = balance
@@ -352,44 +278,22 @@ async def test_cancelled_composite_is_recorded_completely_or_not_at_all(target: 
     async with open_test_node(tmp_path, upstreams={"defaults": {"retries": 0}}, **roomy) as node:
 
         async def check(got_through: bool) -> None:
-            with trio.fail_after(30):
-                while (await node.money())[1]:  # noqa: ASYNC110 - the settlement sets no event
-                    await trio.sleep(0.001)
+            await all_settled(node)
             balance = (await node.money())[0]
             assert before[0] - balance in ({cost} if got_through else {0, cost})
             assert node.node.stores.charges.unfinished() == 0
             before[0] = balance
 
         before = [(await node.money())[0]]
-        request = _calling(node, target)
-        assert await cancel_everywhere(request, check) >= 3
+        assert await cancel_everywhere(partial(ask_in_this_task, node, target), check) >= 3
         await node.assert_sound()
 
 
-def _calling(node: OpenNode, target: str) -> Any:
-    """Run a call inside the node, without a socket, so that only the billed call has checkpoints."""
-    path, _, query = target.partition("?")
-    inner = node.node
-    listing = inner.catalog.at(path)
-    assert listing is not None
-    values = declared_by(listing.endpoint).read(parse_qsl(query))
-
-    async def run() -> None:
-        key = await inner.stores.keys.find(node.key)
-        assert key is not None
-        cost = cost_of(listing.endpoint)
-        request_id = inner.runtime.make_id("req_")
-        named, settle = cache_key(listing, values), inner.stores.charges.settle_nowait
-        await inner.calls.call(CallRequest(key, listing, cost, values, named, request_id, settle))
-
-    return run
-
-
 async def test_comment_walk_streams_each_page_then_the_whole_response(tmp_path: Path) -> None:
-    async with open_hurried(tmp_path) as node:
+    async with open_test_node(tmp_path, **HURRIED) as node:
         target = "/v1/prism/comments?url=https%3A%2F%2Flemmy.world%2Fpost%2F1&max=40"
         answer = await node.get(target, headers={"accept": "text/event-stream"})
-        events = events_in(answer.body)
+        events = events_of(answer.body)
         assert [name for name, _ in events] == ["leg", "page", "result"]
         leg, page, result = (data for _, data in events)
         assert page == {"pages": 1, "items": len(leg["data"]["items"]), "limit": 40}
@@ -401,17 +305,6 @@ async def test_comment_walk_streams_each_page_then_the_whole_response(tmp_path: 
         few, _ = await node.new_key(node.account, credit_limit=2)
         assert (await node.get(target.replace("Fpost%2F1", "Fpost%2F3"), key=few)).json["credits_used"] == 2
         await node.assert_sound()
-
-
-async def test_unknown_or_too_many_platforms_return_400_for_free(tmp_path: Path) -> None:
-    async with open_hurried(tmp_path) as node:
-        answer = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
-        assert (answer.status, answer.json["credits_used"]) == (400, 0)
-        assert "did you mean mastodon?" in answer.json["error"]["message"]
-        many = ",".join(("bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"))
-        too_many = await node.get(f"/v1/prism/handle-audit?handle=ada&platforms={many},telegram")
-        assert (too_many.status, too_many.json["error"]["details"]["param"]) == (400, "platforms")
-        assert node.upstream.requests == []
 
 
 NOT_SERVED: Mapping[str, str] = {
@@ -438,12 +331,17 @@ The value is the parameter that the error names.
 """
 
 
-async def test_request_for_only_unavailable_platforms_returns_400_for_free(tmp_path: Path) -> None:
-    async with open_hurried(tmp_path) as node:
+async def test_wrong_or_unavailable_platforms_return_400_for_free(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path, **HURRIED) as node:
+        unknown = await node.get("/v1/prism/creator-card?handle=ada&platforms=lemmy,mastadon")
+        assert (unknown.status, unknown.json["credits_used"]) == (400, 0)
+        assert "did you mean mastodon?" in unknown.json["error"]["message"]
+        many = ",".join(("bluesky", "discourse", "github", "gitlab", "hackernews", "lemmy", "mastodon", "peertube"))
+        too_many = await node.get(f"/v1/prism/handle-audit?handle=ada&platforms={many},telegram")
+        assert (too_many.status, too_many.json["error"]["details"]["param"]) == (400, "platforms")
         for target, param in NOT_SERVED.items():
             answer = await node.get(f"/v1/prism/{target}")
             details = answer.json["error"].get("details", {})
             outcome = (answer.status, details.get("param"), details.get("reason"), answer.json["credits_used"])
             assert outcome == (400, param, "capability_missing", 0), (target, answer.json)
-            assert await node.entries(answer.json["request_id"]) == []
-        assert node.upstream.requests == []
+        assert (await node.money(), node.upstream.requests) == ((100_000, 0), [])

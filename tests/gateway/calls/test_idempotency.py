@@ -25,7 +25,8 @@ from tests.billing.desk import Desk
 from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_store import open_inline
 
-HEADERS = {
+HEADERS: dict[bytes | None, str | None] = {
+    None: None,
     b"abc": "abc",
     b"  abc\t": "abc",
     b'"abc"': "abc",
@@ -38,26 +39,14 @@ HEADERS = {
     b"x" * 255: "x" * 255,
     b'"' + b"x" * 255 + b'"': "x" * 255,
 }
-REFUSED = (
-    b"",
-    b"  ",
-    b'""',
-    b"a b",
-    b'" a"',
-    b"a\tb",
-    b"x" * 256,
-    b'"' + b"x" * 256 + b'"',
-    "é".encode(),
-    "é".encode("latin-1"),
-    b"abc\xa0",
-    b"\x85abc",
-    b"a\x7fb",
-    b"a\x00b",
-)
+LONG = b"x" * 256
+SPACED = (b"", b"  ", b'""', b"a b", b'" a"', b"a\tb")
+INVISIBLE = ("é".encode(), "é".encode("latin-1"), b"abc\xa0", b"\x85abc", b"a\x7fb", b"a\x00b")
+REFUSED = (*SPACED, *INVISIBLE, LONG, b'"' + LONG + b'"')
 
 
 @pytest.mark.parametrize(("header", "key"), HEADERS.items())
-def test_key_is_read_bare_or_quoted(header: bytes, key: str) -> None:
+def test_key_is_read_bare_or_quoted(header: bytes | None, key: str | None) -> None:
     assert idempotency_key(header) == key
 
 
@@ -67,10 +56,6 @@ def test_key_must_be_1_to_255_visible_characters(header: bytes) -> None:
         idempotency_key(header)
     assert caught.value.code.name == "INVALID_REQUEST"
     assert caught.value.details == {"reason": "invalid_param", "param": "Idempotency-Key", "next_step": CORRECT}
-
-
-def test_missing_header_means_no_key() -> None:
-    assert idempotency_key(None) is None
 
 
 def test_fingerprint_covers_part_boundaries() -> None:
@@ -93,6 +78,12 @@ class Counter:
 
     def together(self, *steps: Begin | ClaimEnd) -> list[object]:
         return self.store.together(self.claims.judge, steps)
+
+    def begun(self) -> tuple[Begin, object]:
+        """Begin a call alone in its commit, and return it with its charge."""
+        begin = self.begin()
+        (charge,) = self.together(begin)
+        return begin, charge
 
     async def held(self, key: str = "one") -> ClaimRecord | None:
         id_ = Claim(self.account, key, "", "", "").id
@@ -138,14 +129,6 @@ async def test_key_of_crashed_node_is_free_after_half_a_minute(counter: Counter)
     assert await counter.claims.start(first, lambda _tx: "never") == StoredReply(200, "told", second.owner)
 
 
-async def test_same_key_twice_in_one_commit_is_charged_once(counter: Counter) -> None:
-    first, second = counter.together(counter.begin(), counter.begin())
-    assert isinstance(first, Charge)
-    assert isinstance(second, ClaimInProgress)
-    assert await counter.money() == (99, 1)
-    counter.together(ended(Begin(counter.begin().claim, None), first))
-
-
 async def test_rejected_charge_leaves_no_claim(counter: Counter) -> None:
     results = counter.together(counter.begin(credits=101), counter.begin("two", credits=60), counter.begin("three"))
     assert [type(result) for result in results] == [InsufficientCredits, Charge, Charge]
@@ -154,19 +137,23 @@ async def test_rejected_charge_leaves_no_claim(counter: Counter) -> None:
     assert await counter.money() == (39, 61)
 
 
-async def test_key_freed_and_then_rejected_in_one_commit_stays_free(counter: Counter) -> None:
-    """A text that the commit found under the key is not returned."""
-    first = counter.begin()
-    (charge,) = counter.together(first)
-    results = counter.together(ended(first, charge), counter.begin(credits=101))
-    assert [type(result) for result in results] == [Closed, InsufficientCredits]
+async def test_steps_of_one_commit_are_judged_in_order(counter: Counter) -> None:
+    """Two calls with one key, an end with its repetition, and a freed key whose next call cannot pay."""
+    first, second = counter.together(begin := counter.begin(), counter.begin())
+    assert isinstance(first, Charge)
+    assert isinstance(second, ClaimInProgress)
+    assert await counter.money() == (99, 1)
+    closed, rejected = counter.together(ended(begin, first), counter.begin(credits=101))
+    assert (closed, type(rejected)) == (Closed(0, 100), InsufficientCredits)
     assert await counter.held() is None
-    assert await counter.money() == (100, 0)
+    begin, charge = counter.begun()
+    kept = StoredReply(200, "done", begin.claim.owner)
+    assert counter.together(ended(begin, charge, text="done"), counter.begin()) == [Closed(1, 99), kept]
+    assert await counter.money() == (99, 0)
 
 
 async def test_expired_claim_is_removed_even_if_successor_cannot_pay(counter: Counter) -> None:
-    first = counter.begin()
-    (charge,) = counter.together(first)
+    first, charge = counter.begun()
     counter.desk.time += UNFINISHED_S
     results = counter.together(counter.begin(credits=101), ended(first, charge, text="late"))
     assert [type(result) for result in results] == [InsufficientCredits, Closed]
@@ -174,17 +161,8 @@ async def test_expired_claim_is_removed_even_if_successor_cannot_pay(counter: Co
     assert await counter.money() == (100, 0)
 
 
-async def test_failure_frees_its_key_and_the_next_request_is_charged(counter: Counter) -> None:
-    first = counter.begin()
-    (charge,) = counter.together(first)
-    assert counter.together(ended(first, charge)) == [Closed(0, 100)]
-    assert await counter.held() is None
-    assert isinstance(counter.together(counter.begin())[0], Charge)
-
-
 async def test_outcome_is_replayed_for_a_day_after_its_end(counter: Counter) -> None:
-    first = counter.begin()
-    (charge,) = counter.together(first)
+    first, charge = counter.begun()
     counter.desk.time += 100
     counter.together(ended(first, charge, text="done"))
     counter.desk.time += KEPT_S - 1
@@ -194,66 +172,24 @@ async def test_outcome_is_replayed_for_a_day_after_its_end(counter: Counter) -> 
     assert isinstance(counter.together(counter.begin())[0], Charge)
 
 
-async def test_end_and_repetition_in_one_commit_have_the_same_outcome(counter: Counter) -> None:
-    first = counter.begin()
-    (charge,) = counter.together(first)
-    closed, replayed = counter.together(ended(first, charge, text="done"), counter.begin())
-    assert closed == Closed(1, 99)
-    assert replayed == StoredReply(200, "done", first.claim.owner)
-    assert await counter.money() == (99, 0)
-
-
-async def test_late_owner_is_refunded_and_does_not_overwrite_the_claim(counter: Counter) -> None:
-    late = counter.begin()
-    (late_charge,) = counter.together(late)
+@pytest.mark.parametrize("text", ["late", None], ids=["finished", "failed"])
+@pytest.mark.parametrize("is_over", [False, True], ids=["successor runs", "successor finished"])
+async def test_late_owner_is_refunded_and_does_not_overwrite_the_claim(
+    counter: Counter, text: str | None, is_over: bool
+) -> None:
+    late, late_charge = counter.begun()
     counter.desk.time += UNFINISHED_S
-    newer = counter.begin()
-    (newer_charge,) = counter.together(newer)
-    assert isinstance(newer_charge, Charge)
-    assert counter.together(ended(late, late_charge, text="late")) == [Closed(0, 99)]
+    newer, newer_charge = counter.begun()
+    if is_over:
+        counter.together(ended(newer, newer_charge, text="newer"))
+    assert counter.together(ended(late, late_charge, text=text)) == [Closed(0, 99)]
     held = await counter.held()
     assert held is not None
-    assert (held.owner, held.reply) == (newer.claim.owner, None)
-    assert counter.together(ended(newer, newer_charge, text="newer")) == [Closed(1, 99)]
-    assert counter.together(counter.begin()) == [StoredReply(200, "newer", newer.claim.owner)]
-
-
-@pytest.mark.parametrize("text", ["late", None], ids=["finished", "failed"])
-async def test_late_owner_changes_nothing_after_successor_finished(counter: Counter, text: str | None) -> None:
-    late = counter.begin()
-    (late_charge,) = counter.together(late)
-    counter.desk.time += UNFINISHED_S
-    newer = counter.begin()
-    (newer_charge,) = counter.together(newer)
-    counter.together(ended(newer, newer_charge, text="newer"))
-    assert counter.together(ended(late, late_charge, text=text)) == [Closed(0, 99)]
+    assert (held.owner, held.reply is not None) == (newer.claim.owner, is_over)
+    if not is_over:
+        assert counter.together(ended(newer, newer_charge, text="newer")) == [Closed(1, 99)]
     assert counter.together(counter.begin()) == [StoredReply(200, "newer", newer.claim.owner)]
     assert await counter.money() == (99, 0)
-
-
-async def test_cache_hit_is_stored_without_a_charge(counter: Counter) -> None:
-    claim = counter.begin().claim
-    kept = StoredReply(200, "cached", claim.owner, cached=True)
-    assert counter.together(Begin(claim, None, kept), counter.begin()) == [None, kept]
-    assert await counter.money() == (100, 0)
-
-
-async def test_accounts_may_use_the_same_key(counter: Counter) -> None:
-    mine = counter.begin()
-    other = (await counter.desk.accounts.create("Bob", credits=5)).id
-    counter.account, account = other, counter.account
-    results = counter.together(mine, counter.begin())
-    assert [type(result) for result in results] == [Charge, Charge]
-    assert {result.account_id for result in results if isinstance(result, Charge)} == {account, other}
-
-
-async def test_unavailable_store_claims_nothing(counter: Counter) -> None:
-    counter.store.failing = StoreUnavailable("away")
-    with pytest.raises(StoreUnavailable):
-        await counter.claims.begin(counter.begin())
-    counter.store.failing = None
-    assert await counter.held() is None
-    assert await counter.money() == (100, 0)
 
 
 @pytest.mark.parametrize("text", ["done", None], ids=["finished", "failed"])

@@ -271,16 +271,22 @@ class MoneyMachine(RuleBasedStateMachine):
 
     @invariant()
     def matches_the_model(self) -> None:
-        for id_, account in self.model.accounts.items():
-            stands = wait(self.desk.accounts.get(id_))
-            assert (stands.balance, stands.held) == (account.balance, self.model.held(id_))
-            assert self.desk.balances.nowait(id_) in (account.balance, None)
-        for id_, key in self.model.keys.items():
-            assert wait(self.desk.keys.get(id_)).used == key.used
+        accounts, keys = self.model.accounts, self.model.keys
+        stands, uses = wait(self._accounts_and_keys())
+        assert stands == {id_: (one.balance, self.model.held(id_)) for id_, one in accounts.items()}
+        assert all(self.desk.balances.nowait(id_) in (one.balance, None) for id_, one in accounts.items())
+        assert uses == {id_: key.used for id_, key in keys.items()}
         assert self._claim_rows() == {id_: self.model.as_found(row) for id_, row in self.model.claims.items()}
         assert self._reply_rows() == sorted(
             (account, text, at, 512 + len(text)) for (account, text), at in self.model.replies.items()
         )
+
+    async def _accounts_and_keys(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+        """Return the balance and the held credits of each account, and the counter of each key."""
+        accounts = {id_: await self.desk.accounts.get(id_) for id_ in self.model.accounts}
+        keys = {id_: await self.desk.keys.get(id_) for id_ in self.model.keys}
+        stands = {id_: (one.balance, one.held) for id_, one in accounts.items()}
+        return stands, {id_: one.used for id_, one in keys.items()}
 
     @invariant()
     def running_claims_have_charges(self) -> None:

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from gateway.calls.recipes import CatalogRecipes
 from limits.breaker import BreakerRules
-from scheduler.recipes import GatheringFailed, Recipe, RecipeInvalid
+from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
 from tests.fakes.scripted_exchange import Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
@@ -162,6 +162,20 @@ def test_invalid_recipe_is_rejected_with_its_field(
     assert len(str(refused)) < 400
 
 
+def test_rejection_explains_the_problem_and_the_fix() -> None:
+    look_up = "The endpoint's guide lists its parameters, with an example of each."
+    for recipe, params, problem, next_step in (
+        ("odd/one", {}, "is required: A name", look_up),
+        ("odd/one", {**NAME, "sort": "newer"}, "must be one of new, old", "Send new."),
+        ("odd/rows", {"limit": 0}, "must be at least 1", look_up),
+        ("odd/rows", {"limit": 1.5}, "must be text, a whole number or a boolean, not", look_up),
+        ("odd/one", {"name": "a\0b"}, "contains a NUL character", look_up),
+    ):
+        refused = refusal(recipe, params)
+        assert (refused.problem.startswith(problem), refused.next_step) == (True, next_step), refused.problem
+        assert not refused.problem.endswith(".")
+
+
 def test_recipe_has_values_price_and_platform_of_endpoint() -> None:
     assert read("odd/one", {"name": "ada", "least": 7, "whole": True, "sort": None}) == Recipe(
         "/v1/odd/one", {"name": "ada", "least": 7, "whole": True}, AUTHOR, "odd", 1, 1
@@ -244,24 +258,20 @@ async def test_call_returns_data_and_its_leg(autojump_clock: MockClock) -> None:
     assert (leg["credits_used"], gathered.used_credits, coverage, gathered.whole) == (1, 1, 1.0, True)
 
 
-async def test_call_returns_raw_body_on_request(autojump_clock: MockClock) -> None:
+async def test_call_returns_raw_bodies_on_request(autojump_clock: MockClock) -> None:
     recipes = Upstream().recipes()
-    gathered = await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0, as_sent=True)
-    assert gathered.data == orjson.loads(gathered.body) == {"more": True, "name": "ada"}
-    assert gathered.legs[0]["status"] == "ok"
 
+    async def as_sent(recipe: str, params: object, held: int) -> Gathered:
+        return await recipes.gather(recipes.read(recipe, params), held, timeout_s=5.0, as_sent=True)
 
-async def test_walk_returns_the_body_of_each_page(autojump_clock: MockClock) -> None:
-    recipes = Upstream().recipes()
-    gathered = await recipes.gather(recipes.read("odd/walk", {"limit": 20}), 20, timeout_s=5.0, as_sent=True)
-    assert [call["path"] for call in gathered.data["calls"]] == ["/rows/0", "/rows/1"]
-    assert (gathered.rows, gathered.data["calls"][0]["body"]["name"]) == (20, "ada")
-
-
-async def test_composite_always_returns_its_unified_response(autojump_clock: MockClock) -> None:
-    recipes = Upstream().recipes()
-    gathered = await recipes.gather(recipes.read("odd/card", {}), 5, timeout_s=5.0, as_sent=True)
-    assert gathered.data["parts"] == [True] * 4
+    one = await as_sent("odd/one", NAME, 1)
+    assert one.data == orjson.loads(one.body) == {"more": True, "name": "ada"}
+    assert one.legs[0]["status"] == "ok"
+    walk = await as_sent("odd/walk", {"limit": 20}, 20)
+    assert [call["path"] for call in walk.data["calls"]] == ["/rows/0", "/rows/1"]
+    assert (walk.rows, walk.data["calls"][0]["body"]["name"]) == (20, "ada")
+    composite = await as_sent("odd/card", {}, 5)
+    assert composite.data["parts"] == [True] * 4, "a composite has no single body"
 
 
 async def test_oversized_bodies_are_left_out_with_a_warning() -> None:
@@ -290,19 +300,33 @@ async def test_walk_uses_the_pages_its_rows_need(autojump_clock: MockClock) -> N
     assert leg["credits_used"] == 15
 
 
-async def test_walk_stops_when_held_credits_are_used(autojump_clock: MockClock) -> None:
-    recipes = Upstream().recipes()
+async def test_walk_stops_when_held_credits_are_used_or_the_node_stops(autojump_clock: MockClock) -> None:
+    upstream = Upstream()
+    recipes = upstream.recipes()
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 14, timeout_s=5.0)
     assert (len(gathered.data["items"]), gathered.used_credits, gathered.whole) == (20, 10, False)
     assert gathered.warnings == ("20 of 50 items were collected: the credits ran out after page 2",)
-
-
-async def test_stopping_node_ends_walk_after_the_current_page(autojump_clock: MockClock) -> None:
-    upstream = Upstream()
-    recipes = upstream.recipes()
     upstream.stopping = True
     gathered = await recipes.gather(recipes.read("odd/rows", {}, rows=50), 35, timeout_s=5.0)
-    assert (len(gathered.data["items"]), gathered.whole) == (10, False)
+    assert (len(gathered.data["items"]), gathered.whole, gathered.legs[0]["status"]) == (10, False, "partial")
+    assert gathered.warnings
+
+
+async def test_list_is_read_page_by_page_even_if_the_endpoint_walks(autojump_clock: MockClock) -> None:
+    upstream = Upstream()
+    recipes = upstream.recipes()
+    recipe, state, ids = recipes.read("odd/walk", {"limit": 10}), None, list[str | None]()
+    for number in range(3):
+        upstream.more = number < 2
+        page = await recipes.page(recipe, state, timeout_s=5.0)
+        ids += [row["id"] for row in page.records]
+        state = page.next
+    assert ids == [f"{number}-{place}" for number in range(3) for place in range(10)]
+    assert (state, recipes.page_price("odd/walk")) == (None, 1)
+    upstream.missing = {"/rows/0"}
+    with pytest.raises(GatheringFailed) as failed:
+        await recipes.page(recipe, None, timeout_s=5.0)
+    assert failed.value.legs[0]["error"] == "UPSTREAM_ERROR"
 
 
 @pytest.mark.parametrize(("answered", "shares"), [(4, [2, 1, 1, 1]), (2, [2, 1]), (1, [2])])
@@ -327,14 +351,8 @@ async def test_call_without_usable_response_raises(autojump_clock: MockClock) ->
     with pytest.raises(GatheringFailed) as failed:
         await recipes.gather(recipes.read("odd/one", NAME), 1, timeout_s=5.0)
     (leg,) = failed.value.legs
-    shown = {name: leg[name] for name in ("endpoint", "source", "status", "credits_used", "error")}
-    assert shown == {
-        "endpoint": "odd/one",
-        "source": "odd",
-        "status": "failed",
-        "credits_used": 0,
-        "error": "UPSTREAM_ERROR",
-    }
+    assert (leg["endpoint"], leg["source"], leg["error"]) == ("odd/one", "odd", "UPSTREAM_ERROR")
+    assert (leg["status"], leg["credits_used"]) == ("failed", 0)
 
 
 async def test_call_timeout_starts_when_its_turn_comes(autojump_clock: MockClock) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import orjson
 import pytest
 
-from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.node import OpenNode
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from upstreams.fetching.aside import LONG_BYTES, Aside
 
@@ -48,16 +47,15 @@ def record(node: OpenNode) -> RecordingAside:
         ("/v1/prism/profiles", {"urls": ["https://github.com/octocat"]}),
     ],
 )
-async def test_steps_belong_to_the_calling_account(tmp_path: Path, target: str, body: object) -> None:
-    async with open_test_node(tmp_path) as node:
-        node.upstream.script = lambda _asked: ScriptedAnswer(200, USER)
-        aside, other = record(node), await node.new_account()
-        for account, key in ((node.account, node.key), (other, (await node.new_key(other))[0])):
-            aside.accounts.clear()
-            headers = {"x-api-key": key, "cache-control": "no-cache", "content-type": "application/json"}
-            method = "GET" if body is None else "POST"
-            content = None if body is None else orjson.dumps(body)
-            answer = await node.client.request(method, node.url + target, content=content, headers=headers)
-            assert answer.status_code == 200, answer.text[:500]
-            assert len(aside.accounts) >= 2, "expected a step for the body and one for the read"
-            assert set(aside.accounts) == {account}
+async def test_steps_belong_to_the_calling_account(node: OpenNode, target: str, body: object) -> None:
+    node.upstream.script = lambda _asked: ScriptedAnswer(200, USER)
+    aside, other = record(node), await node.new_account()
+    for account, key in ((node.account, node.key), (other, (await node.new_key(other))[0])):
+        aside.accounts.clear()
+        headers = {"x-api-key": key, "cache-control": "no-cache", "content-type": "application/json"}
+        method = "GET" if body is None else "POST"
+        content = None if body is None else orjson.dumps(body)
+        answer = await node.client.request(method, node.url + target, content=content, headers=headers)
+        assert answer.status_code == 200, answer.text[:500]
+        assert len(aside.accounts) >= 2, "expected a step for the body and one for the read"
+        assert set(aside.accounts) == {account}

@@ -1,4 +1,4 @@
-"""A WebSocket client of the feed, and helpers to write events."""
+"""A WebSocket client of the feed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import pytest
 import trio
 from trio_websocket import ConnectionClosed, ConnectionRejected, WebSocketConnection, wrap_client_stream
 
-from events.log.kinds import KeyRevoked, MonitorAlert
-from events.log.log import Fact, Subject
-from storage.store import Tx
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 
@@ -88,40 +85,6 @@ async def refused(node: OpenNode, query: str = "", *, key: str | None = "") -> A
     return Answered(refusal.status_code, headers, refusal.body)
 
 
-def revoked(account: str, number: int) -> Fact:
-    """Return an event with this number that all keys of the account see."""
-    subject = Subject("key", f"key_{number}")
-    return Fact(account, "key.revoked", subject, KeyRevoked(key_id=subject.id, last4="abcd"))
-
-
-def alert(account: str, number: int, key_id: str) -> Fact:
-    """Return an event with this number that only one key sees."""
-    subject = Subject("run", f"run_{number}")
-    data = MonitorAlert(monitor_id="mon_1", run_id=subject.id, scheduled_for="2026-01-01T00:00:00Z", alerts_fired=1)
-    return Fact(account, "monitor.alert_fired", subject, data, key_id=key_id)
-
-
-async def append(node: OpenNode, *facts: Fact) -> None:
-    """Append events in one transaction, as a producer does."""
-    await node.node.stores.store.write(lambda tx: node.node.stores.feed.append(tx, facts))
-
-
-async def append_some(node: OpenNode, count: int, *, first: int = 0) -> None:
-    """Append events numbered from `first`."""
-    await append(node, *[revoked(node.account, number) for number in range(first, first + count)])
-
-
 def numbers(items: Sequence[Any]) -> list[int]:
     """Return the numbers of events, in their order."""
     return [int(item["subject"]["id"].partition("_")[2]) for item in items]
-
-
-async def drop_before(node: OpenNode, first_pos: int) -> None:
-    """Delete all events before this position, as retention does."""
-    where = (node.account, first_pos)
-
-    def drop(tx: Tx) -> None:
-        tx.run("DELETE FROM events WHERE account_id = ? AND pos < ?", where)
-        tx.run("UPDATE feeds SET first_pos = ? WHERE account_id = ?", where[::-1])
-
-    await node.node.stores.store.write(drop)

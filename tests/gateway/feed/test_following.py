@@ -172,13 +172,6 @@ async def test_new_events_do_not_interrupt_an_answer(autojump_clock: trio.testin
     assert (client.answered, client.given) == (["hello"], [1, 2])
 
 
-async def test_stream_beyond_the_poll_limit_gets_existing_events():
-    polls, client = polls_of(per_key=0), Client()
-    log = Log(page(1, has_more=True), page(2))
-    assert await follow(polls, KEY, read_on=log.read_on, sink=client, check_key=is_good) is Stopped.FULL
-    assert client.given == [1, 2]
-
-
 async def test_stopping_node_ends_stream_after_the_current_page():
     polls, client = polls_of(), Client()
     log = Log(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from billing.keys.cache import Key
@@ -11,8 +9,8 @@ from gateway.feed.queries import read_query
 from gateway.feed.reading import ByConsumer, ByCursor, reading_of
 from gateway.feed.tokens import FeedTokens
 from gateway.http.errors import Refused
-from tests.fakes.node import OpenNode, open_test_node
-from tests.gateway.feed.feed_client import append_some, drop_before
+from tests.fakes.feeding import append_some, drop_before
+from tests.fakes.node import OpenNode
 from upstreams.model.cursors import CursorSigner
 
 
@@ -23,20 +21,12 @@ async def reading(node: OpenNode) -> ByCursor | ByConsumer:
     return await reading_of(node.node.feed.readers, read_query([("limit", "1"), ("cursor", "oldest")]), key, tokens)
 
 
-async def test_new_consumer_begins_at_the_oldest_stored_event(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 5)
-        oldest = await reading(node)
-        await drop_before(node, 3)
-        assert (await oldest.read_on()).page.end.pos == 3
-
-
-async def test_stream_overtaken_by_retention_reports_the_gap(tmp_path: Path):
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 5)
-        stream = await reading(node)
-        await stream.read_on()
-        await drop_before(node, 3)
-        with pytest.raises(Refused) as refused:
-            await stream.read_on()
-        assert refused.value.code.name == "CURSOR_EXPIRED"
+async def test_reading_that_has_begun_reports_events_lost_to_retention(node: OpenNode):
+    await append_some(node, 5)
+    new, begun = await reading(node), await reading(node)
+    await begun.read_on()
+    await drop_before(node, 3)
+    assert (await new.read_on()).page.end.pos == 3, "a new reading begins at the oldest stored event"
+    with pytest.raises(Refused) as refused:
+        await begun.read_on()
+    assert refused.value.code.name == "CURSOR_EXPIRED"

@@ -17,6 +17,7 @@ import trio
 
 from gateway.api.forms import ENVELOPE_BYTES
 from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.api.routes.asking import all_settled
 from tests.upstreams.web.pdfs import pdf_of
 from upstreams.web.parsing import FILE_BYTES_MAX
 
@@ -86,98 +87,67 @@ async def test_html_pdf_feed_and_text_are_parsed_for_one_credit_each(node: OpenN
         status, read = await send(node, content, name, kind)
         assert (status, read["data"]["page"]["source_type"]) == (200, source_type), name
     assert "Größe" in read["data"]["page"]["content"]["markdown"]
-
-
-async def test_login_form_in_a_file_is_not_treated_as_a_login_wall(node: OpenNode) -> None:
     wall = b"<title>Log in</title><body><form action=/login><input type=password></form><p>Sign in.</p></body>"
     status, read = await send(node, wall, only_main_content="false")
-    assert (status, "Sign in." in read["data"]["page"]["content"]["markdown"]) == (200, True)
+    assert (status, "Sign in." in read["data"]["page"]["content"]["markdown"]) == (200, True), "a file is no login wall"
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "fields", "param", "reason"),
-    [
-        (b"\x89PNG\r\n\x1a\n\0\0", "a.png", {"mime_type": "image/png"}, "file", "unsupported_content"),
-        (b"<html><body><script>1</script></body></html>", "a.html", {}, "file", "empty"),
-        (b"   ", "a.txt", {}, "file", "empty"),
-        (b"", "a.txt", {}, "file", "invalid_param"),
-        (ZIP, "a.html", {"mime_type": "text/html"}, "file", "invalid_param"),
-        (ZIP, "a.txt", {}, "file", "invalid_param"),
-        (b"\x7fELF\x02\x01\x01" + bytes(99), "a.html", {}, "file", "invalid_param"),
-        (
-            random.Random(0).randbytes(9_000),
-            "a.html",
-            {"mime_type": "text/html; charset=utf-8"},
-            "file",
-            "invalid_param",
-        ),
-        (b"%PDF-1.7 and nothing of one", "a.pdf", {}, "file", "unreadable_file"),
-        (ARTICLE, "a.html", {"url": "http://127.0.0.1/"}, "url", "invalid_param"),
-        (ARTICLE, "a.html", {"formats": "markdwon"}, "formats", "invalid_param"),
-        (ARTICLE, "a.html", {"formats": "summary"}, "formats", "capability_missing"),
-        (ARTICLE, "a.html", {"only_main_content": "perhaps"}, "only_main_content", "invalid_param"),
-        (ARTICLE, "a.html", {"mime_typ": "text/html"}, "mime_typ", None),
-        (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
-    ],
+NOISE = random.Random(0).randbytes(9_000)
+UNREADABLE: tuple[tuple[bytes, str, dict[str, str], str, str | None], ...] = (
+    (b"\x89PNG\r\n\x1a\n\0\0", "a.png", {"mime_type": "image/png"}, "file", "unsupported_content"),
+    (b"<html><body><script>1</script></body></html>", "a.html", {}, "file", "empty"),
+    (b"   ", "a.txt", {}, "file", "empty"),
+    (b"", "a.txt", {}, "file", "invalid_param"),
+    (ZIP, "a.html", {"mime_type": "text/html"}, "file", "invalid_param"),
+    (ZIP, "a.txt", {}, "file", "invalid_param"),
+    (b"\x7fELF\x02\x01\x01" + bytes(99), "a.html", {}, "file", "invalid_param"),
+    (NOISE, "a.html", {"mime_type": "text/html; charset=utf-8"}, "file", "invalid_param"),
+    (b"%PDF-1.7 and nothing of one", "a.pdf", {}, "file", "unreadable_file"),
+    (ARTICLE, "a.html", {"url": "http://127.0.0.1/"}, "url", "invalid_param"),
+    (ARTICLE, "a.html", {"formats": "markdwon"}, "formats", "invalid_param"),
+    (ARTICLE, "a.html", {"formats": "summary"}, "formats", "capability_missing"),
+    (ARTICLE, "a.html", {"mime_typ": "text/html"}, "mime_typ", None),
+    (ARTICLE, "a.html", {"filename": "x" * 5_000}, "filename", "invalid_param"),
 )
-async def test_rejection_of_unreadable_file_names_field_and_is_free(
-    node: OpenNode, content: bytes, name: str, fields: dict[str, str], param: str, reason: str | None
-) -> None:
-    status, refused = await send(node, content, name, **fields)
-    details = refused["error"]["details"]
-    assert (status, details["param"], details.get("reason"), refused["credits_used"]) == (400, param, reason, 0)
-    if reason is None:
-        assert details["did_you_mean"] == "mime_type"
+
+
+async def test_rejection_of_unreadable_file_names_field_and_is_free(node: OpenNode) -> None:
+    for content, name, fields, param, reason in UNREADABLE:
+        status, refused = await send(node, content, name, **fields)
+        details = refused["error"]["details"]
+        outcome = (status, details["param"], details.get("reason"), refused["credits_used"])
+        assert outcome == (400, param, reason, 0), (name, content[:9], fields)
+        assert (details.get("did_you_mean") == "mime_type") == (param == "mime_typ")
     assert await node.money() == (50, 0)
 
 
-@pytest.mark.parametrize(
-    ("content_type", "body", "status", "param"),
-    [
-        ("application/json", b"{}", 415, "Content-Type"),
-        ("multipart/form-data", b"--x--", 415, "Content-Type"),
-        ("multipart/form-data; boundary=x", b"", 400, "body"),
-        ("multipart/form-data; boundary=x", b"--x\r\n\r\nno head\r\n--x--\r\n", 400, "body"),
-        ("multipart/form-data; boundary=x", b"--x--\r\n", 400, "file"),
-        (
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\ntext\r\n--x--\r\n',
-            400,
-            "file",
-        ),
-        (
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\ncut short',
-            400,
-            "body",
-        ),
-        (
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="fil"; filename="a"\r\n\r\ntext\r\n--x--\r\n',
-            400,
-            "fil",
-        ),
-        (
-            "multipart/form-data; boundary=x",
-            b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\ntext\r\n' * 2 + b"--x--\r\n",
-            400,
-            "file",
-        ),
-        ("multipart/form-data; boundary=x", b"--x\r\n" + b"X-Long: head\r\n" * 30_000, 400, "body"),
-        (
-            "multipart/form-data; boundary=x",
-            b"--x\r\nContent-Disposition: form-data; name=url\r\n\r\n\xff\r\n--x--",
-            400,
-            "url",
-        ),
-    ],
+FORM = "multipart/form-data; boundary=x"
+
+
+def part(name: str, content: bytes = b"text\r\n") -> bytes:
+    return b'--x\r\nContent-Disposition: form-data; name="%b"; filename="a"\r\n\r\n%b' % (name.encode(), content)
+
+
+INVALID_FORMS = (
+    ("application/json", b"{}", 415, "Content-Type"),
+    ("multipart/form-data", b"--x--", 415, "Content-Type"),
+    (FORM, b"", 400, "body"),
+    (FORM, b"--x\r\n\r\nno head\r\n--x--\r\n", 400, "body"),
+    (FORM, b"--x--\r\n", 400, "file"),
+    (FORM, b'--x\r\nContent-Disposition: form-data; name="file"\r\n\r\ntext\r\n--x--\r\n', 400, "file"),
+    (FORM, part("file", b"cut short"), 400, "body"),
+    (FORM, part("fil") + b"--x--\r\n", 400, "fil"),
+    (FORM, part("file") * 2 + b"--x--\r\n", 400, "file"),
+    (FORM, b"--x\r\n" + b"X-Long: head\r\n" * 30_000, 400, "body"),
+    (FORM, b"--x\r\nContent-Disposition: form-data; name=url\r\n\r\n\xff\r\n--x--", 400, "url"),
 )
-async def test_rejection_of_invalid_form_names_the_invalid_part(
-    node: OpenNode, content_type: str, body: bytes, status: int, param: str
-) -> None:
-    headers = {"x-api-key": node.key, "content-type": content_type}
-    answer = await node.client.post(f"{node.url}{PARSE}", headers=headers, content=body)
-    assert (answer.status_code, answer.json()["error"]["details"]["param"]) == (status, param)
+
+
+async def test_rejection_of_invalid_form_names_the_invalid_part(node: OpenNode) -> None:
+    for content_type, body, status, param in INVALID_FORMS:
+        headers = {"x-api-key": node.key, "content-type": content_type}
+        answer = await node.client.post(f"{node.url}{PARSE}", headers=headers, content=body)
+        assert (answer.status_code, answer.json()["error"]["details"]["param"]) == (status, param), body[:80]
 
 
 async def rejected_after(node: OpenNode, framing: str, pieces: int) -> tuple[bytes, int]:
@@ -192,8 +162,8 @@ async def rejected_after(node: OpenNode, framing: str, pieces: int) -> tuple[byt
             nonlocal sent
             with suppress(trio.BrokenResourceError):
                 await stream.send_all(f"{head}content-type: multipart/form-data; boundary=x\r\n\r\n".encode())
-                part = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n' if pieces else b""
-                await stream.send_all(b"%x\r\n%b\r\n" % (len(part), part) if part else b"")
+                begin = part("file", b"")
+                await stream.send_all(b"%x\r\n%b\r\n" % (len(begin), begin) if pieces else b"")
                 for _ in range(pieces):
                     await stream.send_all(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
                     sent += 1
@@ -220,22 +190,17 @@ async def test_file_of_the_maximum_size_is_parsed(node: OpenNode) -> None:
 
 
 async def test_idempotency_key_parses_one_file_and_rejects_another(node: OpenNode) -> None:
+    assert (await send(node, ARTICLE, query="?dry_run=1"))[1]["data"]["estimated_credits"] == 1
+    status, refused = await send(node, ARTICLE, query="?max_credits=0")
+    assert (status, refused["error"]["details"]["reason"]) == (402, "above_max_credits")
+    assert await node.money() == (50, 0)
     first = await send(node, ARTICLE, h_idempotency_key="parse-1")
     again = await send(node, ARTICLE, h_idempotency_key="parse-1")
     other = await send(node, FEED, h_idempotency_key="parse-1")
     assert (first[0], again[0], other[0]) == (200, 200, 422)
     assert again[1]["data"] == first[1]["data"]
+    assert [(await send(node, b" ", h_idempotency_key="parse-2"))[0] for _ in range(2)] == [400, 400]
     assert await node.money() == (49, 0)
-    refused = [await send(node, b" ", h_idempotency_key="parse-2") for _ in range(2)]
-    assert [one[0] for one in refused] == [400, 400]
-    assert await node.money() == (49, 0)
-
-
-async def test_dry_run_and_max_credits_rejection_parse_nothing(node: OpenNode) -> None:
-    assert (await send(node, ARTICLE, query="?dry_run=1"))[1]["data"]["estimated_credits"] == 1
-    status, refused = await send(node, ARTICLE, query="?max_credits=0")
-    assert (status, refused["error"]["details"]["reason"]) == (402, "above_max_credits")
-    assert await node.money() == (50, 0)
 
 
 async def test_disconnects_never_charge_for_undelivered_pages(node: OpenNode) -> None:
@@ -250,7 +215,5 @@ async def test_disconnects_never_charge_for_undelivered_pages(node: OpenNode) ->
         async with await trio.open_tcp_stream(str(parts.hostname), parts.port or 80) as stream:
             await stream.send_all(b"POST %b HTTP/1.1\r\n%b\r\n%b" % (PARSE.encode(), fields, content))
             await trio.sleep(wait_s)
-    with trio.fail_after(10):
-        while (await node.money())[1]:  # noqa: ASYNC110 - the store sets no event
-            await trio.sleep(0.05)
+    await all_settled(node)
     await node.assert_sound()
