@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from storage.errors import StateUnavailable
-from storage.redis.call import Calls, RedisCall
+from storage.redis.call import RedisCall
+from storage.redis.link import RedisLink
 from storage.state import RECHECK, Reply
 
 BUFFER_MESSAGES = 256
@@ -24,7 +25,7 @@ class _Channel:
     __slots__ = ("home", "is_subscribed", "listeners")
 
     def __init__(self) -> None:
-        self.home: Calls | None = None
+        self.home: RedisLink | None = None
         self.is_subscribed = False
         self.listeners: set[trio.MemorySendChannel[bytes]] = set()
 
@@ -34,7 +35,7 @@ class Channels:
 
     def __init__(self) -> None:
         self._channels: dict[bytes, _Channel] = {}
-        self._links: dict[Calls, None] = {}
+        self._links: dict[RedisLink, None] = {}
 
     @asynccontextmanager
     async def subscribe(self, name: bytes) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
@@ -53,13 +54,13 @@ class Channels:
             if not channel.listeners:
                 self._leave(name, channel)
 
-    def connected(self, link: Calls) -> None:
+    def connected(self, link: RedisLink) -> None:
         """Use this new link to subscribe to the channels that have no link."""
         self._links[link] = None
         for name, channel in self._channels.items():
             self._settle(name, channel)
 
-    def lost(self, link: Calls) -> None:
+    def lost(self, link: RedisLink) -> None:
         """Move the channels of a lost link to another link."""
         self._links.pop(link, None)
         for name, channel in self._channels.items():
