@@ -231,6 +231,24 @@ async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisSt
     assert (statistics.connects, statistics.lost) == (1, 1)
 
 
+async def test_subscription_lost_in_a_late_round_trip_is_repeated(brisk: RedisState, empty_redis: RedisServer):
+    """Goal: no listener stays without messages. Method: subscribe during a round trip that exceeds its deadline."""
+    await add(brisk)
+    empty_redis.freeze()
+    try:
+        brisk.run_nowait(ADD, [b"k"], [b"1"])
+        sent = brisk.statistics().round_trips
+        await until(lambda: brisk.statistics().round_trips > sent)
+        async with brisk.subscribe(b"news") as news:
+            await until(lambda: brisk.fault is not None)
+            empty_redis.thaw()
+            assert await news.receive() == RECHECK
+            empty_redis.ask("PUBLISH", "news", "one")
+            assert await news.receive() == b"one"
+    finally:
+        empty_redis.thaw()
+
+
 async def test_repeated_late_replies_reach_no_other_call(brisk: RedisState, empty_redis: RedisServer):
     async def caller(number: int) -> None:
         for turn in range(150):
