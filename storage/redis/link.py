@@ -30,7 +30,7 @@ from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, Re
 from storage.errors import StateUnavailable, reason_of
 from storage.link_log import LinkLog
 from storage.redis.call import RedisCall
-from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack
+from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack, read_identity
 from storage.state import Reply
 
 QUEUE_MAX = 10_000
@@ -152,7 +152,7 @@ class RedisLink:
         """End the previous connection on the server, so that none of its failed calls can take effect any more."""
         if self._last is not None:
             await end_remains(connection, self._last)
-        self._last = connection.identity
+        self._last = await read_identity(connection)
 
     def _mark_up(self) -> None:
         self.fault = None

@@ -145,8 +145,11 @@ class Cluster:
         slots: list[Address | None] = [None] * SLOTS
         assert isinstance(entries, list)
         for entry in entries:
-            first, last, address = _range(entry, sender)
-            slots[first : last + 1] = [address] * (last + 1 - first)
+            match entry:
+                case [int(first), int(last), [(bytes() | None) as host, int(port), *_], *_]:
+                    # Without a host name, the server that sent the entry has the slots.
+                    primary = host.decode() if host else sender[0], port
+                    slots[first : last + 1] = [primary] * (last + 1 - first)
         for address in {address for address in slots if address is not None}:
             self._link_to(address)
         self._slots = slots
@@ -168,18 +171,3 @@ class Cluster:
     async def _run_within(self, link: RedisLink, scope: trio.CancelScope) -> None:
         with scope:
             await self._keep("state_link", link.run)
-
-
-def _range(entry: Reply, sender: Address) -> tuple[int, int, Address]:
-    """Return the first slot, the last slot and the primary in a line of CLUSTER SLOTS.
-
-    An empty host name means the server that sent the line.
-    """
-    assert isinstance(entry, list)
-    first, last, primary = entry[:3]
-    assert isinstance(first, int)
-    assert isinstance(last, int)
-    assert isinstance(primary, list)
-    host, port = primary[:2]
-    assert isinstance(port, int)
-    return first, last, (host.decode() if isinstance(host, bytes) and host else sender[0], port)

@@ -57,8 +57,6 @@ class RedisConnection:
     """A connection that has logged in. One task may send, and another may receive."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
-        self.identity: tuple[bytes, bytes] | None = None
-        """The connection's id and address on the server; None if the server does not report them."""
         self._stream = stream
         self._parser = Parser()
 
@@ -109,7 +107,6 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Red
     try:
         connection = RedisConnection(stream)
         await _greet(connection, access)
-        connection.identity = await _identity(connection)
         yield connection
     finally:
         # Closed immediately, because a frozen server would not read the remaining data.
@@ -136,7 +133,8 @@ async def _greet(connection: RedisConnection, access: Access) -> None:
     await connection.ask(b"PING")  # refused while the server is still loading its data
 
 
-async def _identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
+async def read_identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
+    """Return the connection's id and address on the server, or None if the server does not report them."""
     try:
         info = await connection.ask(b"CLIENT", b"INFO")
     except RedisError:
