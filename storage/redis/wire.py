@@ -1,17 +1,4 @@
-"""A connection to a Redis server. Packs commands and parses replies (RESP3).
-
-Only the parser and the errors of coredis are used, because its client and its connection are slower. CPU time per call
-to a small script, in us:
-
-| connection | alone | in a pipeline of 64 |
-|---|---|---|
-| coredis' client | 241 | 20 |
-| coredis' connection | 154 | 9 |
-| this module | 50 | 5 |
-
-The connection of coredis also turns a cancellation during the handshake into one of coredis' errors, which breaks
-reconnecting under a deadline.
-"""
+"""A connection to a Redis server. Packs commands and parses replies (RESP3)."""
 
 from __future__ import annotations
 
