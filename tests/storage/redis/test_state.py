@@ -191,16 +191,6 @@ async def test_server_slower_than_usual_within_the_deadline_is_awaited(state: Re
     assert state.statistics().connects == 1
 
 
-async def test_server_slower_than_the_deadline_recovers_automatically(brisk: RedisState, empty_redis: RedisServer):
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.to_thread.run_sync, empty_redis.ask, "DEBUG", "SLEEP", "0.6")
-        await trio.sleep(0.05)
-        with pytest.raises(StateUnavailable):
-            await add(brisk)
-        await wait_up(brisk)
-    await add(brisk)
-
-
 async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisState, empty_redis: RedisServer):
     """Goal: a packet lost once needs no reconnect. Method: a server that freezes for as long as TCP takes."""
     connects: list[int] = []
