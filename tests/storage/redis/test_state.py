@@ -222,7 +222,9 @@ async def test_late_server_fails_callers_but_keeps_its_connection(brisk: RedisSt
 
 
 async def test_subscription_lost_in_a_late_round_trip_is_repeated(brisk: RedisState, empty_redis: RedisServer):
-    """Goal: no listener stays without messages. Method: subscribe during a round trip that exceeds its deadline."""
+    """Goal: no listener stays without messages. Method: subscribe again during a round trip that is too late."""
+    async with brisk.subscribe(b"news") as news:
+        assert await news.receive() == RECHECK
     await add(brisk)
     empty_redis.freeze()
     try:
