@@ -15,7 +15,7 @@ They also handle some faults in ways that a node cannot accept:
 - Commands: each call to a frozen server waits for its own timeout, and still takes effect later. A call that is
   cancelled while its connection opens raises `ConnectionError` instead. The connection to a demoted primary is kept,
   so every write fails.
-- Cluster: if a slot moves to a server that had none before, the redirected calls go to random servers and fail.
+- Cluster: while a slot moves to a server that had none before, redirected calls go to random servers and fail.
 - Messages: each reconnect takes a connection from the pool for good, so after 64 of them no message arrives. Unread
   messages are kept without a limit, and leaving a subscription blocks while the server is away.
 """
