@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from binascii import crc_hqx
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import trio
-from coredis.exceptions import RedisError
 
 from storage.errors import StateUnavailable
 from storage.state import Reply, Script
@@ -26,40 +25,24 @@ def slot_of(key: bytes) -> int:
     return crc_hqx(key, 0) % SLOTS
 
 
+@dataclass(slots=True, eq=False)
 class RedisCall:
     """A command and its outcome. Used only on the Trio thread, between checkpoints."""
 
-    __slots__ = (
-        "_task",
-        "error",
-        "is_done",
-        "is_left",
-        "is_silent",
-        "key",
-        "moves",
-        "on_loss",
-        "parts",
-        "reply",
-        "script",
-    )
-
-    def __init__(
-        self, parts: list[bytes], key: bytes, script: Script | None = None, *, is_silent: bool = False
-    ) -> None:
-        """`is_silent` means that the server sends no reply."""
-        self.parts = parts
-        self.key = key
-        self.script = script
-        self.reply: Reply = None
-        self.error: Exception | None = None
-        self.is_done = False
-        self.is_silent = is_silent
-        self.is_left = False
-        """Whether the waiting task was cancelled."""
-        self.on_loss: Callable[[], None] | None = None
-        """Called if the call fails. Only calls without a waiting task set it."""
-        self.moves = 0
-        self._task: trio.lowlevel.Task | None = None
+    parts: list[bytes]
+    key: bytes
+    script: Script | None = None
+    on_loss: Callable[[], None] | None = None
+    """Called if the call fails. Only calls without a waiting task set it."""
+    is_silent: bool = False
+    """Whether the server sends no reply."""
+    reply: Reply = None
+    error: Exception | None = None
+    is_done: bool = False
+    is_left: bool = False
+    """Whether the waiting task was cancelled."""
+    moves: int = 0
+    _task: trio.lowlevel.Task | None = field(default=None, init=False)
 
     async def wait(self) -> Reply:
         """Wait for the outcome.
@@ -103,37 +86,8 @@ class RedisCall:
             trio.lowlevel.reschedule(task)
 
 
-def script_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes]) -> RedisCall:
+def script_call(
+    script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
+) -> RedisCall:
     """Return a call that runs a script by its hash."""
-    return RedisCall([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script)
-
-
-class Calls(Protocol):
-    """The part of a link that accepts calls."""
-
-    def submit(self, call: RedisCall) -> None:
-        """Queue the call, or raise StateUnavailable."""
-        ...
-
-
-class Owner(Protocol):
-    """The owner of a link, to which the link reports its state."""
-
-    def connected(self, link: Calls) -> None:
-        """Called when the link is up."""
-        ...
-
-    def lost(self, link: Calls) -> None:
-        """Called when the link is down, and all its calls have failed."""
-        ...
-
-    def pushed(self, message: Reply) -> None:
-        """Called with a message pushed by the server."""
-        ...
-
-    def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Called with a call that the server refused.
-
-        Return True if the owner retries the call or no outcome is needed.
-        """
-        ...
+    return RedisCall([b"EVALSHA", script.sha, b"%d" % len(keys), *keys, *args], keys[0], script, on_loss)

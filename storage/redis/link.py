@@ -22,14 +22,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
+from typing import Protocol
 
 import trio
 from coredis.exceptions import InvalidResponse, NoScriptError, ReadOnlyError, RedisError
 
 from storage.errors import StateUnavailable, reason_of
 from storage.link_log import LinkLog
-from storage.redis.call import Owner, RedisCall
-from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack
+from storage.redis.call import RedisCall
+from storage.redis.wire import FAULTS, Answer, RedisConnection, end_remains, pack, read_identity
+from storage.state import Reply
 
 QUEUE_MAX = 10_000
 BATCH_MAX = 512
@@ -44,6 +46,29 @@ LOG_AGAIN_S = 30.0  # a message is repeated in the log at most once in this time
 QUIET_S = 1.0  # an idle link sends a PING at this interval, to detect a frozen server
 
 _log = logging.getLogger(__name__)
+
+
+class Owner(Protocol):
+    """The owner of a link, to which the link reports its state."""
+
+    def connected(self, link: RedisLink) -> None:
+        """Called when the link is up."""
+        ...
+
+    def lost(self, link: RedisLink) -> None:
+        """Called when the link is down, and all its calls have failed."""
+        ...
+
+    def pushed(self, message: Reply) -> None:
+        """Called with a message pushed by the server."""
+        ...
+
+    def refused(self, call: RedisCall, error: RedisError) -> bool:
+        """Called with a call that the server refused.
+
+        Return True if the owner retries the call or no outcome is needed.
+        """
+        ...
 
 
 class RedisLink:
@@ -127,7 +152,7 @@ class RedisLink:
         """End the previous connection on the server, so that none of its failed calls can take effect any more."""
         if self._last is not None:
             await end_remains(connection, self._last)
-        self._last = connection.identity
+        self._last = await read_identity(connection)
 
     def _mark_up(self) -> None:
         self.fault = None

@@ -6,15 +6,14 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from random import Random
-from typing import Protocol
 
 import trio
 from coredis.exceptions import AskError, MovedError, RedisError
 
 from storage.errors import StateUnavailable
 from storage.link_log import LinkLog
-from storage.redis.call import SLOTS, Calls, Owner, RedisCall, slot_of
-from storage.redis.link import CONNECT_S, RedisLink
+from storage.redis.call import SLOTS, RedisCall, slot_of
+from storage.redis.link import CONNECT_S, Owner, RedisLink
 from storage.redis.urls import Access, Address
 from storage.redis.wire import FAULTS, open_connection
 from storage.state import Reply
@@ -27,55 +26,30 @@ QUIET_SCOUT_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class RedisRoutes(Protocol):
-    """The links that a shared state uses."""
-
-    @property
-    def fault(self) -> str | None:
-        """Why some keys cannot be used now; None if all can."""
-        ...
-
-    def links(self) -> Iterable[RedisLink]:
-        """Return all links."""
-        ...
-
-    def link_of(self, key: bytes) -> RedisLink:
-        """Return the link for a key. Raises StateUnavailable if it has none."""
-        ...
-
-    def refused(self, call: RedisCall, error: RedisError) -> bool:
-        """Like `Owner.refused`."""
-        ...
-
-    def lost(self, link: Calls) -> None:
-        """Called when a link is down."""
-        ...
-
-
 class SingleServer:
-    """A single server, or the primary that Sentinel reports."""
+    """The route to a single server, or to the primary that Sentinel reports."""
 
     def __init__(self, link: RedisLink) -> None:
         self._link = link
 
     @property
     def fault(self) -> str | None:
-        """Like `RedisRoutes.fault`."""
+        """Why some keys cannot be used now; None if all can."""
         return self._link.fault
 
     def links(self) -> Iterable[RedisLink]:
-        """Return the only link."""
+        """Return all links."""
         return (self._link,)
 
     def link_of(self, key: bytes) -> RedisLink:  # noqa: ARG002 - one for all keys
-        """Return the only link."""
+        """Return the link for a key."""
         return self._link
 
     def refused(self, call: RedisCall, error: RedisError) -> bool:  # noqa: ARG002 - there is nowhere else to go
         """Return False: a single server has no other link to retry on."""
         return False
 
-    def lost(self, link: Calls) -> None:
+    def link_lost(self) -> None:
         """Do nothing, because the link reconnects automatically."""
 
 
@@ -98,7 +72,7 @@ class Cluster:
 
     @property
     def fault(self) -> str | None:
-        """Like `RedisRoutes.fault`."""
+        """Like `SingleServer.fault`."""
         if not self._links or None in self._slots:
             return "some slots of the cluster have no server"
         return next((link.fault for link, _ in self._links.values() if link.fault is not None), None)
@@ -108,7 +82,7 @@ class Cluster:
         return [link for link, _ in self._links.values()]
 
     def link_of(self, key: bytes) -> RedisLink:
-        """Return the link to the server of the key's slot."""
+        """Return the link to the server of the key's slot. Raises StateUnavailable if the slot has none."""
         address = self._slots[slot_of(key)]
         if address is None:
             raise StateUnavailable("the key's slot has no server")
@@ -136,7 +110,7 @@ class Cluster:
             call.fail(str(exc))
         return True
 
-    def lost(self, link: Calls) -> None:  # noqa: ARG002 - which one does not matter
+    def link_lost(self) -> None:
         """Read the map of slots again, because other servers may have the slots of the lost one now."""
         self._outdated.set()
 
@@ -171,8 +145,11 @@ class Cluster:
         slots: list[Address | None] = [None] * SLOTS
         assert isinstance(entries, list)
         for entry in entries:
-            first, last, address = _range(entry, sender)
-            slots[first : last + 1] = [address] * (last + 1 - first)
+            match entry:
+                case [int(first), int(last), [(bytes() | None) as host, int(port), *_], *_]:
+                    # Without a host name, the server that sent the entry has the slots.
+                    primary = host.decode() if host else sender[0], port
+                    slots[first : last + 1] = [primary] * (last + 1 - first)
         for address in {address for address in slots if address is not None}:
             self._link_to(address)
         self._slots = slots
@@ -194,18 +171,3 @@ class Cluster:
     async def _run_within(self, link: RedisLink, scope: trio.CancelScope) -> None:
         with scope:
             await self._keep("state_link", link.run)
-
-
-def _range(entry: Reply, sender: Address) -> tuple[int, int, Address]:
-    """Return the first slot, the last slot and the primary in a line of CLUSTER SLOTS.
-
-    An empty host name means the server that sent the line.
-    """
-    assert isinstance(entry, list)
-    first, last, primary = entry[:3]
-    assert isinstance(first, int)
-    assert isinstance(last, int)
-    assert isinstance(primary, list)
-    host, port = primary[:2]
-    assert isinstance(port, int)
-    return first, last, (host.decode() if isinstance(host, bytes) and host else sender[0], port)

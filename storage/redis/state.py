@@ -13,10 +13,10 @@ from coredis.exceptions import RedisError
 
 from storage.errors import StateUnavailable
 from storage.link_log import LinkLog
-from storage.redis.call import Calls, RedisCall, script_call
+from storage.redis.call import RedisCall, script_call
 from storage.redis.channels import Channels
 from storage.redis.link import ROUND_TRIP_S, RedisLink
-from storage.redis.routes import Cluster, RedisRoutes, SingleServer
+from storage.redis.routes import Cluster, SingleServer
 from storage.redis.urls import Access, Address, RedisUrl, read_url
 from storage.redis.wire import FAULTS, RedisConnection, open_connection
 from storage.state import Reply, Script, StateStatistics
@@ -35,7 +35,7 @@ class RedisState:
     """The shared state on Redis (see `State`). Owns the links, which report to it."""
 
     def __init__(self) -> None:
-        self.routes: RedisRoutes
+        self.routes: SingleServer | Cluster
         self._channels = Channels()
         self._callbacks: list[Callable[[], None]] = []
         self._changed = trio.Event()
@@ -70,9 +70,7 @@ class RedisState:
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes], on_loss: Callable[[], None] | None = None
     ) -> bool:
         """Like `State.run_nowait`."""
-        call = script_call(script, keys, args)
-        call.on_loss = on_loss
-        return self._submit_or_fail(call)
+        return self._submit_or_fail(script_call(script, keys, args, on_loss))
 
     async def call(self, name: bytes, key: bytes, *args: bytes) -> Reply:
         """Like `State.call`."""
@@ -80,9 +78,7 @@ class RedisState:
 
     def call_nowait(self, name: bytes, key: bytes, *args: bytes, on_loss: Callable[[], None] | None = None) -> bool:
         """Like `State.call_nowait`."""
-        call = RedisCall([name, key, *args], key)
-        call.on_loss = on_loss
-        return self._submit_or_fail(call)
+        return self._submit_or_fail(RedisCall([name, key, *args], key, on_loss=on_loss))
 
     def publish(self, channel: bytes, message: bytes) -> bool:
         """Like `State.publish`."""
@@ -119,17 +115,17 @@ class RedisState:
             return False
         return True
 
-    def connected(self, link: Calls) -> None:
+    def connected(self, link: RedisLink) -> None:
         """Like `Owner.connected`."""
         self._channels.connected(link)
         for callback in self._callbacks:
             callback()
         self._changed.set()
 
-    def lost(self, link: Calls) -> None:
+    def lost(self, link: RedisLink) -> None:
         """Like `Owner.lost`."""
         self._channels.lost(link)
-        self.routes.lost(link)
+        self.routes.link_lost()
 
     def pushed(self, message: Reply) -> None:
         """Like `Owner.pushed`."""

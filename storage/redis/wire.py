@@ -1,17 +1,4 @@
-"""A connection to a Redis server. Packs commands and parses replies (RESP3).
-
-Only the parser and the errors of coredis are used, because its client and its connection are slower. CPU time per call
-to a small script, in us:
-
-| connection | alone | in a pipeline of 64 |
-|---|---|---|
-| coredis' client | 241 | 20 |
-| coredis' connection | 154 | 9 |
-| this module | 50 | 5 |
-
-The connection of coredis also turns a cancellation during the handshake into one of coredis' errors, which breaks
-reconnecting under a deadline.
-"""
+"""A connection to a Redis server. Packs commands and parses replies (RESP3)."""
 
 from __future__ import annotations
 
@@ -57,8 +44,6 @@ class RedisConnection:
     """A connection that has logged in. One task may send, and another may receive."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
-        self.identity: tuple[bytes, bytes] | None = None
-        """The connection's id and address on the server; None if the server does not report them."""
         self._stream = stream
         self._parser = Parser()
 
@@ -109,7 +94,6 @@ async def open_connection(address: Address, access: Access) -> AsyncIterator[Red
     try:
         connection = RedisConnection(stream)
         await _greet(connection, access)
-        connection.identity = await _identity(connection)
         yield connection
     finally:
         # Closed immediately, because a frozen server would not read the remaining data.
@@ -136,7 +120,8 @@ async def _greet(connection: RedisConnection, access: Access) -> None:
     await connection.ask(b"PING")  # refused while the server is still loading its data
 
 
-async def _identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
+async def read_identity(connection: RedisConnection) -> tuple[bytes, bytes] | None:
+    """Return the connection's id and address on the server, or None if the server does not report them."""
     try:
         info = await connection.ask(b"CLIENT", b"INFO")
     except RedisError:

@@ -133,14 +133,20 @@ def _owns(server: RedisServer, slot: int) -> bool:
 
 
 async def test_cluster_failover_is_followed_while_other_servers_serve(cluster: list[RedisServer]):
+    """Goal: calls and messages arrive again. Method: kill the server over which the messages came."""
     with trio.fail_after(WAIT_S):
-        async with open_state(url_of(cluster)) as state:
-            victim = next(server for server in cluster[:3] if _owns(server, slot_of(KEYS[0])))
+        async with open_state(url_of(cluster)) as state, state.subscribe(b"news") as news:
+            assert await news.receive() == RECHECK
+            victim = next(server for server in cluster[:3] if server.ask("PUBSUB", "NUMSUB", "news") != [b"news", 0])
+            lost = next(key for key in KEYS if _owns(victim, slot_of(key)))
             others = [key for key in KEYS if not _owns(victim, slot_of(key))]
             victim.kill()
             await until(lambda: state.fault is not None)
             await add(state, others[0])
-            assert await add_until_served(state, KEYS[0]) < 10
+            assert await news.receive() == RECHECK
+            next(server for server in cluster[:3] if server is not victim).ask("PUBLISH", "news", "one")
+            assert await news.receive() == b"one"
+            assert await add_until_served(state, lost) < 10
             assert state.fault is None
 
 
