@@ -108,6 +108,7 @@ FAILURES = {
     "a misspelled parameter": meant(get("curser=now"), "curser", "cursor"),
     "a foreign parameter": meant(get("page=2"), "page", "cursor"),
     "a time": meant(get("since=2026-01-01"), "since", "cursor"),
+    "an end time": meant(get("until=2026-01-01"), "until", "cursor"),
     "a filter other than the bound one": wrong(
         "consumer=one&types=credits.*", "types", "Remove types and subject_id", "conflicting_params"
     ),
