@@ -26,7 +26,7 @@ ACCEPTED = (
     "consumer=a-z_0-9_",
 )
 """Values at their limits. `test_7_4_feed_failures.py` has those beyond a limit."""
-REJECTED_IN_NAMES = "A./: \N{LATIN SMALL LETTER E WITH ACUTE}\n%"
+REJECTED_IN_NAMES = "A./: é\n%"
 
 
 def test_limits_match_the_specification() -> None:
@@ -40,7 +40,7 @@ async def test_value_at_its_limit_is_accepted(tmp_path: Path) -> None:
             await page(node, query)
 
 
-async def test_consumer_name_has_only_lowercase_letters_digits_and_dashes(tmp_path: Path) -> None:
+async def test_consumer_name_rejects_other_characters(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for one in REJECTED_IN_NAMES:
             answer = await node.get(f"{FEED}?consumer=a{quote(one, safe='')}b")
