@@ -267,14 +267,6 @@ async def test_new_monitor_runs_immediately_on_request(tmp_path: Path) -> None:
         assert unix(run["scheduled_for"]) < unix(body["monitor"]["next_run_at"])
 
 
-async def test_paused_monitor_cannot_be_run(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        id_ = await made(node)
-        await patch(node, id_, status="paused")
-        details = assert_refused(await post(node, f"{MONITORS}/{id_}/run", b""), "INVALID_REQUEST", 400)
-        assert details["reason"] == "monitor_paused"
-
-
 async def test_runs_are_newest_first_paginated_and_windowed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         id_ = await made(node)
