@@ -171,7 +171,7 @@ COLLECTING = tuple(row for row in ROWS if row.endpoint.collect is not None)
 
 
 async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(tmp_path: Path) -> None:
-    """2.3: the label has the price range and says that it is metered. A larger limit becomes the maximum."""
+    """2.3 and 2.4: the label has the price range and says that it is metered. A larger limit becomes the maximum."""
     await check_each(COLLECTING, _collecting_endpoint_declares_it, tmp_path)
 
 
@@ -179,6 +179,8 @@ async def _collecting_endpoint_declares_it(node: OpenNode, row: Row) -> None:
     listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
     (entry,) = [entry for entry in listed if entry["id"] == row.id]
     assert "metered" in entry["credits_label"]
+    guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
+    assert guide["pagination"]["limit"] == "collect-until-N"
     (limit,) = [param for param in row.endpoint.params if param.name == "limit"]
     assert limit.maximum is not None
     most = (await node.get(row.target(limit=limit.maximum, dry_run=1))).json["data"]
