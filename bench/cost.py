@@ -1,25 +1,15 @@
-"""Measures the CPU microseconds of one request in the server process, compared with peers: `python -m bench.cost`."""
+"""Measures the CPU microseconds of one request in the server process, compared with peers."""
 
-import argparse
 import itertools
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from types import MappingProxyType
 
-import msgspec
-import trio
-
-from bench.core.errors import ChildFailed
 from bench.core.results import Cost, Mark
 from bench.core.scenarios import SCENARIOS, Scenario
-from bench.core.tasks import run_until_stopped
 from bench.load.closed_load import ClosedLoad, Measured
 from bench.load.driving import drive, spec_for
-from bench.load.wrk import drive_wrk
 from bench.peers.servers import ServerTarget, can_run, open_stage
-from bench.report.report import WIDE, cost_table, marks_table, show, width
 
 COST_MARKS_US = MappingProxyType({"miss": 130.0, "hit": 45.0, "unauthorized": 35.0, "reject": 35.0, "replay": 70.0})
 """The maximum CPU microseconds per request of a scenario at 64 connections."""
@@ -38,18 +28,6 @@ class CostOptions:
 
     connections: int = 64
     seconds: float = 5.0
-    json: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """The document that `--json` prints."""
-
-    connections: int
-    seconds: float
-    valid: bool
-    scenarios: list[Cost]
-    marks: list[Mark]
 
 
 def staged(names: Sequence[str]) -> Iterator[list[Scenario]]:
@@ -74,17 +52,7 @@ async def measure_costs(
         async with open_stage(rows[0].stage) as target:
             for row in rows:
                 announce(row.name)
-                costs.append(await _measure_with_wrk(row, target, options))
-
-
-async def _measure_with_wrk(scenario: Scenario, target: ServerTarget, options: CostOptions) -> Cost:
-    cost = await measure_cost(scenario, target, connections=options.connections, seconds=options.seconds)
-    spec = spec_for(scenario, target)
-    wrked = await drive_wrk(spec, pid=target.pid, connections=options.connections, seconds=options.seconds)
-    if wrked is None:
-        return cost
-    cpu_us = per_request_us(wrked.server_cpu_s, wrked.requests)
-    return replace(cost, wrk_per_second=wrked.requests / wrked.seconds, wrk_cpu_us=cpu_us)
+                costs.append(await measure_cost(row, target, connections=options.connections, seconds=options.seconds))
 
 
 async def measure_cost(
@@ -139,43 +107,3 @@ def cost_marks(costs: Sequence[Cost]) -> list[Mark]:
         ratio = shared.cpu_us / miss.cpu_us if counts else None
         marks.append(Mark("CPU of shared divided by CPU of miss", ratio, SHARED_AT_MOST, "x"))
     return marks
-
-
-def options_from(arguments: Sequence[str]) -> CostOptions:
-    """Return the options of a command line."""
-    parser = argparse.ArgumentParser(prog="python -m bench.cost", description=__doc__)
-    parser.add_argument("--connections", type=int, default=64, help="keep-alive connections (default 64)")
-    parser.add_argument("--seconds", type=float, default=5.0, help="counted seconds per scenario (default 5)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of the table")
-    given = parser.parse_args(arguments)
-    if given.connections < 1 or given.seconds <= 0:
-        parser.error("--connections and --seconds must be above 0")
-    return CostOptions(connections=given.connections, seconds=given.seconds, json=given.json)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print. Exit 1 if the figures are not valid, but not if a mark is not met."""
-    options = options_from(sys.argv[1:] if arguments is None else arguments)
-    costs: list[Cost] = []
-    try:
-        ended = trio.run(run_until_stopped, partial(measure_costs, options, costs=costs, announce=_announce))
-    except ChildFailed as exc:
-        print(exc, file=sys.stderr)
-        return 1
-    valid, marks = ended and not any(cost.unexpected for cost in costs), cost_marks(costs)
-    if options.json:
-        document = Document(
-            connections=options.connections, seconds=options.seconds, valid=valid, scenarios=costs, marks=marks
-        )
-        print(msgspec.json.encode(document).decode())
-    else:
-        show(cost_table(costs, wide=width() >= WIDE), marks_table(marks))
-    return 0 if valid else 1
-
-
-def _announce(name: str) -> None:
-    print(f"measuring {name}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

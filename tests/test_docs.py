@@ -221,7 +221,7 @@ def test_blocks_are_found_and_split_into_commands(tmp_path: Path) -> None:
         ("sluice key create", "account_id is missing"),
         ("pip install -c constraints.txt -e .", None),
         ("pip install sluice", "not a known way to install"),
-        ("python -m bench.cost", None),
+        ("python -m bench.rows", None),
         ("python -m bench.lost", "there is no module bench.lost"),
         ("frobnicate", "frobnicate is a program that the documents' test does not know"),
         (".ci/absent", "there is no .ci/absent"),

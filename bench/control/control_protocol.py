@@ -1,7 +1,7 @@
 """Commands to a server under test, sent to its admin address.
 
 The commands create accounts, append events, create monitors and queue deliveries. `bench.control.feed_node` runs them
-in a real node, and `bench.peers.parking` in a bare server. The load needs no other access to the server's internals.
+in a real node. The load needs no other access to the server's internals.
 """
 
 import http.client

@@ -87,8 +87,6 @@ class Cost:
     client_us: float
     unexpected: dict[str, int]
     """Responses that did not match the scenario. If there are any, the figures are not valid."""
-    wrk_per_second: float | None = None
-    wrk_cpu_us: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

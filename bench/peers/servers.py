@@ -23,8 +23,6 @@ from gateway.config.secrets import derive_secrets, load_secret
 SLUICE = (PYTHON, "-c", "from gateway.cli import main; main()")
 PEER = (PYTHON, "-m", "bench.peers.peers")
 CREDITS = 1_000_000_000
-ALONE = ("hello", "parking")
-"""The servers that do not call an upstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ async def open_stage(stage: Stage, *, under: tuple[str, ...] = ()) -> AsyncItera
     """
     with TemporaryDirectory(prefix="sluice-bench-") as folder:
         bed = Bed(Path(folder), stage=stage, under=under)
-        if stage.server in ALONE:
+        if stage.server == "hello":  # the only server that does not call an upstream
             async with SERVERS[stage.server](bed) as target:
                 yield target
             return
@@ -150,11 +148,6 @@ async def open_nginx(bed: Bed) -> AsyncIterator[ServerTarget]:
     peer = (*PEER, "nginx", bed.upstream_url, key, str(bed.folder))
     async with open_listening(*peer, log=bed.folder / "nginx.log") as target:
         yield ServerTarget(url=target.url, pid=target.pid, key_headers=(("x-api-key", key),))
-
-
-def open_parking(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
-    """Run the bench's own long-poll app on the native server. It is the lower bound for the feed."""
-    return open_listening(PYTHON, "-m", "bench.peers.parking", log=bed.folder / "parking.log")
 
 
 def open_gateway(bed: Bed) -> AbstractAsyncContextManager[ServerTarget]:
@@ -214,6 +207,5 @@ SERVERS: Mapping[str, OpenServer] = MappingProxyType(
         "gateway": open_gateway,
         "shared": open_shared,
         "feed": open_feed,
-        "parking": open_parking,
     }
 )

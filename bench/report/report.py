@@ -31,7 +31,7 @@ BUSY_SERVER = 0.9
 
 COST_COLUMNS = (
     *("scenario", "requests", "req/s", "us/req", "x hello", "x nginx", "x plain", "p50 ms", "p99 ms", "RSS MB"),
-    *("client us", "wrk req/s", "wrk us/req", "remark"),
+    *("client us", "remark"),
 )
 POINT_COLUMNS = (
     *(
@@ -50,7 +50,7 @@ POINT_COLUMNS = (
     *("p99 from to", "p99.9 ms", "RSS MB", "remark"),
 )
 LEFT_OUT = frozenset(
-    {"requests", "x plain", "RSS MB", "client us", "wrk req/s", "wrk us/req"}
+    {"requests", "x plain", "RSS MB", "client us"}
     | {"refused/s", "CPU %", "p90 ms", "p99 from to", "p99.9 ms", "remark"}
 )
 """Columns that a narrow table omits. Their remarks are printed below it."""
@@ -90,8 +90,6 @@ def _remarks(results: Results) -> Iterator[str]:
 
 def _not_installed(costs: Sequence[Cost]) -> Iterator[str]:
     """Yield the reasons for empty columns."""
-    if costs and all(cost.wrk_per_second is None for cost in costs):
-        yield "wrk is not installed, so its columns are empty"
     if costs and all(cost.scenario != "nginx" for cost in costs):
         yield "nginx is not installed, so its columns are empty"
 
@@ -154,8 +152,6 @@ def _cost_row(cost: Cost, peers_us: Mapping[str, float]) -> list[str]:
         f"{cost.p99_ms:.2f}",
         f"{cost.rss_bytes / 1e6:.0f}",
         f"{cost.client_us:.0f}",
-        number(cost.wrk_per_second),
-        number(cost.wrk_cpu_us),
         invalid(cost.unexpected),
     ]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import TypeVar
 
 import msgspec
 
@@ -38,6 +39,7 @@ from bench.scenarios.growth import GrowthFigures, GrowthSetting
 from bench.scenarios.parked import POLLS_A_KEY, POLLS_EACH, Parked, PollLoad
 from gateway.server.descriptors import connections_possible
 
+T = TypeVar("T")
 MARKED_COUNT = 10_000
 SPARE = 100
 """The number of connections that polls must leave free for other purposes."""
@@ -52,7 +54,6 @@ DELIVERIES_S_EACH = 0.02
 _NODE: Mapping[str, Setting] = MappingProxyType({"log.level": "warning", "server.max_connections": 2 * GOAL})
 FEED = Stage("feed", _NODE)
 SENDING = Stage("feed", {**_NODE, "webhooks.allow_insecure_targets": True})
-FLOOR = Stage("parking")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class FeedOptions:
 
 
 async def parked(options: FeedOptions) -> Found:
-    """Measure parked polls on a real node, and on a server without a feed for comparison."""
+    """Measure parked polls on a real node."""
     most, found = polls_possible(), Found([], [])
     for count in sorted({min(count, most) for count in options.counts}):
         seen = await measure_parked(count)
@@ -88,8 +89,6 @@ async def parked(options: FeedOptions) -> Found:
         found.figures.extend(parked_figures(f"{count} polls", seen))
         if count == most < max(options.counts):
             found.figures.extend(extrapolated(seen))
-    floor = await measure_parked(min(MARKED_COUNT, most, max(options.counts)), FLOOR)
-    found.figures.extend(parked_figures(f"{floor.count} polls without a feed", floor))
     return found
 
 
@@ -171,9 +170,7 @@ async def measure_parked(
             to_an_account=min(to_an_account, count // POLLS_A_KEY),
             idle_s=idle_s,
         )
-        return msgspec.json.decode(
-            await generate("bench.scenarios.parked", msgspec.json.encode(polls), PARKED_S), type=Parked
-        )
+        return await _measured("parked", polls, Parked, PARKED_S)
 
 
 async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: float = 5.0) -> ReadFigures:
@@ -184,33 +181,17 @@ async def measure_reads(*, events: int = 200_000, consumers: int = 16, seconds: 
     """
     async with open_stage(Stage("feed", {**TRANSPARENT, **_NODE})) as target:
         wanted = Reads(target.url, target.control, target.pid, events, consumers, seconds)
-        return msgspec.json.decode(
-            await generate("bench.scenarios.feed_reads", msgspec.json.encode(wanted), READS_S + seconds),
-            type=ReadFigures,
-        )
+        return await _measured("feed_reads", wanted, ReadFigures, READS_S + seconds)
 
 
 async def measure_depth(events: int, *, reads: int = 2_000) -> DepthFigures:
-    """Read pages of a log of this many events from the store.
-
-    Raises:
-        ChildFailed: The measuring process failed.
-    """
-    wanted = msgspec.json.encode(Depth(events, reads))
-    return msgspec.json.decode(
-        await generate("bench.scenarios.depth", wanted, READS_S + events * DEPTH_S_AN_EVENT), type=DepthFigures
-    )
+    """Read pages of a log of this many events from the store."""
+    return await _measured("depth", Depth(events, reads), DepthFigures, READS_S + events * DEPTH_S_AN_EVENT)
 
 
 async def measure_growth(wanted: GrowthSetting) -> GrowthFigures:
-    """Settle misses in a store.
-
-    Raises:
-        ChildFailed: The measuring process failed.
-    """
-    limit_s = READS_S + wanted.charges * GROWTH_S_A_CHARGE
-    seen = await generate("bench.scenarios.growth", msgspec.json.encode(wanted), limit_s)
-    return msgspec.json.decode(seen, type=GrowthFigures)
+    """Settle misses in a store."""
+    return await _measured("growth", wanted, GrowthFigures, READS_S + wanted.charges * GROWTH_S_A_CHARGE)
 
 
 async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> DueFigures:
@@ -220,8 +201,8 @@ async def measure_monitors(count: int, *, stored: int, lead_s: float = 15.0) -> 
         ChildFailed: A server did not start, or a run was not ok.
     """
     async with open_stage(FEED) as target:
-        wanted = msgspec.json.encode(DueLoad(target.control, target.pid, count, stored, lead_s))
-        return msgspec.json.decode(await generate("bench.scenarios.due", wanted, MONITORS_S), type=DueFigures)
+        wanted = DueLoad(target.control, target.pid, count, stored, lead_s)
+        return await _measured("due", wanted, DueFigures, MONITORS_S)
 
 
 async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> DeliveryFigures:
@@ -232,6 +213,10 @@ async def measure_deliveries(mail: Callable[[ControlAddress, int], Mail]) -> Del
     """
     async with open_stage(SENDING) as target:
         wanted = mail(target.control, target.pid)
-        limit_s = DELIVERIES_S + wanted.held * DELIVERIES_S_EACH
-        seen = await generate("bench.scenarios.deliveries", msgspec.json.encode(wanted), limit_s)
-        return msgspec.json.decode(seen, type=DeliveryFigures)
+        return await _measured("deliveries", wanted, DeliveryFigures, DELIVERIES_S + wanted.held * DELIVERIES_S_EACH)
+
+
+async def _measured(module: str, wanted: object, kind: type[T], limit_s: float) -> T:
+    """Run a module of this package in a process of its own, and return its figures."""
+    written = await generate(f"bench.scenarios.{module}", msgspec.json.encode(wanted), limit_s)
+    return msgspec.json.decode(written, type=kind)

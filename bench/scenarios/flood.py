@@ -81,7 +81,12 @@ class Flooded:
 
 
 async def measure_flood(
-    seconds: float, *, times: Sequence[float] = TIMES, stage: Stage = STAGE, capacity_s: float = CAPACITY_S
+    seconds: float,
+    *,
+    times: Sequence[float] = TIMES,
+    stage: Stage = STAGE,
+    capacity_s: float = CAPACITY_S,
+    after_s: float = AFTER_S,
 ) -> Found:
     """Flood a node with multiples of its capacity.
 
@@ -99,7 +104,7 @@ async def measure_flood(
         for each in times:
             while True:
                 pace, first_key = Tempo(median(found) * each, seconds), next(first_keys)
-                parts = await _flood(target, specs, pace, times=each, first_key=first_key)
+                parts = await _flood(target, specs, pace, times=each, first_key=first_key, after_s=after_s)
                 found.append(await _capacity(specs[0], first_key + KEYS_APART // 10 * 9, capacity_s))
                 flooded = Flooded(each, *parts, capacities=(found[-2], found[-1]))
                 if flooded.is_comparable or not repeats:
@@ -111,7 +116,7 @@ async def measure_flood(
 
 async def _capacity(spec: RequestSpec, first_key: int, seconds: float) -> float:
     """Return the current capacity of the node in requests per second."""
-    measured = await drive(ClosedLoad(spec, seconds=seconds, first_key=first_key))
+    measured = await drive(ClosedLoad(spec, warmup_s=min(1.0, seconds), seconds=seconds, first_key=first_key))
     return max(measured.requests / measured.seconds, 1.0)
 
 
@@ -126,13 +131,13 @@ def _request_spec(target: ServerTarget, key: str) -> RequestSpec:
 
 
 async def _flood(
-    target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Tempo, *, times: float, first_key: int
+    target: ServerTarget, specs: tuple[RequestSpec, ...], pace: Tempo, *, times: float, first_key: int, after_s: float
 ) -> tuple[Step, Step, Step]:
     """Return the steps of the flood, of the quiet key and of the time after it."""
     flood = split_load(specs[0], pace, connections=CONNECTIONS, first_key=first_key)
     begin_ns, end_ns = flood[0].first_ns, flood[0].first_ns + round((pace.warmup_s + pace.seconds) * 1e9)
     quiet = _steady(specs[1], begin_ns, Tempo(QUIET_PER_S, pace.seconds, pace.warmup_s), first_key + KEYS_APART // 2)
-    after_pace = Tempo(pace.rate / times * AFTER_SHARE, AFTER_S, 0.0)
+    after_pace = Tempo(pace.rate / times * AFTER_SHARE, after_s, 0.0)
     after = _steady(specs[0], end_ns + round(RECOVERY_S * 1e9), after_pace, first_key + KEYS_APART // 4 * 3)
     watching = partial(watch, target.pid, begin_ns / 1e9 + pace.warmup_s, end_ns / 1e9)
     works = [partial(run_open_load, load) for load in (quiet, after, *flood)]

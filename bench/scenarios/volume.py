@@ -39,8 +39,6 @@ from storage.opening import open_store
 from storage.sqlite.transaction import SqliteTx
 from storage.store import Store, T, Tx
 
-TURNS = 5
-BATCHES = 100
 BATCH = 64
 READS = 200
 PAGE = 50
@@ -55,12 +53,14 @@ SERVING = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'sluice-
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """The folder of the databases, the number of generated rows, and the number of their accounts."""
+    """The folder of the databases, the generated rows, their accounts, and how often both stores are measured."""
 
     folder: str
     rows: int = 10_000_000
     accounts: int = 10_000
     engine: str = SQLITE
+    turns: int = 5
+    batches: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +120,10 @@ class Ground:
         self._ledger = Ledger(store, now=time.time)
         self._each = each
 
-    async def turn(self) -> StoreFigures:
+    async def turn(self, batches: int) -> StoreFigures:
         """Make some charges and reads."""
-        many = await self._cpu(BATCH) / BATCH
-        lone = await self._cpu(1)
+        many = await self._cpu(BATCH, batches) / BATCH
+        lone = await self._cpu(1, batches)
         page, old_page = await self._page(None), await self._page(self._each // 2 + 2)
         return StoreFigures(many, lone, await self._per_read(self._ledger.report), page, old_page)
 
@@ -131,20 +131,20 @@ class Ground:
         """Settle the open charges."""
         await self.store.write(partial(self.load.step, count=0))
 
-    async def _cpu(self, count: int) -> float:
+    async def _cpu(self, count: int, batches: int) -> float:
         """Return microseconds per batch, which takes `count` charges and settles the ones of the previous batch.
 
         The first batches are not counted, because they have fewer charges to settle.
         """
         step = partial(self.load.step, count=count)
-        for _ in range(1 + BATCHES // 10):
+        for _ in range(1 + batches // 10):
             began = await self.store.write(step)
         server = await self.server.cpu_s()
-        for _ in range(BATCHES):
+        for _ in range(batches):
             ended = await self.store.write(step)
         cpu_s = ended - began + await self.server.cpu_s() - server
         await self.settle()
-        return cpu_s / BATCHES * 1e6
+        return cpu_s / batches * 1e6
 
     async def _page(self, before: int | None) -> float:
         """Return the CPU microseconds per read of a page of transactions, which starts before a position."""
@@ -199,7 +199,7 @@ async def measure(volume: Volume) -> VolumeFigures:
         await make_store(small_url, Misses(few, volume.accounts, began_ms, HOUR_MS))
         filled_s = await make_store(url, Misses(each, volume.accounts, began_ms, span_ms))
         async with _open_ground(small_url, few) as small, _open_ground(url, each) as full:
-            turns = [(await small.turn(), await full.turn()) for _ in range(TURNS)]
+            turns = [(await small.turn(volume.batches), await full.turn(volume.batches)) for _ in range(volume.turns)]
             used = (await full.store.measure()).tables
             proof, beside, log_bytes = await _prove_during_traffic(full, url)
             return VolumeFigures(

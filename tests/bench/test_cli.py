@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from bench.command import rates_of
-from bench.core.results import Results, load
+from bench.core.results import load
 from bench.suite import NAMES
 from tests.processes.commands import PROJECT, Commands
 from tests.processes.place import Ended, Place
@@ -57,30 +56,17 @@ def run(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> tuple[E
 def test_run_prints_tables_and_saves_its_files(run: tuple[Ended, Path]) -> None:
     ended, folder = run
     assert "\n hit " in ended.out
+    assert "appending 1000 events" in ended.out
     assert {file.name for file in folder.iterdir()} == {
         "a.json",
         *(f"a-{what}.{kind}" for what in ("latency", "cpu", "memory") for kind in ("svg", "png")),
     }
     results = load(folder / "a.json")
     assert results.complete
+    assert (len(results.marks), len(results.figures)) == (2, 3)
     assert rates_of(results) == {"hit": {"40/s": 40.0}}
     (point,) = results.points
     assert [(step.unexpected, step.unanswered) for step in point.steps] == [({}, 0)]
-
-
-def test_feed_scenario_prints_and_saves_its_marks_and_figures(run: tuple[Ended, Path]) -> None:
-    ended, folder = run
-    assert "a page of 100 of 1000 events, p99" in ended.out
-    assert "appending 1000 events" in ended.out
-    results = load(folder / "a.json")
-    assert (len(results.marks), len(results.figures)) == (2, 3)
-
-
-def test_json_output_equals_the_saved_document(place: Place) -> None:
-    out = place.folder / "files"
-    ended = place.run("bench", "run", "depth", "--events", "1000", "--out", str(out), "--name", "a", "--json")
-    assert ended.exit_code == 0, ended.err
-    assert msgspec.json.decode(ended.out, type=Results) == load(out / "a.json")
 
 
 def test_suite_is_imported_lazily_and_missing_packages_get_an_install_hint() -> None:
@@ -89,11 +75,6 @@ def test_suite_is_imported_lazily_and_missing_packages_get_an_install_hint() -> 
     )
     assert (ended.returncode, ended.stdout) == (1, "set()\n")
     assert ended.stderr == "sluice: the bench needs more packages: pip install -c constraints.txt -e '.[bench]'\n"
-
-
-def test_unknown_scenario_prints_one_line_and_exits_with_2(place: Place) -> None:
-    said = place.run("bench", "run", "frobnicate").refused(2)
-    assert said.startswith("unknown scenario 'frobnicate'; known: miss, ")
 
 
 def test_invalid_setting_is_rejected_with_the_nodes_message(place: Place) -> None:

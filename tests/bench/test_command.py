@@ -12,6 +12,7 @@ from bench.core.errors import BenchError, WrongUse
 from bench.core.results import save
 from bench.report.compare import Comparison
 from bench.report.terminal import Files
+from bench.scenarios import feed
 from tests.bench.samples import noisy_results
 
 
@@ -56,6 +57,10 @@ def test_results_with_nothing_in_common_cannot_be_compared(tmp_path: Path) -> No
     ("names", "options", "said"),
     [
         (("mised",), {}, "unknown scenario 'mised'; did you mean \"mixed\"? known: miss, "),
+        (("hello",), {}, "unknown scenario 'hello'"),
+        (("hit", "nginx"), {}, "unknown scenario 'nginx'"),
+        (("",), {}, "unknown scenario ''"),
+        ((), {"rates": (5,), "like": Path()}, "cannot be combined"),
         (("hit",), {"polls": [1_000]}, "--polls has no effect in hit: the option is for parked only"),
         (("hit", "parked"), {"events": 1_000}, "--events has no effect in hit, parked: the option is for depth only"),
         (("hit",), {"deliveries": 100}, "--deliveries has no effect in hit"),
@@ -63,10 +68,10 @@ def test_results_with_nothing_in_common_cannot_be_compared(tmp_path: Path) -> No
         (("depth", "parked"), {"seconds": 1.0}, "--seconds has no effect in depth, parked"),
     ],
 )
-def test_option_without_effect_is_rejected(names: tuple[str, ...], options: dict[str, Any], said: str) -> None:
-    given = {"rates": (), "seconds": None, **options}
+def test_wrong_use_is_rejected(names: tuple[str, ...], options: dict[str, Any], said: str) -> None:
+    given = {"rates": (), "seconds": None, "like": None, **options}
     with pytest.raises(WrongUse, match=re.escape(said)):
-        run_scenarios(names, like=None, repeats=1, files=Files(), **given)
+        run_scenarios(names, repeats=1, files=Files(), **given)
 
 
 def test_like_requires_a_file_with_rates_of_the_scenario(tmp_path: Path) -> None:
@@ -80,18 +85,7 @@ def test_like_requires_a_file_with_rates_of_the_scenario(tmp_path: Path) -> None
             run_scenarios(names, rates=(), like=tmp_path / file, seconds=1, repeats=1, files=Files())
 
 
-@pytest.mark.parametrize("names", [("hello",), ("hit", "nginx"), ("",)])
-def test_only_scenarios_of_the_gateway_can_be_run(names: tuple[str, ...]) -> None:
-    with pytest.raises(WrongUse, match="unknown scenario"):
-        run_scenarios(names, rates=(), like=None, seconds=1, repeats=1, files=Files())
-
-
-def test_rate_and_like_cannot_be_combined(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match="cannot be combined"):
-        run_scenarios((), rates=(5,), like=tmp_path, seconds=1, repeats=1, files=Files())
-
-
-@pytest.mark.parametrize("name", ["parked", "reads", "depth", "monitors", "deliveries"])
-def test_feed_scenarios_have_no_settings_to_sweep(name: str) -> None:
-    with pytest.raises(BenchError, match="has no settings"):
-        sweep_setting("limits.long_polls=1,2", scenario=name, rates=(), seconds=1, repeats=1, files=Files())
+def test_feed_scenarios_have_no_settings_to_sweep() -> None:
+    for name in feed.SCENARIOS:
+        with pytest.raises(BenchError, match="has no settings"):
+            sweep_setting("limits.long_polls=1,2", scenario=name, rates=(), seconds=1, repeats=1, files=Files())

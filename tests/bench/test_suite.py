@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +13,9 @@ from bench.core.errors import ChildFailed, WrongUse
 from bench.core.results import MemorySample, Point, new_results
 from bench.core.scenarios import PEERS, SCENARIOS
 from bench.load.keys import KEYS
-from bench.load.request_spec import RequestSpec
-from bench.load.wrk import NEW_FROM, drive_wrk, script_for
 from bench.marks import added_latency, lost_throughput
 from bench.peers.servers import SERVERS
 from bench.suite import (
-    NAMES,
     SuiteOptions,
     growth_mb,
     run_suite,
@@ -30,23 +26,12 @@ from bench.suite import (
 from bench.sweep import Sweep, check_sweep, read_sweep, run_sweep, works_of_sweep
 from tests.bench.samples import COST, STEP
 
-WRK = """\
-#!/bin/sh
-echo "Running 1s test"
-echo '{"requests":1234,"micros":2000000}'
-"""
-
 
 def test_every_scenario_has_its_name_and_a_known_server_and_key_mode() -> None:
     assert all(name == row.name for name, row in SCENARIOS.items())
     assert {row.stage.server for row in SCENARIOS.values()} <= {*SERVERS, "sandbox"}
     assert {row.keys for row in SCENARIOS.values()} <= set(KEYS)
     assert set(PEERS) < set(SCENARIOS)
-
-
-def test_documented_scenarios_exist() -> None:
-    promised = "miss hit mixed replay reject collect slow failing parked overload soak"
-    assert set(promised.split()) <= set(NAMES)
 
 
 async def test_scenario_runs_its_repeats_and_fails_if_its_node_dies() -> None:
@@ -179,29 +164,3 @@ def test_every_kind_of_setting_can_be_varied(text: str) -> None:
 
 def test_workers_can_be_varied_if_their_servers_are_installed() -> None:
     check_sweep(Sweep("server.workers", (1, 2)), SCENARIOS["shared"])
-
-
-async def test_wrk_is_used_if_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Method: a program of that name replaces it, and prints the output that the script makes wrk print."""
-    program = tmp_path / "wrk"
-    program.write_text(WRK)
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with trio.fail_after(90):
-        wrked = await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1)
-    assert wrked is not None
-    assert (wrked.requests, wrked.seconds) == (1_234, 2.0)
-
-
-async def test_wrk_figures_are_missing_without_wrk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert await drive_wrk(RequestSpec("http://127.0.0.1:1", "/"), pid=os.getpid(), connections=1, seconds=1) is None
-
-
-def test_wrk_script_sends_the_requests_of_its_spec() -> None:
-    new = script_for(RequestSpec("http://h:1", '/user{n}?q="x"', keys="new", headers=(("x-api-key", "k"),)))
-    assert f"local n = {NEW_FROM}\n" in new
-    assert "n = n + 1\n" in new
-    assert '["x-api-key"] = "k"' in new
-    assert r'"/user{n}?q=\"x\""' in new
-    assert "n = n + 0\n" in script_for(RequestSpec("http://h:1", "/"))

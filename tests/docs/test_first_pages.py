@@ -105,14 +105,8 @@ def test_quickstart_loop_reads_list_to_the_end(language: str, node: Node) -> Non
 
 FOUND = Step(body={"success": True, "data": {"author": {"followers": 7}}})
 RETRIED = {429: "RATE_LIMITED", 409: "IDEMPOTENCY_IN_PROGRESS", 503: "SERVICE_UNAVAILABLE", 502: "UPSTREAM_ERROR"}
-FINAL = {
-    400: "INVALID_REQUEST",
-    402: "INSUFFICIENT_CREDITS",
-    404: "RESOURCE_NOT_FOUND",
-    409: "IDEMPOTENCY_KEY_CONFLICT",
-    503: "SERVICE_UNAVAILABLE",
-}
-"""Without a `Retry-After`, these two errors are final."""
+FINAL = {400: "INVALID_REQUEST", 409: "IDEMPOTENCY_KEY_CONFLICT", 503: "SERVICE_UNAVAILABLE"}
+"""Without a `Retry-After`, the last two errors are final."""
 
 
 @of_each_language

@@ -58,12 +58,6 @@ class Conformance:
         """Requests that were sent and checked."""
         return int(self.report["test_cases"]["generated"])
 
-    @property
-    def untested(self) -> int:
-        """Operations of the document without any request."""
-        operations = self.report["operations"]
-        return int(operations["total"]) - int(operations["tested"])
-
     def refused_examples(self) -> set[str]:
         """Operations without a successful example."""
         rates = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_refused
 from tests.spec.rows import Row, Rows, check_each, every_platform
@@ -61,8 +59,11 @@ async def _guide_has_every_field_and_its_request_works(node: OpenNode, row: Row)
     assert {name: guide[name].keys() for name in INNER} == INNER
     assert (guide["kind"], guide["id"]) == ("endpoint_guide", row.id)
     assert 120 <= guide["cache"]["ttl_seconds"] <= 1800
+    assert guide["cache"]["ttl_seconds"] == row.endpoint.cache_ttl_s
     assert_params(guide["params"])
     assert (guide["pagination"] is not None) == row.endpoint.archetype.many
+    if row.endpoint.archetype.many:
+        await assert_limit(node, row, guide)
     assert all(link.startswith(("http://", "https://")) for link in guide["links"].values())
     for other in guide["related"]:
         assert other.keys() == {"id", "path", "summary", "how_to_use"}
@@ -89,6 +90,18 @@ def assert_params(params: dict[str, Any]) -> None:
     assert len(names) == len(set(names))
 
 
+async def assert_limit(node: OpenNode, row: Row, guide: dict[str, Any]) -> None:
+    """Check what the guide says about `limit` (section 4.3, rule 7): an endpoint without it in its guide has none."""
+    kind = guide["pagination"]["limit"]
+    limits = [one for one in guide["params"]["optional"] if one["name"] == "limit"]
+    assert (kind is not None) is any(param.name == "limit" for param in row.endpoint.params) is bool(limits)
+    assert (kind == "collect-until-N") is (row.endpoint.collect is not None)
+    assert guide["pagination"]["limit_max"] == (limits[0]["maximum"] if limits else None)
+    if kind is None:
+        refused = assert_refused(await node.get(row.target(limit=5)), "INVALID_REQUEST", 400)
+        assert refused["remove_params"] == ["limit"]
+
+
 OPEN = ("ext", "format_mix", "posts_estimate", "comments_estimate", "platforms", "cards", "items_by_source")
 """Objects whose keys depend on the data."""
 
@@ -109,43 +122,33 @@ def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
         assert_same_shape(example[0], real[0], f"{where}[]")
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "url=/v1/github/profile",
-        "url=https://api.example.com/v1/github/profile?handle=x",
-        "id=github/profile&method=GET",
-        "id=/github/profile/",
-    ],
-)
-async def test_endpoint_is_found_by_id_path_and_url(query: str, tmp_path: Path) -> None:
+async def test_endpoint_is_found_by_id_path_and_url(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        assert (await guide_of(node, query))["id"] == "github/profile"
+        for query in (
+            "url=/v1/github/profile",
+            "url=https://api.example.com/v1/github/profile?handle=x",
+            "id=github/profile&method=GET",
+            "id=/github/profile/",
+        ):
+            assert (await guide_of(node, query))["id"] == "github/profile", query
 
 
-UNKNOWN = {
-    "id=github/profil": "github/profile",
-    "url=/v1/github/profil": "/v1/github/profile",
-    "id=zzz": None,
-    "id=github/profile&method=POST": "github/profile",
-}
-
-
-@pytest.mark.parametrize(("query", "meant"), UNKNOWN.items(), ids=UNKNOWN.keys())
-async def test_unknown_endpoint_returns_404_with_suggestion(query: str, meant: str | None, tmp_path: Path) -> None:
+async def test_unknown_endpoint_returns_404_with_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
-        assert details.get("did_you_mean") == meant
-
-
-async def test_unsupported_method_has_a_distinct_error(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
+        for query, meant in (
+            ("id=github/profil", "github/profile"),
+            ("url=/v1/github/profil", "/v1/github/profile"),
+            ("id=zzz", None),
+            ("id=github/profile&method=POST", "github/profile"),
+        ):
+            details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
+            assert details.get("did_you_mean") == meant, query
         refused = await node.get("/v1/utility/endpoint?id=github/profile&method=POST")
         assert "/v1/github/profile supports GET, not POST" in refused.json["error"]["message"]
 
 
-@pytest.mark.parametrize("query", ["", "id=github/profile&url=/v1/github/profile"])
-async def test_exactly_one_of_id_and_url_is_required(query: str, tmp_path: Path) -> None:
+async def test_exactly_one_of_id_and_url_is_required(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "INVALID_REQUEST", 400)
-        assert details["param"] == "id"
+        for query in ("", "id=github/profile&url=/v1/github/profile"):
+            details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "INVALID_REQUEST", 400)
+            assert details["param"] == "id"

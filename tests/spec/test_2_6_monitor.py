@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 
 from events.instants import unix
@@ -213,18 +212,12 @@ async def test_numbers_only_monitor_without_webhook_has_no_secret(tmp_path: Path
         assert (rows["monitor"]["webhook_format"], rows["monitor"]["name"]) == ("rows", "Posts")
 
 
-@pytest.mark.parametrize(
-    ("cadence", "per_month"),
-    [
-        ("hourly", 730),
-        ({"cron": "0 6 * * *", "timezone": "Europe/Berlin"}, 30),
-    ],
-)
-async def test_estimates_are_recipe_price_plus_one_credit(tmp_path: Path, cadence: object, per_month: int) -> None:
+async def test_estimates_are_recipe_price_plus_one_credit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        monitor = (await make(node, TRACKED, cadence=cadence))["monitor"]
-        assert monitor["cadence"] == cadence
-        assert (monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (2, 2 * per_month)
+        for cadence, per_month in (("hourly", 730), ({"cron": "0 6 * * *", "timezone": "Europe/Berlin"}, 30)):
+            monitor = (await make(node, TRACKED, cadence=cadence))["monitor"]
+            assert monitor["cadence"] == cadence
+            assert (monitor["estimated_cost_per_run"], monitor["estimated_monthly_cost"]) == (2, 2 * per_month)
 
 
 async def test_unchecked_or_useless_settings_give_warnings(tmp_path: Path) -> None:
@@ -238,23 +231,14 @@ async def test_unchecked_or_useless_settings_give_warnings(tmp_path: Path) -> No
         assert "nothing is delivered" in warning
 
 
-RULES_OF_RESULTS = {
-    FOLLOWERS: False,
-    "items[].followers": True,
-}
-
-
-@pytest.mark.parametrize(("metric", "warned"), RULES_OF_RESULTS.items(), ids=RULES_OF_RESULTS.keys())
-async def test_unsatisfiable_rule_is_accepted_with_a_warning(tmp_path: Path, metric: str, warned: bool) -> None:
+async def test_unsatisfiable_rule_is_accepted_with_a_warning(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        monitor = (await make(node, HOOKED, alert_rules=[{**RULE, "metric": metric}]))["monitor"]
-        assert monitor["alert_rules"][0]["metric"] == metric
-        assert (await node.get(f"{MONITORS}/{monitor['id']}")).json["data"]["monitor"]["warnings"] == monitor[
-            "warnings"
-        ]
-        assert [warning.split(":")[0] for warning in monitor["warnings"]] == [
-            "alert_rules[0] cannot be evaluated"
-        ] * warned
+        for metric, warned in ((FOLLOWERS, []), ("items[].followers", ["alert_rules[0] cannot be evaluated"])):
+            made_ = (await make(node, HOOKED, alert_rules=[{**RULE, "metric": metric}]))["monitor"]
+            assert made_["alert_rules"][0]["metric"] == metric
+            assert [warning.split(":")[0] for warning in made_["warnings"]] == warned
+            kept = (await node.get(f"{MONITORS}/{made_['id']}")).json["data"]["monitor"]
+            assert kept["warnings"] == made_["warnings"]
 
 
 async def test_unreadable_cadence_gives_warning_and_hides_no_other_monitor(tmp_path: Path) -> None:
@@ -329,14 +313,14 @@ async def test_plan_limit_is_exact_under_concurrent_creates(tmp_path: Path) -> N
         assert len(await listed(node, key=key)) == 3
 
 
-@pytest.mark.parametrize("plan", ["starter", "growth"])
-async def test_each_plan_has_its_limit(tmp_path: Path, plan: str) -> None:
+async def test_each_plan_has_its_limit(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        key = await account_of(node, plan)
-        for _ in range(PLANS[plan]):
-            await make(node, key=key)
-        details = assert_refused(await post(node, MONITORS, TRACKED, key=key), "INVALID_REQUEST", 400)
-        assert (details["reason"], details["limit"]) == ("monitor_limit_reached", PLANS[plan])
+        for plan in ("starter", "growth"):
+            key = await account_of(node, plan)
+            for _ in range(PLANS[plan]):
+                await make(node, key=key)
+            details = assert_refused(await post(node, MONITORS, TRACKED, key=key), "INVALID_REQUEST", 400)
+            assert (details["reason"], details["limit"]) == ("monitor_limit_reached", PLANS[plan])
 
 
 async def test_paused_monitors_do_not_count_until_resumed(tmp_path: Path) -> None:

@@ -132,96 +132,89 @@ async def test_numbers_only_monitor_is_created_as_sent_with_estimates(tmp_path: 
         await node.assert_sound()
 
 
-@pytest.mark.parametrize(
-    ("path", "problem"),
-    [
-        ("items[].post.engagement.lieks", f"is not a number in this recipe's responses; did you mean {LIKES}?"),
-        ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
-    ],
-)
-async def test_path_without_a_number_gets_suggestion(path: str, problem: str, tmp_path: Path) -> None:
+async def test_path_without_a_number_gets_suggestion(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        refused = await send(node, "POST", MONITORS, {**STORIES, "track": {"metrics": [path]}})
-        details = assert_refused(refused, "INVALID_REQUEST", 400)
-        assert (details["param"], details["did_you_mean"]) == ("track.metrics[0]", LIKES)
-        assert refused.json["error"]["message"].endswith(problem)
+        for path, problem in (
+            ("items[].post.engagement.lieks", f"is not a number in this recipe's responses; did you mean {LIKES}?"),
+            ("post.engagement.likes", f"at the wrong level; its path is {LIKES}."),
+        ):
+            refused = await send(node, "POST", MONITORS, {**STORIES, "track": {"metrics": [path]}})
+            details = assert_refused(refused, "INVALID_REQUEST", 400)
+            assert (details["param"], details["did_you_mean"]) == ("track.metrics[0]", LIKES)
+            assert refused.json["error"]["message"].endswith(problem)
 
 
-async def test_outcome_cost_and_alerts_of_runs_follow_from_their_numbers(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        assert [run["scheduled_for"] for run in life.runs] == list(SLOTS)
-        assert tuple(run["status"] for run in life.runs) == ENDS
-        assert tuple(run["credits_used"] for run in life.runs) == COSTS
-        assert tuple(run.get("skip_reason") for run in life.runs) == REASONS
-        assert tuple(run["alerts_fired"] for run in life.runs) == ALERTS
-        assert [run["rows"] for run in life.runs] == [3, 3, 2, None, 3, 0, None]
-        assert {run["webhook_delivery"] for run in life.runs} == {None}
-        (leg,) = life.runs[0]["legs"]
-        assert (leg["endpoint"], leg["source"], leg["rung"]) == ("hackernews/search", "algolia", "primary")
-        assert (leg["rung_index"], leg["status"], leg["error"]) == (0, "ok", None)
-        spent = [sum(leg["credits_used"] for leg in run["legs"]) for run in life.runs]
-        assert spent == [max(0, cost - 1) for cost in COSTS], "everything except the credit for scheduling is refunded"
-        monitor = (await life.data(""))["monitor"]
-        assert (monitor["runs_total"], monitor["credits_spent"]) == (6, sum(COSTS))
-        assert await life.node.money() == (14 - sum(COSTS) - 1, 0)
-        await life.assert_paid()
+async def _outcome_cost_and_alerts_of_runs_follow_from_their_numbers(life: Life) -> None:
+    assert [run["scheduled_for"] for run in life.runs] == list(SLOTS)
+    assert tuple(run["status"] for run in life.runs) == ENDS
+    assert tuple(run["credits_used"] for run in life.runs) == COSTS
+    assert tuple(run.get("skip_reason") for run in life.runs) == REASONS
+    assert tuple(run["alerts_fired"] for run in life.runs) == ALERTS
+    assert [run["rows"] for run in life.runs] == [3, 3, 2, None, 3, 0, None]
+    assert {run["webhook_delivery"] for run in life.runs} == {None}
+    (leg,) = life.runs[0]["legs"]
+    assert (leg["endpoint"], leg["source"], leg["rung"]) == ("hackernews/search", "algolia", "primary")
+    assert (leg["rung_index"], leg["status"], leg["error"]) == (0, "ok", None)
+    spent = [sum(leg["credits_used"] for leg in run["legs"]) for run in life.runs]
+    assert spent == [max(0, cost - 1) for cost in COSTS], "everything except the credit for scheduling is refunded"
+    monitor = (await life.data(""))["monitor"]
+    assert (monitor["runs_total"], monitor["credits_spent"]) == (6, sum(COSTS))
+    assert await life.node.money() == (14 - sum(COSTS) - 1, 0)
+    await life.assert_paid()
 
 
 SHORT = "2 of 120 items were collected: page 2 could not be read (algolia: status 500)"
 
 
-async def test_partial_run_reports_its_extent_and_reason(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        far = [{name: leg[name] for name in ("pages", "pages_needed", "rows", "rows_asked")} for leg in legs_of(life)]
-        assert [tuple(each.values()) for each in far] == [(2, 2, 3, 120)] * 2 + [(1, 2, 2, 120), (2, 2, 3, 120)]
-        ended = [(leg["status"], leg["error"]) for leg in legs_of(life)]
-        assert ended == [("ok", None)] * 2 + [("partial", "UPSTREAM_ERROR"), ("ok", None)]
-        assert [run["warnings"] for run in life.runs if run["status"] in ("ok", "partial")] == [[], [], [SHORT], []]
-        results = (await life.data("/runs?include=result&status=partial"))["items"]
-        assert [run["result"]["_warnings"] for run in results] == [[SHORT]]
+async def _partial_run_reports_its_extent_and_reason(life: Life) -> None:
+    far = [{name: leg[name] for name in ("pages", "pages_needed", "rows", "rows_asked")} for leg in legs_of(life)]
+    assert [tuple(each.values()) for each in far] == [(2, 2, 3, 120)] * 2 + [(1, 2, 2, 120), (2, 2, 3, 120)]
+    ended = [(leg["status"], leg["error"]) for leg in legs_of(life)]
+    assert ended == [("ok", None)] * 2 + [("partial", "UPSTREAM_ERROR"), ("ok", None)]
+    assert [run["warnings"] for run in life.runs if run["status"] in ("ok", "partial")] == [[], [], [SHORT], []]
+    results = (await life.data("/runs?include=result&status=partial"))["items"]
+    assert [run["result"]["_warnings"] for run in results] == [[SHORT]]
 
 
 def legs_of(life: Life) -> list[dict[str, Any]]:
     return [run["legs"][0] for run in life.runs if run["status"] in ("ok", "partial")]
 
 
-async def test_runs_include_numbers_changes_and_results(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        assert (await life.data("/runs"))["items"] == life.runs[::-1]
-        told_of = (await life.data("/runs?include=numbers"))["items"][::-1]
-        assert tuple(run["numbers"] for run in told_of) == NUMBERS
-        assert tuple(run["deltas"] for run in told_of) == DELTAS
-        assert {run["result"] for run in told_of} == {None}
-        results = [run["result"] for run in (await life.data("/runs?include=result"))["items"][::-1]]
-        assert [None if result is None else result["total"] for result in results] == [3, 4, 4, None, 3, None, None]
-        rows = [(row["post"]["id"], row["post"]["engagement"]["likes"]) for row in results[1]["items"]]
-        assert rows == [("8863", 130), ("9001", 5), ("9003", 7)]
-        both = (await life.data("/runs?include=numbers,result&status=partial"))["items"]
-        assert [(run["numbers"], len(run["result"]["items"])) for run in both] == [(NUMBERS[2], 2)]
-        window = (await life.data(f"/runs?from={SLOTS[2]}&to={SLOTS[4]}"))["items"]
-        assert window == [life.runs[3], life.runs[2]]
+async def _runs_include_numbers_changes_and_results(life: Life) -> None:
+    assert (await life.data("/runs"))["items"] == life.runs[::-1]
+    told_of = (await life.data("/runs?include=numbers"))["items"][::-1]
+    assert tuple(run["numbers"] for run in told_of) == NUMBERS
+    assert tuple(run["deltas"] for run in told_of) == DELTAS
+    assert {run["result"] for run in told_of} == {None}
+    results = [run["result"] for run in (await life.data("/runs?include=result"))["items"][::-1]]
+    assert [None if result is None else result["total"] for result in results] == [3, 4, 4, None, 3, None, None]
+    rows = [(row["post"]["id"], row["post"]["engagement"]["likes"]) for row in results[1]["items"]]
+    assert rows == [("8863", 130), ("9001", 5), ("9003", 7)]
+    both = (await life.data("/runs?include=numbers,result&status=partial"))["items"]
+    assert [(run["numbers"], len(run["result"]["items"])) for run in both] == [(NUMBERS[2], 2)]
+    window = (await life.data(f"/runs?from={SLOTS[2]}&to={SLOTS[4]}"))["items"]
+    assert window == [life.runs[3], life.runs[2]]
 
 
 KEPT = [(slot, numbers) for slot, numbers in zip(SLOTS, NUMBERS, strict=True) if numbers]
 
 
-async def test_timeseries_has_a_point_per_run_and_a_series_per_row(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        data = await life.data("/timeseries")
-        assert (data["monitor_id"], data["metric_keys"]) == (life.id, [TOTAL, LIKES, COMMENTS])
-        assert data["points"] == [{"t": slot, "metrics": numbers["_"]} for slot, numbers in KEPT]
-        series = {(each["row_id"], each["metric"]): each["points"] for each in data["series"]}
-        assert series == {
-            (row, metric): [
-                {"t": slot, "value": numbers[row][metric]} for slot, numbers in KEPT if metric in numbers.get(row, {})
-            ]
-            for row, metric in series
-        }
-        assert len(series) == 9
-        narrow = await life.data(f"/timeseries?metric={LIKES}&row=9002")
-        points = [{"t": SLOTS[0], "value": 10}, {"t": SLOTS[4], "value": 12}]
-        assert narrow["series"] == [{"row_id": "9002", "metric": LIKES, "points": points}]
-        assert narrow["points"] == [{"t": point["t"], "metrics": {LIKES: point["value"]}} for point in points]
+async def _timeseries_has_a_point_per_run_and_a_series_per_row(life: Life) -> None:
+    data = await life.data("/timeseries")
+    assert (data["monitor_id"], data["metric_keys"]) == (life.id, [TOTAL, LIKES, COMMENTS])
+    assert data["points"] == [{"t": slot, "metrics": numbers["_"]} for slot, numbers in KEPT]
+    series = {(each["row_id"], each["metric"]): each["points"] for each in data["series"]}
+    assert series == {
+        (row, metric): [
+            {"t": slot, "value": numbers[row][metric]} for slot, numbers in KEPT if metric in numbers.get(row, {})
+        ]
+        for row, metric in series
+    }
+    assert len(series) == 9
+    narrow = await life.data(f"/timeseries?metric={LIKES}&row=9002")
+    points = [{"t": SLOTS[0], "value": 10}, {"t": SLOTS[4], "value": 12}]
+    assert narrow["series"] == [{"row_id": "9002", "metric": LIKES, "points": points}]
+    assert narrow["points"] == [{"t": point["t"], "metrics": {LIKES: point["value"]}} for point in points]
 
 
 def export_rows() -> list[tuple[str, str, str, int, Any, Any]]:
@@ -236,77 +229,91 @@ def export_rows() -> list[tuple[str, str, str, int, Any, Any]]:
     return found
 
 
-async def test_exports_have_a_line_per_number_oldest_first(tmp_path: Path) -> None:
+async def _exports_have_a_line_per_number_oldest_first(life: Life) -> None:
+    csv = await life.node.get(f"{life.path}/export?format=csv")
+    assert csv.headers["content-type"].startswith("text/csv")
+    head, *lines = csv.body.decode().removesuffix("\r\n").split("\r\n")
+    assert head == "t,row_id,metric,value,abs_change,pct_change"
+    cells = [line.split(",") for line in lines]
+    numbers = [[float(cell) if cell else None for cell in line[3:]] for line in cells]
+    assert [(*line[:3], *of_line) for line, of_line in zip(cells, numbers, strict=True)] == export_rows()
+    assert lines[6:10] == [
+        "2026-01-01T06:00:00.000Z,9002,items[].post.engagement.comments,1,,",
+        "2026-02-01T06:00:00.000Z,_,total,4,1,33.33333333333333",
+        "2026-02-01T06:00:00.000Z,8863,items[].post.engagement.likes,130,26,25.0",
+        "2026-02-01T06:00:00.000Z,8863,items[].post.engagement.comments,71,0,0.0",
+    ]
+    ndjson = await life.node.get(f"{life.path}/export?format=ndjson")
+    assert [tuple(orjson.loads(line).values()) for line in ndjson.body.splitlines()] == export_rows()
+    late = await life.node.get(f"{life.path}/export?format=ndjson&from={SLOTS[4]}")
+    assert late.body.splitlines() == ndjson.body.splitlines()[-7:]
+
+
+async def _chart_has_a_dot_per_number_and_a_marker_per_alert(life: Life) -> None:
+    chart = await life.node.get(f"{life.path}/chart.svg?metric={LIKES}&row=8863")
+    assert chart.headers["content-type"].startswith("image/svg+xml")
+    text = chart.body.decode()
+    assert f"apples: {LIKES} of 8863</text>" in text
+    circle = r'<circle class="(\w+)"[^>]*><title>([^<]*)</title>'
+    assert sorted((at, kind) for kind, at in re.findall(circle, text)) == [
+        ("2026-01-01 06:00 UTC: 104", "dot"),
+        ("2026-02-01 06:00 UTC: 130; alert pct_change_gt: 130", "alert"),
+        ("2026-03-01 06:00 UTC: 91; alert pct_change_lt: 91", "alert"),
+        ("2026-05-01 06:00 UTC: 91", "dot"),
+    ]
+
+
+async def _backtest_of_own_rules_fires_like_the_runs(life: Life) -> None:
+    own = (await send(life.node, "POST", f"{life.path}/backtest", {})).json["data"]
+    assert (own["runs"], own["runs_fired"], own["alerts_fired"], own["truncated"]) == (5, 3, 4, False)
+    assert own["fired"] == [
+        {"run_id": run["run_id"], "t": run["scheduled_for"], "alerts": run["alerts_fired"]}
+        for run in life.runs
+        if run["alerts_fired"]
+    ]
+    rules = [{"metric": TOTAL, "op": "abs_change_gt", "value": 0}]
+    other = (await send(life.node, "POST", f"{life.path}/backtest", {"alert_rules": rules})).json["data"]
+    assert [fired["alerts"] for fired in other["fired"]] == [
+        [alert(TOTAL, "abs_change_gt", "_", 3, 4, 1, pytest.approx(100 / 3))],
+        [alert(TOTAL, "abs_change_gt", "_", 4, 3, -1, -25.0)],
+    ]
+
+
+async def _feed_has_every_run_followed_by_its_alerts(life: Life) -> None:
+    items = (await page(life.node, "types=monitor.*"))["data"]["items"]
+    expected = []
+    for run in life.runs:
+        names = {"ok": "completed", "partial": "completed"}
+        fired = len(run["alerts_fired"])
+        common = {"monitor_id": life.id, "run_id": run["run_id"], "scheduled_for": run["scheduled_for"]}
+        ended = {"status": run["status"], "rows": run["rows"], "credits_spent": run["credits_used"]}
+        data = {**common, **ended, "alerts_fired": fired, "skip_reason": run.get("skip_reason")}
+        expected.append((f"monitor.run_{names.get(run['status'], run['status'])}", data))
+        if fired:
+            expected.append(("monitor.alert_fired", {**common, "alerts_fired": fired}))
+    assert [(item["type"], item["data"]) for item in items] == expected
+    assert [item["subject"]["id"] for item in items] == [data["run_id"] for _, data in expected]
+    assert {item["subject"]["name"] for item in items} == {"apples"}
+    assert {item["links"]["runs"] for item in items} == {f"{life.node.url}{life.path}/runs"}
+    assert (await page(life.node, f"subject_id={life.id}"))["data"]["items"] == items
+
+
+VIEWS = (
+    _outcome_cost_and_alerts_of_runs_follow_from_their_numbers,
+    _partial_run_reports_its_extent_and_reason,
+    _runs_include_numbers_changes_and_results,
+    _timeseries_has_a_point_per_run_and_a_series_per_row,
+    _exports_have_a_line_per_number_oldest_first,
+    _chart_has_a_dot_per_number_and_a_marker_per_alert,
+    _backtest_of_own_rules_fires_like_the_runs,
+    _feed_has_every_run_followed_by_its_alerts,
+)
+
+
+async def test_past_of_a_monitor_is_the_same_in_every_view(tmp_path: Path) -> None:
     async with open_past(tmp_path) as life:
-        csv = await life.node.get(f"{life.path}/export?format=csv")
-        assert csv.headers["content-type"].startswith("text/csv")
-        head, *lines = csv.body.decode().removesuffix("\r\n").split("\r\n")
-        assert head == "t,row_id,metric,value,abs_change,pct_change"
-        cells = [line.split(",") for line in lines]
-        numbers = [[float(cell) if cell else None for cell in line[3:]] for line in cells]
-        assert [(*line[:3], *of_line) for line, of_line in zip(cells, numbers, strict=True)] == export_rows()
-        assert lines[6:10] == [
-            "2026-01-01T06:00:00.000Z,9002,items[].post.engagement.comments,1,,",
-            "2026-02-01T06:00:00.000Z,_,total,4,1,33.33333333333333",
-            "2026-02-01T06:00:00.000Z,8863,items[].post.engagement.likes,130,26,25.0",
-            "2026-02-01T06:00:00.000Z,8863,items[].post.engagement.comments,71,0,0.0",
-        ]
-        ndjson = await life.node.get(f"{life.path}/export?format=ndjson")
-        assert [tuple(orjson.loads(line).values()) for line in ndjson.body.splitlines()] == export_rows()
-        late = await life.node.get(f"{life.path}/export?format=ndjson&from={SLOTS[4]}")
-        assert late.body.splitlines() == ndjson.body.splitlines()[-7:]
-
-
-async def test_chart_has_a_dot_per_number_and_a_marker_per_alert(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        chart = await life.node.get(f"{life.path}/chart.svg?metric={LIKES}&row=8863")
-        assert chart.headers["content-type"].startswith("image/svg+xml")
-        text = chart.body.decode()
-        assert f"apples: {LIKES} of 8863</text>" in text
-        circle = r'<circle class="(\w+)"[^>]*><title>([^<]*)</title>'
-        assert sorted((at, kind) for kind, at in re.findall(circle, text)) == [
-            ("2026-01-01 06:00 UTC: 104", "dot"),
-            ("2026-02-01 06:00 UTC: 130; alert pct_change_gt: 130", "alert"),
-            ("2026-03-01 06:00 UTC: 91; alert pct_change_lt: 91", "alert"),
-            ("2026-05-01 06:00 UTC: 91", "dot"),
-        ]
-
-
-async def test_backtest_of_own_rules_fires_like_the_runs(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        own = (await send(life.node, "POST", f"{life.path}/backtest", {})).json["data"]
-        assert (own["runs"], own["runs_fired"], own["alerts_fired"], own["truncated"]) == (5, 3, 4, False)
-        assert own["fired"] == [
-            {"run_id": run["run_id"], "t": run["scheduled_for"], "alerts": run["alerts_fired"]}
-            for run in life.runs
-            if run["alerts_fired"]
-        ]
-        rules = [{"metric": TOTAL, "op": "abs_change_gt", "value": 0}]
-        other = (await send(life.node, "POST", f"{life.path}/backtest", {"alert_rules": rules})).json["data"]
-        assert [fired["alerts"] for fired in other["fired"]] == [
-            [alert(TOTAL, "abs_change_gt", "_", 3, 4, 1, pytest.approx(100 / 3))],
-            [alert(TOTAL, "abs_change_gt", "_", 4, 3, -1, -25.0)],
-        ]
-
-
-async def test_feed_has_every_run_followed_by_its_alerts(tmp_path: Path) -> None:
-    async with open_past(tmp_path) as life:
-        items = (await page(life.node, "types=monitor.*"))["data"]["items"]
-        expected = []
-        for run in life.runs:
-            names = {"ok": "completed", "partial": "completed"}
-            fired = len(run["alerts_fired"])
-            common = {"monitor_id": life.id, "run_id": run["run_id"], "scheduled_for": run["scheduled_for"]}
-            ended = {"status": run["status"], "rows": run["rows"], "credits_spent": run["credits_used"]}
-            data = {**common, **ended, "alerts_fired": fired, "skip_reason": run.get("skip_reason")}
-            expected.append((f"monitor.run_{names.get(run['status'], run['status'])}", data))
-            if fired:
-                expected.append(("monitor.alert_fired", {**common, "alerts_fired": fired}))
-        assert [(item["type"], item["data"]) for item in items] == expected
-        assert [item["subject"]["id"] for item in items] == [data["run_id"] for _, data in expected]
-        assert {item["subject"]["name"] for item in items} == {"apples"}
-        assert {item["links"]["runs"] for item in items} == {f"{life.node.url}{life.path}/runs"}
-        assert (await page(life.node, f"subject_id={life.id}"))["data"]["items"] == items
+        for view in VIEWS:
+            await view(life)
 
 
 async def ran(life: Life, since: int) -> list[dict[str, Any]]:

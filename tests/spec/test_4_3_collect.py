@@ -8,12 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row
+from tests.spec.rows import ROWS, Row, check_each
+from tests.spec.shared_node import renew
 from upstreams.model.archetypes import AUTHOR_LIST, author
 from upstreams.model.endpoint import Collect, Endpoint, Platform
 from upstreams.model.params import Args, Param
@@ -67,35 +66,36 @@ def ids_of(body: dict[str, Any]) -> list[int]:
 FULL = [list(range(start, start + 3)) for start in range(1, 31, 3)]
 
 
-@pytest.mark.parametrize(("limit", "pages"), [(1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)])
-async def test_walk_returns_requested_items_and_is_charged_per_page(limit: int, pages: int, tmp_path: Path) -> None:
+async def test_walk_returns_requested_items_and_is_charged_per_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        serve_pages(node, *FULL)
-        body = (await node.get(f"{BOOKS}?limit={limit}")).json
-        assert ids_of(body) == list(range(1, limit + 1))
-        assert body["pagination"]["page_size"] == limit
-        assert body["credits_used"] == pages == len(node.upstream.requests)
-        said = [(entry["type"], entry["amount"]) for entry in await node.entries(body["request_id"])]
-        assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], (
-            "the maximum is reserved, and the rest refunded"
-        )
-        assert body["credits_remaining"] == 100_000 - pages
-        assert await node.money() == (100_000 - pages, 0)
-        await node.assert_sound()
+        for limit, pages in ((1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)):
+            await renew(node)
+            serve_pages(node, *FULL)
+            body = (await node.get(f"{BOOKS}?limit={limit}")).json
+            assert ids_of(body) == list(range(1, limit + 1))
+            assert body["pagination"]["page_size"] == limit
+            assert body["credits_used"] == pages == len(node.upstream.requests)
+            said = [(entry["type"], entry["amount"]) for entry in await node.entries(body["request_id"])]
+            assert said == [("refund", SPARE), ("deduction", -pages - SPARE)], (
+                "the maximum is reserved, and the rest refunded"
+            )
+            assert body["credits_remaining"] == 100_000 - pages
+            assert await node.money() == (100_000 - pages, 0)
+            await node.assert_sound()
 
 
-@pytest.mark.parametrize("limit", [1, 2, 4, 5])
-async def test_cursor_resumes_a_walk_within_a_page(limit: int, tmp_path: Path) -> None:
+async def test_cursor_resumes_a_walk_within_a_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
-        serve_pages(node, *FULL[:4])
-        seen: list[int] = []
-        cursor, more = "", True
-        while more:
-            body = (await node.get(f"{BOOKS}?limit={limit}{cursor}")).json
-            seen += ids_of(body)
-            more = body["pagination"]["has_more"]
-            cursor = f"&cursor={body['pagination']['next_cursor']}"
-        assert seen == list(range(1, 13))
+        for limit in (1, 2, 4, 5):
+            serve_pages(node, *FULL[:4])
+            seen: list[int] = []
+            cursor, more = "", True
+            while more:
+                body = (await node.get(f"{BOOKS}?limit={limit}{cursor}")).json
+                seen += ids_of(body)
+                more = body["pagination"]["has_more"]
+                cursor = f"&cursor={body['pagination']['next_cursor']}"
+            assert seen == list(range(1, 13)), limit
 
 
 async def test_walk_over_short_pages_reads_spare_pages_up_to_its_reservation(tmp_path: Path) -> None:
@@ -167,20 +167,24 @@ async def test_unused_walk_credits_return_to_key_counter(tmp_path: Path) -> None
         assert (await node.get(f"{BOOKS}?limit=1", key=key)).status == 402
 
 
-COLLECTING = [row for row in ROWS if row.endpoint.collect is not None]
+COLLECTING = tuple(row for row in ROWS if row.endpoint.collect is not None)
 
 
-@pytest.mark.parametrize("row", COLLECTING, ids=[row.id for row in COLLECTING])
-async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(row: Row, tmp_path: Path) -> None:
-    """2.3: the label has the price range and says that it is metered. A larger limit becomes the maximum."""
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
-        (entry,) = [entry for entry in listed if entry["id"] == row.id]
-        assert "metered" in entry["credits_label"]
-        (limit,) = [param for param in row.endpoint.params if param.name == "limit"]
-        assert limit.maximum is not None
-        most = (await node.get(row.target(limit=limit.maximum, dry_run=1))).json["data"]
-        beyond = (await node.get(row.target(limit=limit.maximum + 1, dry_run=1))).json["data"]
-        assert beyond == most
-        assert most["limit"] == limit.maximum
-        assert await node.money() == (100_000, 0)
+async def test_collecting_endpoint_declares_it_and_has_a_maximum_limit(tmp_path: Path) -> None:
+    """2.3 and 2.4: the label has the price range and says that it is metered. A larger limit becomes the maximum."""
+    await check_each(COLLECTING, _collecting_endpoint_declares_it, tmp_path)
+
+
+async def _collecting_endpoint_declares_it(node: OpenNode, row: Row) -> None:
+    listed = (await node.get(f"/v1/utility/endpoints?platform={row.platform.slug}")).json["data"]["endpoints"]
+    (entry,) = [entry for entry in listed if entry["id"] == row.id]
+    assert "metered" in entry["credits_label"]
+    guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
+    assert guide["pagination"]["limit"] == "collect-until-N"
+    (limit,) = [param for param in row.endpoint.params if param.name == "limit"]
+    assert limit.maximum is not None
+    most = (await node.get(row.target(limit=limit.maximum, dry_run=1))).json["data"]
+    beyond = (await node.get(row.target(limit=limit.maximum + 1, dry_run=1))).json["data"]
+    assert beyond == most
+    assert most["limit"] == limit.maximum
+    assert await node.money() == (100_000, 0)

@@ -48,12 +48,17 @@ async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any
 
 
 @every_platform_lists
-async def test_walk_ends_and_returns_everything_once(rows: Rows, tmp_path: Path) -> None:
-    """Rules 1 to 4 and 7."""
-    await check_each(rows, _walk_ends_and_returns_everything_once, tmp_path)
+async def test_list_follows_the_pagination_contract(rows: Rows, tmp_path: Path) -> None:
+    await check_each(rows, _list_follows_the_pagination_contract, tmp_path)
+
+
+async def _list_follows_the_pagination_contract(node: OpenNode, row: Row) -> None:
+    await _walk_ends_and_returns_everything_once(node, row)
+    await _foreign_cursor_is_rejected_for_free(node, row)
 
 
 async def _walk_ends_and_returns_everything_once(node: OpenNode, row: Row) -> None:
+    """Rules 1 to 4 and 7."""
     pages = await walk(node, row, **({"limit": 7} if has_limit(row) else {}))
     records = (record_of(row, item) for page in pages for item in page["data"]["items"])
     ids = [record.get("id") or record["url"] for record in records]  # linked objects have no id
@@ -83,13 +88,8 @@ def assert_page(page: dict[str, Any], *, limit: int | None) -> None:
         assert quote(pagination["next_cursor"], safe="") == pagination["next_cursor"], "a cursor needs no encoding"
 
 
-@every_platform_lists
-async def test_foreign_cursor_is_rejected_for_free(rows: Rows, tmp_path: Path) -> None:
-    """Rules 5 and 6."""
-    await check_each(rows, _foreign_cursor_is_rejected_for_free, tmp_path)
-
-
 async def _foreign_cursor_is_rejected_for_free(node: OpenNode, row: Row) -> None:
+    """Rules 5 and 6."""
     first = (await node.get(row.target())).json
     balance = (await node.money())[0]
     asked = len(node.upstream.requests)
@@ -130,12 +130,13 @@ async def test_cursor_is_bound_to_endpoint_and_parameters(tmp_path: Path) -> Non
         assert (await node.get(spelt_otherwise)).status == 200
 
 
-@pytest.mark.parametrize(("sent", "mapped"), [(1, 1), (3, 3), (100, 100), (101, 100), (9999, 100)])
-async def test_limit_is_page_size_capped_at_upstream_maximum(sent: int, mapped: int, tmp_path: Path) -> None:
+async def test_limit_is_page_size_capped_at_upstream_maximum(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        answer = await node.get(f"/v1/github/search?query=trio&limit={sent}")
-        assert answer.json["pagination"]["page_size"] <= mapped
-        assert f"per_page={mapped}" in node.upstream.requests[0].split("?")[1].split("&")
+        for sent, mapped in ((1, 1), (3, 3), (100, 100), (101, 100), (9999, 100)):
+            node.upstream.requests.clear()
+            answer = await node.get(f"/v1/github/search?query=trio&limit={sent}", headers={"cache-control": "no-cache"})
+            assert answer.json["pagination"]["page_size"] <= mapped
+            assert f"per_page={mapped}" in node.upstream.requests[0].split("?")[1].split("&")
 
 
 async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None:
@@ -152,36 +153,23 @@ async def test_empty_page_and_total_are_not_stop_signals(tmp_path: Path) -> None
             assert last["pagination"] == {"next_cursor": None, "has_more": False, "page_size": 0}
 
 
-@every_platform_lists
-async def test_guide_says_what_limit_means(rows: Rows, tmp_path: Path) -> None:
-    """Rule 7: an endpoint without `limit` in its guide has none."""
-    await check_each(rows, _guide_says_what_limit_means, tmp_path)
+COLLECTING = tuple(row for row in ROWS if row.endpoint.collect is not None)
 
 
-async def _guide_says_what_limit_means(node: OpenNode, row: Row) -> None:
-    guide = (await node.get(f"/v1/utility/endpoint?id={row.id}")).json["data"]
-    kind = guide["pagination"]["limit"]
-    assert (kind is not None) is has_limit(row) is ("limit" in {one["name"] for one in guide["params"]["optional"]})
-    assert (kind == "collect-until-N") is (row.endpoint.collect is not None)
-    most = next((one["maximum"] for one in guide["params"]["optional"] if one["name"] == "limit"), None)
-    assert guide["pagination"]["limit_max"] == most
-    if kind is None:
-        refused = assert_refused(await node.get(row.target(limit=5)), "INVALID_REQUEST", 400)
-        assert refused["remove_params"] == ["limit"]
-
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row.endpoint.collect is not None], ids=lambda row: row.id)
-async def test_limit_may_collect_items_and_each_page_is_billed(row: Row, tmp_path: Path) -> None:
+async def test_limit_may_collect_items_and_each_page_is_billed(tmp_path: Path) -> None:
     """Rule 7: pages are walked until there are enough unique items, and the rest of the reservation is refunded."""
-    async with open_test_node(tmp_path) as node:
-        pages = node.upstream.script = LongList(rows=700)
-        for sent, collected, cost in ((1, 1, 1), (100, 100, 1), (101, 101, 2), (500, 500, 5), (9999, 500, 5)):
-            answer = await node.get(row.target(limit=sent), headers={"cache-control": "no-cache"})
-            assert ids_of(answer.json) == list(range(collected))
-            assert_page(answer.json, limit=collected)
-            assert answer.json["credits_used"] == cost == await node.net(answer.json["request_id"])
-        assert len(pages.asked) == 1 + 1 + 2 + 5 + 5
-        assert await node.money() == (100_000 - 14, 0)
+    await check_each(COLLECTING, _limit_collects_items, tmp_path)
+
+
+async def _limit_collects_items(node: OpenNode, row: Row) -> None:
+    pages = node.upstream.script = LongList(rows=700)
+    for sent, collected, cost in ((1, 1, 1), (100, 100, 1), (101, 101, 2), (500, 500, 5), (9999, 500, 5)):
+        answer = await node.get(row.target(limit=sent), headers={"cache-control": "no-cache"})
+        assert ids_of(answer.json) == list(range(collected))
+        assert_page(answer.json, limit=collected)
+        assert answer.json["credits_used"] == cost == await node.net(answer.json["request_id"])
+    assert len(pages.asked) == 1 + 1 + 2 + 5 + 5
+    assert await node.money() == (100_000 - 14, 0)
 
 
 STALE = {

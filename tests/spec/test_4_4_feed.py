@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import quote
 
-import pytest
 import trio
 
 from events.log.kinds import KINDS
@@ -25,7 +23,7 @@ from tests.fakes.feeding import (
 )
 from tests.fakes.monitoring import made
 from tests.fakes.node import OpenNode, open_test_node
-from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.refusals import assert_refused
 
 
 async def walk(node: OpenNode, query: str) -> list[str]:
@@ -70,24 +68,6 @@ async def test_cursor_accepts_oldest_now_next_cursor_and_event_id(tmp_path: Path
         assert subjects(await page(node, f"cursor={cursor_of(now)}")) == ["key_3"]
 
 
-@pytest.mark.parametrize("name", ["since", "until"])
-async def test_feed_has_no_since_or_until(name: str, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        answer = await node.get(f"{FEED}?{name}=2026-01-01T00:00:00Z")
-        details = assert_refused(answer, "INVALID_REQUEST", 400)
-        assert (details["did_you_mean"], details["remove_params"], details["param"]) == ("cursor", [name], name)
-        assert details["next_step"]
-
-
-async def test_cursor_and_consumer_are_exclusive(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for cursor in ("oldest", "now", "cur_x"):
-            answer = await node.get(f"{FEED}?consumer=one&cursor={cursor}")
-            details = assert_refused(answer, "INVALID_REQUEST", 400)
-            assert (details["reason"], details["param"]) == ("conflicting_params", "cursor")
-            await assert_free(node, answer)
-
-
 async def test_types_select_types_families_and_all(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         account, key = node.account, node.key_id
@@ -108,10 +88,10 @@ async def test_types_select_types_families_and_all(tmp_path: Path) -> None:
             assert subjects(await page(node, query)) == found, query
 
 
-@pytest.mark.parametrize("type_", KINDS)
-async def test_every_type_is_a_filter(type_: str, tmp_path: Path) -> None:
+async def test_every_type_is_a_filter(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        assert (await node.get(f"{FEED}?types={type_},{type_.partition('.')[0]}.*")).status == 200
+        for type_ in KINDS:
+            assert (await node.get(f"{FEED}?types={type_},{type_.partition('.')[0]}.*")).status == 200, type_
 
 
 async def test_subject_ids_select_event_subjects_and_schedule_runs(tmp_path: Path) -> None:
@@ -159,14 +139,14 @@ async def test_cursor_stays_valid_when_filters_change(tmp_path: Path) -> None:
         assert subjects(await page(node, f"cursor={cursor_of(only)}")) == [account, "run_1", "key_2", account]
 
 
-@pytest.mark.parametrize("query", ["", "types=key.*", "types=monitor.*", "subject_id=nobody", "limit=4"])
-async def test_complete_page_moves_to_the_end_of_the_log(query: str, tmp_path: Path) -> None:
+async def test_complete_page_moves_to_the_end_of_the_log(tmp_path: Path) -> None:
     """Rule 1, also for an empty page; a truncated page moves to its last event."""
     async with open_test_node(tmp_path) as node:
         await append(node, revoked(node.account, 1), low(node.account), revoked(node.account, 2), low(node.account))
-        body = await page(node, query)
-        assert body["pagination"]["has_more"] is False
-        assert cursor_of(body) == await end(node)
+        for query in ("", "types=key.*", "types=monitor.*", "subject_id=nobody", "limit=4"):
+            body = await page(node, query)
+            assert body["pagination"]["has_more"] is False, query
+            assert cursor_of(body) == await end(node), query
         cut = await page(node, "limit=1")
         assert (cut["pagination"]["has_more"], cursor_of(cut)) == (True, cut["data"]["items"][0]["cursor"])
 
@@ -313,9 +293,9 @@ async def test_monitor_outlives_its_key_and_becomes_account_wide(tmp_path: Path)
         await node.assert_sound()
 
 
-@pytest.mark.parametrize("account", ["type/%C3%BC", "a,b", "%2A"])
-async def test_odd_subject_ids_are_treated_as_ids(account: str, tmp_path: Path) -> None:
+async def test_odd_subject_ids_are_treated_as_ids(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         await append_some(node, 1)
-        assert subjects(await page(node, f"subject_id={account}")) == []
-        assert subjects(await page(node, f"subject_id={account},{quote('key_0')}")) == ["key_0"]
+        for id_ in ("type/%C3%BC", "a,b", "%2A"):
+            assert subjects(await page(node, f"subject_id={id_}")) == []
+            assert subjects(await page(node, f"subject_id={id_},key_0")) == ["key_0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import trio
 
 from gateway.admin.erasure import erase_all
 from tests.fakes.calling import Answered
-from tests.fakes.feeding import post
+from tests.fakes.feeding import polling, post
 from tests.fakes.monitoring import HOOKED, MONITORS, made
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.spec.refusals import assert_refused
+from tests.spec.shared_node import renew
 from tests.spec.test_4_5_monitors import finished
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -87,21 +89,15 @@ async def test_running_calls_of_suspended_account_finish_and_no_new_ones_start(e
         await node.assert_sound()
 
 
-@pytest.mark.parametrize("reader", ["cursor=now", "consumer=mine"])
-@pytest.mark.parametrize("end", ["suspend", "delete"])
-async def test_waiting_poll_of_ended_account_returns_immediately(reader: str, end: str, tmp_path: Path) -> None:
+async def test_waiting_poll_of_ended_account_returns_immediately(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        answers: list[Answered] = []
-
-        async def poll() -> None:
-            answers.append(await node.get(f"/v1/events?{reader}&types=credits.low&wait_s=25"))
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(poll)
-            await until(node.node.feed.hub.parked)
-            with trio.fail_after(10):
-                await node.operate(f"account.{end}", account=node.account)
-        assert assert_refused(answers[0], "INVALID_API_KEY", 401) == (SUSPENDED if end == "suspend" else {})
+        for reader, end in product(("cursor=now", "consumer=mine"), ("suspend", "delete")):
+            await renew(node)
+            async with polling(node, f"{reader}&types=credits.low&wait_s=25") as answer:
+                with trio.fail_after(10):
+                    await node.operate(f"account.{end}", account=node.account)
+                    refused = await answer()
+            assert assert_refused(refused, "INVALID_API_KEY", 401) == (SUSPENDED if end == "suspend" else {})
 
 
 @asynccontextmanager

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_refused
+from tests.spec.shared_node import check_cases
 
 PROFILE = "/v1/github/profile?handle=octocat"
 FREE = ("/v1/utility/endpoints", "/v1/utility/endpoint?id=github/profile", "/v1/credits/balance")
@@ -54,19 +54,22 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize(("present", "code"), KEYS.values(), ids=KEYS.keys())
-async def test_invalid_key_is_rejected_on_every_path(present: Present, code: str, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        key = await present(node)
-        for target in (PROFILE, *FREE, "/v1/no/such/path"):
-            headers = {} if key is None else {"x-api-key": key.encode("latin-1")}
-            answer = await node.get(target, key=None, headers=headers)
-            assert assert_refused(answer, code, 401) == {}
-            assert answer.json["credits_used"] == 0
-            assert answer.json["credits_remaining"] is None
-            assert "x-ratelimit-limit" not in answer.headers
-        assert node.upstream.requests == []
-        assert await node.money() == (100_000, 0)
+async def test_invalid_key_is_rejected_on_every_path(tmp_path: Path) -> None:
+    await check_cases(KEYS, _invalid_key_is_rejected_on_every_path, tmp_path)
+
+
+async def _invalid_key_is_rejected_on_every_path(node: OpenNode, case: tuple[Present, str]) -> None:
+    present, code = case
+    key = await present(node)
+    for target in (PROFILE, *FREE, "/v1/no/such/path"):
+        headers = {} if key is None else {"x-api-key": key.encode("latin-1")}
+        answer = await node.get(target, key=None, headers=headers)
+        assert assert_refused(answer, code, 401) == {}
+        assert answer.json["credits_used"] == 0
+        assert answer.json["credits_remaining"] is None
+        assert "x-ratelimit-limit" not in answer.headers
+    assert node.upstream.requests == []
+    assert await node.money() == (100_000, 0)
 
 
 async def test_new_key_has_prefix_and_46_characters_and_works(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Section 7.2: every row of the error table as data, and how each code occurs over a socket.
 
-`test_7_2_retries.py` checks which codes are retryable.
+Final errors are repeated here: they stay the same and free. `test_7_2_retries.py` has the retryable ones.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import httpx
 import pytest
+import trio
 
 from gateway.http.codes import CODES
 from tests.fakes.calling import Answered
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.spec.asks import twice
 from tests.spec.refusals import assert_refused
 from tests.spec.scenes import SCENES, Scene
+from tests.spec.shared_node import check_cases
 
 SPEC = {
     "MISSING_API_KEY": (401, False, "none"),
@@ -71,32 +74,85 @@ def test_every_code_has_a_scene() -> None:
     assert {scene.code for scene in SCENES.values()} == CODES.keys() - OF_HTTP.keys() - OF_COHORTS
 
 
-@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
-async def test_code_is_returned_as_the_table_says(scene: Scene, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
-        answer = await scene.ask(node)
-        details = assert_refused(answer, scene.code, SPEC[scene.code][0])
-        assert details == scene.details
-        assert scene.says in answer.json["error"]["message"]
-        assert {name: answer.headers.get(name) for name in scene.headers} == scene.headers
-        assert_retry_after(answer, scene.retry_after)
-        assert_money_told(answer, knows_balance=scene.knows_balance)
-        assert ("x-ratelimit-limit" in answer.headers) == scene.windowed
-        is_known = scene.windowed or scene.code == "CONCURRENCY_LIMIT"
-        assert answer.headers.get("x-credits-used") == ("0" if is_known else None)
-        assert ("x-sluice-overhead-ms" in answer.headers) == is_known
-        assert ("x-concurrency-limit" in answer.headers) == (scene.code == "CONCURRENCY_LIMIT")
-        assert ("allow" in answer.headers) == (scene.code == "METHOD_NOT_ALLOWED")
-        entries = await node.entries(answer.json["request_id"])
-        assert tuple(entry["type"] for entry in entries) == scene.entries
-        assert sum(entry["amount"] for entry in entries) == 0
-        await node.assert_sound()
+PAUSING = ("a throttling upstream", "a held source")
+"""Scenes that pause a source, so that each needs a node of its own, like scenes with their own config."""
+ALONE = tuple(name for name, scene in SCENES.items() if scene.tables or name in PAUSING)
 
 
-@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES.keys())
-def test_only_refunded_codes_were_charged_first(scene: Scene) -> None:
+async def test_code_is_returned_as_the_table_says(tmp_path: Path) -> None:
+    for credits in {scene.credits for scene in SCENES.values()}:  # noqa: A001 - the specification's name
+        cases = {name: scene for name, scene in SCENES.items() if scene.credits == credits and name not in ALONE}
+        await check_cases(cases, _code_is_returned, tmp_path / str(credits), credits=credits, platforms=(ODD,))
+
+
+@pytest.mark.parametrize("name", ALONE)
+async def test_code_of_limits_and_sources_is_returned_as_the_table_says(name: str, tmp_path: Path) -> None:
+    scene = SCENES[name]
+    await check_cases({name: scene}, _code_is_returned, tmp_path, platforms=(ODD,), **scene.tables)
+
+
+async def _code_is_returned(node: OpenNode, scene: Scene) -> None:
+    sent = recording(node.client)
+    answer = await scene.ask(node)
+    details = assert_refused(answer, scene.code, SPEC[scene.code][0])
+    assert details == scene.details
+    assert scene.says in answer.json["error"]["message"]
+    assert {name: answer.headers.get(name) for name in scene.headers} == scene.headers
+    assert_retry_after(answer, scene.retry_after)
+    assert_money_told(answer, knows_balance=scene.knows_balance)
+    assert ("x-ratelimit-limit" in answer.headers) == scene.windowed
+    is_known = scene.windowed or scene.code == "CONCURRENCY_LIMIT"
+    assert answer.headers.get("x-credits-used") == ("0" if is_known else None)
+    assert ("x-sluice-overhead-ms" in answer.headers) == is_known
+    assert ("x-concurrency-limit" in answer.headers) == (scene.code == "CONCURRENCY_LIMIT")
+    assert ("allow" in answer.headers) == (scene.code == "METHOD_NOT_ALLOWED")
+    request = sent[-1] if sent else None
+    entries = await node.entries(answer.json["request_id"])
+    assert tuple(entry["type"] for entry in entries) == scene.entries
+    assert sum(entry["amount"] for entry in entries) == 0
+    if not scene.is_temporary:
+        await assert_final(node, scene, answer, request)
+    await node.assert_sound()
+
+
+async def assert_final(node: OpenNode, scene: Scene, first: Answered, request: httpx.Request | None) -> None:
+    """Check that a final error stays the same and free. A scene without a client request is run again."""
+    before = await node.money()
+    for _ in range(2):
+        again = await scene.ask(node) if request is None else answered(await node.client.send(request))
+        assert again.json["error"]["type"] == (scene.later or scene.code)
+        assert scene.later or again.json["error"] == first.json["error"]
+        assert again.json["request_id"] != first.json["request_id"]
+        assert again.json["credits_used"] == 0
+    assert await node.money() == before
+
+
+def recording(client: httpx.AsyncClient) -> list[httpx.Request]:
+    """Return a list to which the client adds its requests from now on."""
+    sent: list[httpx.Request] = []
+
+    async def remember(request: httpx.Request) -> None:
+        await trio.lowlevel.checkpoint()
+        sent.append(request)
+
+    client.event_hooks = {"request": [remember]}
+    return sent
+
+
+def answered(answer: httpx.Response) -> Answered:
+    return Answered(answer.status_code, dict(answer.headers), answer.content)
+
+
+def test_final_codes_match_the_table() -> None:
+    """7.2: of the retryable codes, only a 503 without `Retry-After` is permanent, for a withdrawn endpoint."""
+    final = {scene.code for scene in SCENES.values() if not scene.is_temporary}
+    assert {code for code in final if CODES[code].retryable} == {"SERVICE_UNAVAILABLE"}
+    assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_temporary)
+
+
+def test_only_refunded_codes_were_charged_first() -> None:
     """A withdrawn endpoint and an unavailable store are rejected before the charge, as 7.2 says."""
-    assert not scene.entries or SPEC[scene.code][2] == "refunded"
+    assert {SPEC[scene.code][2] for scene in SCENES.values() if scene.entries} == {"refunded"}
 
 
 def assert_retry_after(answer: Answered, due: tuple[int, int] | None) -> None:
@@ -126,12 +182,14 @@ def test_guide_lists_retryable_errors() -> None:
     assert set(re.findall(r"`([A-Z_]{3,})`", sentence)) == {name for name, row in SPEC.items() if row[1]}
 
 
-@pytest.mark.parametrize("form", ["/docs/errors", "/docs/errors.md"])
-async def test_doc_url_page_has_every_code(form: str, tmp_path: Path) -> None:
+async def test_doc_url_page_has_every_code(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        page = (await node.get(form, key=None)).body.decode()
+        pages = [(await node.get(form, key=None)).body.decode() for form in ("/docs/errors", "/docs/errors.md")]
         refusal = (await node.get("/v1/github/profile")).json["error"]["doc_url"]
         assert refusal == f"{node.url}/docs/errors#INVALID_REQUEST"
     for name, code in CODES.items():
-        assert name in page
-        assert f"| `{name}` | {code.status} | {'yes' if code.retryable else 'no'} |" in page or f'id="{name}"' in page
+        for page in pages:
+            assert name in page
+            assert (
+                f"| `{name}` | {code.status} | {'yes' if code.retryable else 'no'} |" in page or f'id="{name}"' in page
+            )

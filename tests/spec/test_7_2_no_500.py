@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from urllib.parse import quote
@@ -10,10 +11,11 @@ from urllib.parse import quote
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
+from tests.gate.matrix import sample
 from tests.spec.raw import raw_request
-from tests.spec.rows import CREDENTIALS, ROWS, Row, Rows, check_each, every_platform
+from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row, unpaced
+from tests.spec.shared_node import PATIENCE_S
 from upstreams.model.params import Param
-from upstreams.model.refusals import Bucket
 
 NASTY = (
     "\0",
@@ -54,51 +56,38 @@ NASTY = (
     "é" * 300,
     "🌊",
 )
-WHOLE = "SLUICE_TEST_WHOLE"
-"""If set, each parameter is tried with each value. Otherwise parameters of one kind share the values."""
-SHARES = 4
-"""Maximum number of parts that the values are divided into."""
 PATIENT = {"limits": {"requests_per_minute": 100_000}, "breaker": {"failures": 100_000}}
 STATUSES = {200, 400, 401, 404, 405, 414, 431}
 
 
-@every_platform
+def odd_requests() -> Iterator[tuple[Row, Param, str]]:
+    """Return every endpoint's free text and URL parameters with each unusual value."""
+    for row in ROWS:
+        for param in row.endpoint.params:
+            if param.type in {"string", "url"} and not param.choices:
+                yield from ((row, param, value) for value in NASTY)
+
+
+CHOSEN = sample(odd_requests(), group=lambda odd: (odd[0].platform.slug, odd[1].type), share=12)
+"""A twelfth of the requests to each platform, because all parameters of a type share their checks; all of them with
+`SLUICE_WHOLE_MATRIX`."""
+BY_PLATFORM = {slug: tuple(odd) for slug, odd in groupby(CHOSEN, lambda odd: odd[0].platform.slug)}
+
+
+@pytest.mark.parametrize("chosen", BY_PLATFORM.values(), ids=BY_PLATFORM)
 async def test_no_parameter_value_causes_an_internal_error(
-    rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: Sequence[tuple[Row, Param, str]], tmp_path: Path
 ) -> None:
-    """Method: every free text and URL parameter with unusual values, without pacing; the others as in the example."""
-    monkeypatch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
+    """Method: one parameter has an unusual value, and the others are as in the example."""
     upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
-    await check_each(rows, _unusual_values, tmp_path, upstreams=upstreams, **PATIENT)
-
-
-async def _unusual_values(node: OpenNode, row: Row) -> None:
-    for param in free_params(row):
-        for value in nasty_for(row, param):
-            answer = await node.get(with_value(row, param, value))
-            assert answer.status in STATUSES, (param.name, value, answer.body)
-    assert node.log_events("request_failed") == []
-    await node.assert_sound()
-
-
-def free_params(row: Row) -> list[Param]:
-    """Return the parameters that accept any text or URL."""
-    return [param for param in row.endpoint.params if param.type in {"string", "url"} and not param.choices]
-
-
-def nasty_for(row: Row, param: Param) -> tuple[str, ...]:
-    """Return the values for this parameter. Free parameters of one type on a platform share all values."""
-    if os.environ.get(WHOLE):
-        return NASTY
-    alike = [
-        (other.id, one.name)
-        for other in ROWS
-        if other.platform is row.platform
-        for one in free_params(other)
-        if one.type == param.type
-    ]
-    shares = min(SHARES, len(alike))
-    return NASTY[alike.index((row.id, param.name)) % shares :: shares]
+    tables = {"credits": 10_000_000, "environ": ENVIRON, "upstreams": upstreams, "patience_s": PATIENCE_S, **PATIENT}
+    with unpaced():
+        async with open_test_node(tmp_path, **tables) as node:
+            for row, param, value in chosen:
+                answer = await node.get(with_value(row, param, value))
+                assert answer.status in STATUSES, (row.id, param.name, value, answer.body)
+            assert node.log_events("request_failed") == []
+            await node.assert_sound()
 
 
 def with_value(row: Row, param: Param, value: str) -> str:

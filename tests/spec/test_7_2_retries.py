@@ -1,4 +1,4 @@
-"""Section 7.2, retryability: temporary errors succeed on a retry, billed once; final ones stay the same.
+"""Section 7.2, retryability: temporary errors succeed on a retry, billed once. `test_7_2_codes.py` has the final ones.
 
 Waiting out a full window is tested in `tests/gateway` with virtual time; here an operator resets it.
 """
@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import trio
 
 from gateway.http.codes import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import json_answer
 from tests.spec.asks import (
     PROFILE,
@@ -25,12 +23,11 @@ from tests.spec.asks import (
     Ask,
     twice,
     while_another_runs,
-    with_big_body,
     without_claims,
     without_store,
 )
 from tests.spec.refusals import assert_refused
-from tests.spec.scenes import NO_RETRIES, SCENES, Scene
+from tests.spec.scenes import NO_RETRIES
 from upstreams.model.archetypes import AUTHOR, author
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Args
@@ -152,49 +149,3 @@ async def test_retry_after_its_time_succeeds_and_is_billed_once(passing: Tempora
         assert answer.json["request_id"] != refused.json["request_id"]
         assert await node.money() == (before - passing.cost, 0)
         await node.assert_sound()
-
-
-FINAL = {name: scene for name, scene in SCENES.items() if not scene.is_temporary}
-
-
-def test_final_codes_match_the_table() -> None:
-    """7.2: of the retryable codes, only a 503 without `Retry-After` is permanent, for a withdrawn endpoint."""
-    assert {scene.code for scene in FINAL.values() if CODES[scene.code].retryable} == {"SERVICE_UNAVAILABLE"}
-    assert all(CODES[scene.code].retryable for scene in SCENES.values() if scene.is_temporary)
-
-
-@pytest.mark.parametrize("scene", FINAL.values(), ids=FINAL.keys())
-async def test_final_error_stays_the_same_and_free(scene: Scene, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, credits=scene.credits, platforms=(ODD,), **scene.tables) as node:
-        sent = recording(node.client)
-        first = await scene.ask(node)
-        before = await node.money()
-        for _ in range(2):
-            answer = await again(node, scene, sent)
-            assert answer.json["error"]["type"] == (scene.later or scene.code)
-            if not scene.later:
-                assert answer.json["error"] == first.json["error"]
-            assert answer.json["request_id"] != first.json["request_id"]
-            assert answer.json["credits_used"] == 0
-        assert await node.money() == before
-        await node.assert_sound()
-
-
-def recording(client: httpx.AsyncClient) -> list[httpx.Request]:
-    """Record every request that the client sends from now on."""
-    sent: list[httpx.Request] = []
-
-    async def remember(request: httpx.Request) -> None:
-        await trio.lowlevel.checkpoint()
-        sent.append(request)
-
-    client.event_hooks["request"].append(remember)
-    return sent
-
-
-async def again(node: OpenNode, scene: Scene, sent: list[httpx.Request]) -> Answered:
-    """Repeat the scene's last request. A scene without a client request is run again."""
-    if scene.ask is with_big_body:
-        return await scene.ask(node)
-    answer = await node.client.send(sent[-1])
-    return Answered(answer.status_code, dict(answer.headers), answer.content)

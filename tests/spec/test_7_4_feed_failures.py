@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from events.instants import unix
 from storage.errors import StoreUnavailable
 from tests.fakes.calling import Answered
@@ -24,6 +22,7 @@ from tests.fakes.feeding import (
 )
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.shared_node import check_cases
 
 Ask = Callable[[OpenNode], Awaitable[Answered]]
 
@@ -109,6 +108,7 @@ FAILURES = {
     "a misspelled parameter": meant(get("curser=now"), "curser", "cursor"),
     "a foreign parameter": meant(get("page=2"), "page", "cursor"),
     "a time": meant(get("since=2026-01-01"), "since", "cursor"),
+    "an end time": meant(get("until=2026-01-01"), "until", "cursor"),
     "a filter other than the bound one": wrong(
         "consumer=one&types=credits.*", "types", "Remove types and subject_id", "conflicting_params"
     ),
@@ -160,28 +160,30 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES.keys())
-async def test_failure_names_parameter_and_next_step_and_is_free(failure: Failure, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        await append_some(node, 5)
-        await page(node, "consumer=one&types=key.*&limit=3")
-        answer = await failure.ask(node)
-        details = assert_refused(answer, failure.code, failure.status)
-        assert details.get("reason") == failure.reason
-        assert details["param"] == failure.param
-        assert failure.step in details["next_step"]
-        assert answer.json["error"]["message"][-1] in ".?"
-        if failure.did_you_mean is None:
-            assert "did_you_mean" not in details
-        else:
-            assert details["did_you_mean"] == failure.did_you_mean
-            assert details["remove_params"] == [failure.param]
-        await assert_free(node, answer)
-        assert answer.headers["x-credits-used"] == "0"
-        left = await page(node, "consumer=one&limit=3")
-        assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), (
-            "the failure changed the consumer"
-        )
+async def test_failure_names_parameter_and_next_step_and_is_free(tmp_path: Path) -> None:
+    await check_cases(FAILURES, _failure_names_parameter_and_next_step_and_is_free, tmp_path)
+
+
+async def _failure_names_parameter_and_next_step_and_is_free(node: OpenNode, failure: Failure) -> None:
+    await append_some(node, 5)
+    await page(node, "consumer=one&types=key.*&limit=3")
+    answer = await failure.ask(node)
+    details = assert_refused(answer, failure.code, failure.status)
+    assert details.get("reason") == failure.reason
+    assert details["param"] == failure.param
+    assert failure.step in details["next_step"]
+    assert answer.json["error"]["message"][-1] in ".?"
+    if failure.did_you_mean is None:
+        assert "did_you_mean" not in details
+    else:
+        assert details["did_you_mean"] == failure.did_you_mean
+        assert details["remove_params"] == [failure.param]
+    await assert_free(node, answer)
+    assert answer.headers["x-credits-used"] == "0"
+    left = await page(node, "consumer=one&limit=3")
+    assert (subjects(left), left["data"]["unread"]) == (["key_0", "key_1", "key_2"], 5), (
+        "the failure changed the consumer"
+    )
 
 
 async def test_expired_cursor_returns_410_with_missed_span(tmp_path: Path) -> None:
@@ -254,12 +256,14 @@ class Away:
         raise StoreUnavailable("away")
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [get(""), get("cursor=now"), get("consumer=one"), get("wait_s=25&cursor=now"), acking({"cursor": "oldest"})],
-    ids=["a page", "a position", "a consumer's page", "a long-poll", "an acknowledgement"],
-)
-async def test_unavailable_store_returns_503_with_retry_after(ask: Ask, tmp_path: Path) -> None:
+async def test_unavailable_store_returns_503_with_retry_after(tmp_path: Path) -> None:
+    reads = {
+        "a page": get(""),
+        "a position": get("cursor=now"),
+        "a consumer's page": get("consumer=one"),
+        "a long-poll": get("wait_s=25&cursor=now"),
+        "an acknowledgement": acking({"cursor": "oldest"}),
+    }
     async with open_test_node(tmp_path) as node:
         await page(node, "consumer=one")
         readers = node.node.feed.readers
@@ -267,10 +271,11 @@ async def test_unavailable_store_returns_503_with_retry_after(ask: Ask, tmp_path
         readers.pages._store = away  # type: ignore[assignment]
         readers.consumers._store = away  # type: ignore[assignment]
         object.__setattr__(readers, "store", away)
-        answer = await ask(node)
-        details = assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
-        assert details["reason"] == "store_unavailable"
-        assert details["next_step"]
-        assert answer.headers["retry-after"] == "1"
-        assert answer.json["credits_remaining"] is None
-        assert "x-credits-remaining" not in answer.headers
+        for name, ask in reads.items():
+            answer = await ask(node)
+            details = assert_refused(answer, "SERVICE_UNAVAILABLE", 503)
+            assert details["reason"] == "store_unavailable", name
+            assert details["next_step"]
+            assert answer.headers["retry-after"] == "1"
+            assert answer.json["credits_remaining"] is None
+            assert "x-credits-remaining" not in answer.headers

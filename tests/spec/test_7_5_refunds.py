@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +13,11 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import PIECE, ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
+from tests.spec.shared_node import check_cases, renew
 
 PROFILE = "/v1/github/profile?handle=octocat"
 HTML = ScriptedAnswer(200, b"<html>Welcome</html>", {"content-type": "text/html"})
+FAILED = json_answer({}, 503)
 QUICK = {"upstreams": {"defaults": {"retries": 0, "timeout_s": 0.3}}}
 
 
@@ -64,16 +65,29 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("wrong", ROWS.values(), ids=ROWS.keys())
-async def test_upstream_errors_are_refunded(wrong: Wrong, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        node.upstream.always(wrong.answer)
-        answer = await node.get(PROFILE)
-        assert_refused(answer, wrong.code, wrong.status)
-        assert answer.headers.get("retry-after") == wrong.retry_after
-        assert len(node.upstream.requests) == wrong.tries
-        await assert_refunded(node, answer)
-        assert_secretive(answer)
+ALONE = tuple(name for name, wrong in ROWS.items() if wrong.tries == 3 or wrong.retry_after)
+"""Answers that use up the source's retries, or pause the source, so that each needs a node of its own."""
+NO_CIRCUIT = {"breaker": {"failures": 1_000}}
+
+
+async def test_upstream_errors_are_refunded(tmp_path: Path) -> None:
+    cases = {name: wrong for name, wrong in ROWS.items() if name not in ALONE}
+    await check_cases(cases, _upstream_error_is_refunded, tmp_path, **NO_CIRCUIT)
+
+
+@pytest.mark.parametrize("name", ALONE)
+async def test_retried_error_and_throttling_are_refunded(name: str, tmp_path: Path) -> None:
+    await check_cases({name: ROWS[name]}, _upstream_error_is_refunded, tmp_path)
+
+
+async def _upstream_error_is_refunded(node: OpenNode, wrong: Wrong) -> None:
+    node.upstream.always(wrong.answer)
+    answer = await node.get(PROFILE)
+    assert_refused(answer, wrong.code, wrong.status)
+    assert answer.headers.get("retry-after") == wrong.retry_after
+    assert len(node.upstream.requests) == wrong.tries
+    await assert_refunded(node, answer)
+    assert_secretive(answer)
 
 
 async def assert_refunded(node: OpenNode, answer: Answered) -> None:
@@ -97,13 +111,15 @@ SLOW = {
 }
 
 
-@pytest.mark.parametrize("answer", SLOW.values(), ids=SLOW.keys())
-async def test_endless_upstream_is_abandoned_and_refunded(answer: ScriptedAnswer, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, **QUICK) as node:
-        node.upstream.always(answer)
-        refusal = await node.get(PROFILE)
-        assert_refused(refusal, "UPSTREAM_ERROR", 502)
-        await assert_refunded(node, refusal)
+async def test_endless_upstream_is_abandoned_and_refunded(tmp_path: Path) -> None:
+    await check_cases(SLOW, _endless_upstream_is_abandoned_and_refunded, tmp_path, **QUICK)
+
+
+async def _endless_upstream_is_abandoned_and_refunded(node: OpenNode, answer: ScriptedAnswer) -> None:
+    node.upstream.always(answer)
+    refusal = await node.get(PROFILE)
+    assert_refused(refusal, "UPSTREAM_ERROR", 502)
+    await assert_refunded(node, refusal)
 
 
 async def test_request_deadline_ends_every_attempt(tmp_path: Path) -> None:
@@ -167,19 +183,15 @@ RETRY_AFTER = {
 }
 
 
-@pytest.mark.parametrize("fails", [1, 2])
-async def test_temporary_failure_is_retried_and_billed_once(fails: int, tmp_path: Path) -> None:
+async def test_temporary_failure_is_retried_and_billed_once(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.script = first(fails, json_answer({}, 503), lambda: len(node.upstream.requests))
-        answer = await node.get(PROFILE)
-        assert answer.status == 200
-        assert len(node.upstream.requests) == fails + 1
-        assert await node.net(answer.json["request_id"]) == answer.json["credits_used"] == 1
-
-
-def first(times: int, answer: ScriptedAnswer, asked: Callable[[], int]) -> Callable[[str], ScriptedAnswer | None]:
-    """Return a script that gives this response to a number of requests, and leaves the rest to the sandbox."""
-    return lambda _asked: answer if asked() <= times else None
+        for fails in (1, 2):
+            await renew(node)
+            node.upstream.script = lambda _asked, fails=fails: FAILED if len(node.upstream.requests) <= fails else None
+            answer = await node.get(PROFILE)
+            assert answer.status == 200
+            assert len(node.upstream.requests) == fails + 1
+            assert await node.net(answer.json["request_id"]) == answer.json["credits_used"] == 1
 
 
 async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) -> None:

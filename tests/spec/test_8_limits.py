@@ -109,12 +109,12 @@ async def test_leases_match_the_limit_and_are_all_released(tmp_path: Path) -> No
         await node.assert_sound()
 
 
-@pytest.mark.parametrize("target", ["/v1/github/profile?handle=missing", "/v1/github/profile", "/v1/odd/path"])
-async def test_rejected_request_releases_its_lease(target: str, tmp_path: Path) -> None:
+async def test_rejected_request_releases_its_lease(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, limits={"concurrent_requests": 1}) as node:
-        for _ in range(3):
-            assert (await node.get(target)).status in {400, 404}
-        assert (await node.get(FREE)).status == 200
+        for target in ("/v1/github/profile?handle=missing", "/v1/github/profile", "/v1/odd/path"):
+            for _ in range(3):
+                assert (await node.get(target)).status in {400, 404}
+            assert (await node.get(FREE)).status == 200
 
 
 async def test_body_over_1_mb_is_rejected_before_reading(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 
 from tests.fakes.node import OpenNode, open_test_node
@@ -106,10 +105,11 @@ async def test_malformed_request_id_matches_no_request(tmp_path: Path) -> None:
             assert assert_refused(refused, "INVALID_REQUEST", 400)["param"] == "request_id"
 
 
-@pytest.mark.parametrize("target", [f"{TRANSACTIONS}?limit=0", f"{TRANSACTIONS}?limit=-1", f"{TRANSACTIONS}?limit=x"])
-async def test_invalid_limit_is_rejected(target: str, tmp_path: Path) -> None:
+async def test_invalid_limit_is_rejected(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        assert assert_refused(await node.get(target), "INVALID_REQUEST", 400)["param"] == "limit"
+        for limit in ("0", "-1", "x"):
+            refused = await node.get(f"{TRANSACTIONS}?limit={limit}")
+            assert assert_refused(refused, "INVALID_REQUEST", 400)["param"] == "limit"
 
 
 async def test_head_of_reads_has_headers_without_body(tmp_path: Path) -> None:

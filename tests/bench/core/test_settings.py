@@ -4,7 +4,7 @@ import tomllib
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.core.errors import WrongUse
@@ -20,10 +20,11 @@ def plainly(value: Setting) -> object:
     return [plainly(each) for each in value] if isinstance(value, tuple) else value
 
 
+@settings(max_examples=30)  # each example has up to eight settings
 @given(st.dictionaries(st.tuples(names, names), values, max_size=8))
-def test_every_setting_round_trips(settings: dict[tuple[str, str], Setting]) -> None:
-    read = tomllib.loads(toml({f"{table}.{name}": value for (table, name), value in settings.items()}))
-    expected = {place: plainly(value) for place, value in settings.items()}
+def test_every_setting_round_trips(written: dict[tuple[str, str], Setting]) -> None:
+    read = tomllib.loads(toml({f"{table}.{name}": value for (table, name), value in written.items()}))
+    expected = {place: plainly(value) for place, value in written.items()}
     assert {(table, name): value for table, rows in read.items() for name, value in rows.items()} == expected
 
 

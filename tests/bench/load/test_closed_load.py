@@ -15,7 +15,7 @@ from bench.load.driving import drive
 from bench.load.keys import NEW_FROM
 from bench.load.request_spec import RequestSpec, Unframed, whole_head
 from bench.load.wire import ClosedWire
-from tests.bench.scripted_server import OK, Asked, open_scripted
+from tests.bench.scripted_server import OK, Answer, Asked, open_scripted
 
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 HIT = OK.replace(b"\r\n\r\n", b"\r\nX-Cache: HIT\r\n\r\n")
@@ -36,32 +36,17 @@ async def measured(asked: Asked, *, requests: int = 50, connections: int = 1, **
 
 async def test_every_response_is_counted_once() -> None:
     async with open_scripted() as asked:
-        result = await measured(asked, requests=50)
-    assert result.requests == 50
-    assert result.unexpected == {}
-    assert len(asked.heads) == 1 + 50 + 1  # priming, counted, and in progress at the end
-
-
-async def test_many_connections_are_counted_together() -> None:
-    async with open_scripted() as asked:
         result = await measured(asked, requests=500, connections=16)
-    assert result.requests == 500
+    assert (result.requests, result.unexpected) == (500, {})
     assert asked.connections == 1 + 16
-    assert len(asked.heads) == 1 + 500 + 16
+    assert len(asked.heads) == 1 + 500 + 16  # priming, counted, and in progress at the end
 
 
-async def test_counting_ends_at_the_time_limit() -> None:
+async def test_counting_begins_after_the_warm_up_and_ends_at_the_time_limit() -> None:
     async with open_scripted() as asked:
-        result = await measured(asked, requests=10_000_000, seconds=0.1)
+        result = await measured(asked, requests=10_000_000, warmup_s=0.05, seconds=0.1)
     assert 0 < result.requests < len(asked.heads)
     assert 0 < result.p50_ms <= result.p99_ms
-
-
-async def test_warm_up_responses_are_not_counted() -> None:
-    async with open_scripted() as asked:
-        result = await measured(asked, requests=20, warmup_s=0.1)
-    assert result.requests == 20
-    assert len(asked.heads) > 1 + 20 + 1  # priming, counted, in progress, and warm-up
 
 
 async def test_each_request_carries_its_own_number_and_every_header() -> None:
@@ -72,42 +57,33 @@ async def test_each_request_carries_its_own_number_and_every_header() -> None:
     assert all(b"\r\nx-api-key: secret" in head for head in asked.heads)
 
 
-async def test_unexpected_status_is_reported() -> None:
-    async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
-        result = await measured(asked)
-    assert result.unexpected == {"429": 1}
+def once(nth: int, other: list[bytes] | None) -> Answer:
+    """Return the answers of a server that answers one request differently; None closes the connection instead."""
+    return lambda asked: other if asked == nth else [OK]
 
 
-async def test_unexpected_status_of_the_first_response_is_reported() -> None:
-    async with open_scripted(lambda nth: [BUSY if nth == 1 else OK]) as asked:
-        result = await measured(asked)
-    assert result.unexpected == {"429": 1}
+REPORTED: dict[str, tuple[Answer, dict[str, object], dict[str, int]]] = {
+    "an unexpected status": (once(10, [BUSY]), {}, {"429": 1}),
+    "an unexpected first status": (once(1, [BUSY]), {}, {"429": 1}),
+    "an expected refusal": (lambda _: [BUSY], {"statuses": [429]}, {}),
+    "a tolerated refusal": (once(10, [BUSY]), {"tolerated": [429]}, {}),
+    "a response without the header": (
+        lambda nth: [OK if nth in {1, 5} else HIT],
+        {"head": "x-cache: hit"},
+        {"without x-cache: hit": 1},
+    ),
+    "a response in many pieces": (lambda _: [OK[at : at + 1] for at in range(len(OK))], {"connections": 3}, {}),
+    "a connection closed during a request": (once(10, None), {}, {"closed": 1}),
+}
 
 
-async def test_expected_refusal_is_not_reported() -> None:
-    async with open_scripted(lambda _: [BUSY]) as asked:
-        result = await measured(asked, statuses=[429])
-    assert result.requests == 50
-    assert result.unexpected == {}
-
-
-async def test_tolerated_refusal_is_not_reported() -> None:
-    async with open_scripted(lambda nth: [BUSY if nth == 10 else OK]) as asked:
-        result = await measured(asked, tolerated=[429])
-    assert result.unexpected == {}
-
-
-async def test_only_the_first_response_may_lack_the_header() -> None:
-    async with open_scripted(lambda nth: [OK if nth in {1, 5} else HIT]) as asked:
-        result = await measured(asked, head="x-cache: hit")
-    assert result.unexpected == {"without x-cache: hit": 1}
-
-
-async def test_response_in_many_pieces_is_one_response() -> None:
-    async with open_scripted(lambda _: [OK[at : at + 1] for at in range(len(OK))]) as asked:
-        result = await measured(asked, requests=20, connections=3)
-    assert result.requests == 20
-    assert result.unexpected == {}
+@pytest.mark.parametrize(("answer", "options", "unexpected"), REPORTED.values(), ids=REPORTED)
+async def test_only_unexpected_responses_are_reported(
+    answer: Answer, options: dict[str, object], unexpected: dict[str, int]
+) -> None:
+    async with open_scripted(answer) as asked:
+        result = await measured(asked, **options)
+    assert (result.requests, result.unexpected) == (50, unexpected)
 
 
 async def test_connection_with_a_close_header_is_reopened() -> None:
@@ -116,13 +92,6 @@ async def test_connection_with_a_close_header_is_reopened() -> None:
     assert result.requests == 20
     assert result.unexpected == {}
     assert asked.connections == len(asked.heads)
-
-
-async def test_connection_closed_during_a_request_is_reported() -> None:
-    async with open_scripted(lambda nth: None if nth == 10 else [OK]) as asked:
-        result = await measured(asked)
-    assert result.requests == 50
-    assert result.unexpected == {"closed": 1}
 
 
 async def test_request_without_a_response_is_reported() -> None:
@@ -183,7 +152,4 @@ def test_percentile_is_the_smallest_value_covering_its_share(ordered: list[float
     found = percentile(ordered, share)
     assert sum(each <= found for each in ordered) >= share * len(ordered) - 1e-9
     assert sum(each < found for each in ordered) < share * len(ordered)
-
-
-def test_percentile_of_no_values_is_zero() -> None:
-    assert percentile([], 0.99) == 0
+    assert percentile([], share) == 0

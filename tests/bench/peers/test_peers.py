@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from bench.core.scenarios import SCENARIOS
-from bench.cost import COSTED, measure_cost, options_from, staged
+from bench.cost import COSTED, measure_cost, staged
 from bench.load.closed_load import ClosedLoad
 from bench.load.driving import drive
 from bench.load.keys import NEW_FROM
@@ -75,13 +75,3 @@ def test_runnable_scenarios_of_one_stage_share_a_server() -> None:
     assert names == [name for name in COSTED if not left_out.get(name)]
     assert ["miss", "hit", "replay", "unauthorized"] in [[row.name for row in rows] for rows in groups]
     assert all(can_run(row.stage) and row.stage == rows[0].stage for rows in groups for row in rows)
-
-
-def test_options_have_defaults() -> None:
-    options = options_from([])
-    assert (options.connections, options.seconds, options.json) == (64, 5.0, False)
-
-
-def test_options_are_parsed() -> None:
-    options = options_from(["--connections", "8", "--seconds", "0.5", "--json"])
-    assert (options.connections, options.seconds, options.json) == (8, 0.5, True)

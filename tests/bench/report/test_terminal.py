@@ -56,25 +56,17 @@ def test_json_output_equals_the_saved_document(tmp_path: Path, capsys: pytest.Ca
     assert msgspec.json.decode(capsys.readouterr().out, type=Results) == load(tmp_path / "a.json")
 
 
-def test_dead_server_fails_the_run_but_results_are_shown_and_saved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_of_an_interrupted_run_are_shown_and_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ChildFailed, match="ended with -9"):
-        measure_and_show(measure(fail), works=2, files=Files(tmp_path, "a"))
+        measure_and_show(measure(fail), works=2, files=Files(tmp_path, "dead"))
     assert "a mark" in capsys.readouterr().out
-    results = load(tmp_path / "a.json")
-    assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
-
-
-def test_stopped_run_is_reported_and_results_are_shown_and_saved(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert not measure_and_show(measure(be_stopped), works=2, files=Files(tmp_path, "a"))
+    assert not measure_and_show(measure(be_stopped), works=2, files=Files(tmp_path, "stopped"))
     said, told = capsys.readouterr()
     assert "a mark" in said
     assert told.endswith("stopped before the end\n")
-    results = load(tmp_path / "a.json")
-    assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
+    for name in ("dead", "stopped"):
+        results = load(tmp_path / f"{name}.json")
+        assert (results.complete, results.marks, results.figures) == (False, [MARK], [])
 
 
 def test_run_stopped_without_results_leaves_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

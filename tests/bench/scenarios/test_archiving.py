@@ -9,7 +9,7 @@ from bench.scenarios.archiving import Archiving, TurnFigures, figures_of, measur
 
 async def test_turns_alternate_with_and_without_the_archive(tmp_path: Path) -> None:
     with trio.fail_after(180):
-        found = await measure(Archiving(str(tmp_path), rows=20_000, accounts=10, per_s=20, seconds=0.5, turns=1))
+        found = await measure(Archiving(str(tmp_path), rows=4_000, accounts=4, per_s=20, seconds=0.5, turns=1))
     assert (len(found.without), len(found.archiving)) == (1, 1)
     assert found.without[0].rows == 0
     assert found.rows == found.archiving[0].rows > 0

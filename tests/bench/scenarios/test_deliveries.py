@@ -7,7 +7,6 @@ import pytest
 import trio
 from trio.testing import memory_stream_pair
 
-from bench.core.errors import ChildFailed
 from bench.load.histogram import Histogram
 from bench.peers.receivers import CLOSED, KEPT, Receivers, open_receivers
 from bench.scenarios.deliveries import DeliveryFigures, DeliveryPace, DeliveryTurn, Mail
@@ -15,7 +14,7 @@ from bench.scenarios.feed import measure_deliveries
 from bench.scenarios.feed_marks import deliveries_found
 
 FEW = partial(
-    Mail, count=40, runs=12, runs_per_s=20.0, held=60, per_s=40.0, seconds=0.2, turns=2, warm_up=20, lead_s=1.0
+    Mail, count=20, runs=6, runs_per_s=20.0, held=20, per_s=40.0, seconds=0.1, turns=1, warm_up=20, lead_s=1.0
 )
 PACE = DeliveryPace(1_000.0, 500.0)
 
@@ -24,16 +23,11 @@ async def test_deliveries_of_every_kind_arrive_despite_an_unresponsive_host() ->
     with trio.fail_after(90):
         seen = await measure_deliveries(FEW)
     assert all(min(pace.per_s, pace.cpu_us) > 0 for pace in (seen.plain, seen.kept, seen.closed))
-    assert Histogram(seen.settled).total == seen.runs == 12
-    assert len(seen.alone) == len(seen.beside) == 2
+    assert Histogram(seen.settled).total == seen.runs == 6
+    assert len(seen.alone) == len(seen.beside) == 1
     for turn in (*seen.alone, *seen.beside):
-        assert Histogram(turn.lags).total == 8
+        assert Histogram(turn.lags).total == 4
         assert turn.cpu_us > 0
-
-
-async def test_missing_deliveries_fail_the_scenario() -> None:
-    with trio.fail_after(90), pytest.raises(ChildFailed, match=r": \d+ deliveries have not arrived"):
-        await measure_deliveries(partial(FEW, patience_s=0.0))
 
 
 async def test_receiver_responds_and_records_the_first_byte(tmp_path: Path) -> None:

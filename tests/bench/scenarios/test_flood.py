@@ -14,8 +14,8 @@ from tests.bench.samples import STEP
 async def test_flood_measures_a_quiet_key_and_the_time_after_the_flood() -> None:
     assert "flood" in NAMES
     with trio.fail_after(120):
-        found = await measure_flood(0.5, times=(0.5,), capacity_s=0.5)
-    assert [(point.scenario, point.label) for point in found.points] == [(FLOOD, "50%"), (QUIET, "50%"), (AFTER, "50%")]
+        found = await measure_flood(0.3, times=(0.2,), capacity_s=0.1, after_s=0.2)
+    assert [(point.scenario, point.label) for point in found.points] == [(FLOOD, "20%"), (QUIET, "20%"), (AFTER, "20%")]
     for point in found.points:
         (step,) = point.steps
         assert step.unexpected == {}

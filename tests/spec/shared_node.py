@@ -1,0 +1,49 @@
+"""Many cases on one node: each has an account of its own, and the failures of all cases are reported together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.fakes.node import CREDITS, OpenNode, open_test_node
+
+T = TypeVar("T")
+PATIENCE_S = 400.0
+"""Seconds for all cases of a node."""
+
+
+async def check_cases(
+    cases: Mapping[str, T],
+    check: Callable[[OpenNode, T], Awaitable[None]],
+    folder: Path,
+    *,
+    credits: int = CREDITS,  # noqa: A002 - the specification's name
+    **options: Any,
+) -> None:
+    """Run `check` for each case on one node with these `options`, and raise the failures of all cases together.
+
+    Each check begins with a new account and key, an empty cache, the upstream's usual answers, and no recorded upstream
+    request. Limits of sources and circuits are not reset.
+    """
+    failures: dict[str, Exception] = {}
+    async with open_test_node(folder, **{"patience_s": PATIENCE_S, **options}) as node:
+        for name, case in cases.items():
+            await renew(node, credits)
+            try:
+                await check(node, case)
+            except Exception as exc:  # noqa: BLE001 - raised below, after the other cases
+                failures[name] = exc
+    if failures:
+        raise ExceptionGroup(", ".join(failures), list(failures.values()))
+
+
+async def renew(node: OpenNode, credits: int = CREDITS) -> None:  # noqa: A002 - the specification's name
+    """Give the node's next requests a new account and key, an empty cache, and an upstream in its initial state."""
+    node.account = await node.new_account(credits)
+    node.key, node.key_id = await node.new_key(node.account)
+    cache = node.node.calls.cache
+    for key in tuple(cache._entries):
+        cache.forget(key)
+    node.upstream.always(None)
+    node.upstream.requests.clear()
