@@ -1,4 +1,4 @@
-"""Which part of a large matrix a run checks: a sixth of it, or all of it if `SLUICE_TEST_WHOLE` is set.
+"""Which part of a large matrix a run checks: a sixth of it, or all of it if `SLUICE_WHOLE_MATRIX` is set.
 
 Each commit checks another sixth, chosen by the commit's hash, so nothing stays unchecked for long. All processes of a
 run choose the same part, and a failure can be repeated on the same commit.
@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-WHOLE: Final = "SLUICE_TEST_WHOLE"
+WHOLE: Final = "SLUICE_WHOLE_MATRIX"
 SHARE: Final = 6
 
 
