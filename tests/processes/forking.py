@@ -70,7 +70,7 @@ def _fork(request: Mapping[str, Any], files: socket.socket) -> int:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for number, file in enumerate((nothing, *given)):
             os.dup2(file, number)
-        for file in (nothing, *given, waiting, ready):
+        for file in (nothing, *given, waiting, ready, *request.get("closed", ())):
             os.close(file)
         _become(request)
         return 0
