@@ -43,11 +43,6 @@ def test_account_mark_is_cleared_and_printed(shared: Place) -> None:
     assert shared.json_of("account", "show", account)["mark"] is None
 
 
-def test_account_gets_100_welcome_credits_by_default(shared: Place) -> None:
-    made = shared.json_of("account", "create", "--name", "new")
-    assert (made["plan"], made["balance"]) == ("free", 100)
-
-
 def test_key_is_shown_once_then_limited_reset_and_revoked(shared: Place) -> None:
     account, made = shared.new_key()
     assert made == {"id": made["id"], "key": made["key"], "last4": made["key"][-4:]}
@@ -97,10 +92,6 @@ REFUSED = [
 @pytest.mark.parametrize(("arguments", "why"), REFUSED, ids=[ascii(" ".join(row[0]))[:60] for row in REFUSED])
 def test_failed_operation_is_reported_in_one_line(shared: Place, arguments: tuple[str, ...], why: str) -> None:
     assert why in shared.operate(*arguments).refused(1)
-
-
-def test_ledger_is_consistent(shared: Place) -> None:
-    assert shared.json_of("ledger", "verify") == {"ok": True, "violations": []}
 
 
 def test_tampering_is_reported_violation_by_violation(shared: Place) -> None:
