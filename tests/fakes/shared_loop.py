@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import Final, TypeVar
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from typing import Any, Final, TypeVar
 
 import trio
 
@@ -34,19 +34,23 @@ def sharing(opening: AbstractAsyncContextManager[T]) -> Iterator[T]:
             opened.set_result(value)
             await ending.wait()
 
+    def fail_if_closed(held: Future[None]) -> None:
+        if not opened.done():
+            opened.set_exception(held.exception())
+
     with ThreadPoolExecutor(1) as threads:
-        held = threads.submit(trio.run, hold, clock=PatientClock())
-        held.add_done_callback(lambda _: opened.done() or opened.set_exception(held.exception()))
+        held = threads.submit(lambda: trio.run(hold, clock=PatientClock()))
+        held.add_done_callback(fail_if_closed)
         try:
             yield opened.result()
         finally:
-            if _loops:
+            with suppress(IndexError, trio.RunFinishedError):  # the reason is the loop's own error
                 trio.from_thread.run_sync(ending.set, trio_token=_loops.pop())
             held.result()
 
 
 def run_shared_or_patiently(
-    main: Callable[[], Awaitable[object]], *, clock: trio.abc.Clock | None, **options: object
+    main: Callable[[], Awaitable[object]], *, clock: trio.abc.Clock | None, **options: Any
 ) -> object:
     """Run a test in the shared loop of its module, or like `run_patiently` if there is none."""
     if not _loops or clock is not None:
