@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture.providers import Constants, HypothesisProvider
 from xdist.scheduler import LoadFileScheduling
 
-from tests.fakes.patient_clock import run_patiently
+from tests.fakes.shared_loop import run_shared_or_patiently
 from tests.fakes.stores import Stores, engine, open_stores
 from tests.gate.critical import is_critical
 from tests.gate.failures import FAILURES_FILE, FailureRecorder
@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
         if is_async and not item.nodeid.startswith(MEASURING) and item.get_closest_marker("trio") is None:
-            item.add_marker(pytest.mark.trio(run=run_patiently))
+            item.add_marker(pytest.mark.trio(run=run_shared_or_patiently))
         if is_heavy(item.nodeid):
             item.add_marker(pytest.mark.heavy)
         if is_critical(item.nodeid):

@@ -49,18 +49,19 @@ class Commands:
         *,
         folder: Path,
         environ: Mapping[str, str],
-        err: Path,
+        err: Path | int,
         out: int | None = None,
         **how: object,
     ) -> Started:
         """Start `sluice` with these arguments in its own session.
 
-        The command prints to `out`, or to a pipe that the caller reads.
+        The command prints to `out`, or to a pipe that the caller reads. Its stderr is a file, or the open file `err`.
 
-        `how` may name a program other than `sluice`, and the differences of a node from the usual (see `Fleet.start`).
+        `how` may name a program other than `sluice`, standard streams to close in `closed`, and the differences of a
+        node from the usual (see `Fleet.start`).
         """
         reading, writing = os.pipe()
-        with err.open("wb") as errors:
+        with err.open("wb") if isinstance(err, Path) else open(err, "wb", closefd=False) as errors:
             request = {**_described(arguments, folder, environ), **how}
             try:
                 pid = self._ask(request, writing if out is None else out, errors.fileno())

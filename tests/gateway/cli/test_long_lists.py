@@ -1,25 +1,18 @@
 """Lists longer than one page: every entry is printed in order, with and without a node."""
 
-from collections.abc import Iterator
-from contextlib import nullcontext
-
 import pytest
 
 from tests.fakes.outsider import open_outsider
-from tests.processes.commands import Commands
 from tests.processes.place import Place
 
 MANY = 2_500
 A_PAGE = 1_000
 
 
-@pytest.fixture(scope="module", params=["alone", "with a node"])
-def full(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
-) -> Iterator[tuple[Place, str]]:
+@pytest.fixture(scope="module")
+def full(shared: Place) -> tuple[Place, str]:
     """A place with many accounts, all created at the same time, and one account with many keys."""
-    place = Place(tmp_path_factory.mktemp("lists"), commands)
-    place.configure()
+    place = shared
     account = place.json_of("account", "create", "--name", "first", "--credits", "0")["id"]
     with open_outsider(place.store_url) as other:
         numbers = f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})"
@@ -31,8 +24,7 @@ def full(
             "INSERT INTO keys (id, number, account_id, name, hash, sealed, last4, used, created_at, revoked_at)"
             f" {numbers} SELECT 'key_' || i, i, '{account}', 'n', 'h' || i, 's', 'last', 0, 2e9 - i, 2e9 FROM n"
         )
-    with place.serve("--sandbox") if request.param == "with a node" else nullcontext():
-        yield place, account
+    return place, account
 
 
 def test_all_accounts_are_listed(full: tuple[Place, str]) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,13 +37,13 @@ def by_symbolic_link(place: Place) -> Path:
 
 
 def by_hard_link(place: Place) -> Path:
-    link = place.folder / "elsewhere.db"
+    link = place.folder / "hard link.db"
     link.hardlink_to(place.database)
     return link
 
 
 def by_dots(place: Place) -> Path:
-    (place.folder / "other").mkdir()
+    (place.folder / "other").mkdir(exist_ok=True)
     return place.folder / "other" / ".." / "data" / "sluice.db"
 
 
@@ -58,16 +57,18 @@ def by_its_name_without_the_lock_file(place: Place) -> Path:
     return place.database
 
 
-@pytest.mark.parametrize(
-    "reach", [by_symbolic_link, by_hard_link, by_dots, by_a_linked_folder, by_its_name_without_the_lock_file]
-)
-def test_second_node_does_not_start_on_same_file(place: Place, reach: Callable[[Place], Path]) -> None:
+PATHS = (by_symbolic_link, by_dots, by_a_linked_folder)
+REACHES = (*PATHS, by_its_name_without_the_lock_file, by_hard_link)
+"""Ways to the database of a running node. With the last two, a command does not find the node."""
+
+
+def test_second_node_does_not_start_on_same_file(place: Place) -> None:
     _, key = place.new_key()
     with place.serve("--sandbox") as node:
-        other = other_place(place, reach(place))
-        said = other.operate("serve").refused(1)
-        assert "in use by another process" in said or "more than one name" in said
-        assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
+        for reach in REACHES:
+            said = other_place(place, reach(place)).operate("serve").refused(1)
+            assert "in use by another process" in said or "more than one name" in said, reach.__name__
+            assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
 
 
 def refused_where(place: Place, source: Path, mounted: Path, database: Path) -> str:
@@ -111,12 +112,12 @@ def test_second_node_does_not_start_on_same_folder_in_another_mount(place: Place
         assert node.get(BILLED, key["key"]).json["credits_remaining"] == 99
 
 
-@pytest.mark.parametrize("reach", [by_symbolic_link, by_dots, by_a_linked_folder])
-def test_commands_reach_node_by_any_path_to_its_file(place: Place, reach: Callable[[Place], Path]) -> None:
+def test_commands_reach_node_by_any_path_to_its_file(place: Place) -> None:
     account, _ = place.new_key()
     with place.serve("--sandbox"):
-        other = replace(other_place(place, reach(place)), environ={})
-        assert other.json_of("credits", "grant", account, "7")["balance"] == 107
+        for number, reach in enumerate(PATHS, 1):
+            other = replace(other_place(place, reach(place)), environ={})
+            assert other.json_of("credits", "grant", account, "7")["balance"] == 100 + 7 * number
         assert other.json_of("ledger", "verify")["ok"]
 
 

@@ -1,34 +1,18 @@
 """Accounts, credits, keys and the ledger: the same output and exit codes with and without a running node."""
 
 import re
-import subprocess
-from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from billing.ledger.rules import CHAINED, CONSERVED
 from tests.fakes.outsider import open_outsider
-from tests.processes.commands import SLUICE, Commands
 from tests.processes.place import Place
 
 KEY_RECORD = {
     "id", "account_id", "name", "last4", "credit_limit", "used", "expires_at", "revoked_at", "created_at",
 }  # fmt: skip
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-
-
-@pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
-def shared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
-) -> Iterator[Place]:
-    """A place for all tests in this file, alone and then with a running node."""
-    place = Place(tmp_path_factory.mktemp("operate"), commands)
-    place.configure()
-    if request.param == "nobody else on the store":
-        yield place
-        return
-    with place.serve("--sandbox"):
-        yield place
 
 
 def test_account_is_created_credited_and_listed(shared: Place) -> None:
@@ -57,11 +41,6 @@ def test_account_mark_is_cleared_and_printed(shared: Place) -> None:
     assert shared.json_of("account", "unmark", account) == {"account": account, "removed": "dispute", "mismatch": None}
     assert shared.json_of("account", "unmark", account) == {"account": account, "removed": None, "mismatch": None}
     assert shared.json_of("account", "show", account)["mark"] is None
-
-
-def test_account_gets_100_welcome_credits_by_default(shared: Place) -> None:
-    made = shared.json_of("account", "create", "--name", "new")
-    assert (made["plan"], made["balance"]) == ("free", 100)
 
 
 def test_key_is_shown_once_then_limited_reset_and_revoked(shared: Place) -> None:
@@ -115,10 +94,6 @@ def test_failed_operation_is_reported_in_one_line(shared: Place, arguments: tupl
     assert why in shared.operate(*arguments).refused(1)
 
 
-def test_ledger_is_consistent(shared: Place) -> None:
-    assert shared.json_of("ledger", "verify") == {"ok": True, "violations": []}
-
-
 def test_tampering_is_reported_violation_by_violation(shared: Place) -> None:
     account, _ = shared.new_key()
     tamper(shared, "UPDATE accounts SET balance = balance + 7 WHERE id = ?", account)
@@ -143,12 +118,15 @@ def tamper(place: Place, sql: str, *params: object) -> None:
 
 
 def test_concurrent_commands_wait_for_each_other(place: Place) -> None:
-    command = [*SLUICE, "account", "create", "--config", str(place.config), "--name", "one of many", "--json"]
-    running = [
-        subprocess.Popen(command, cwd=place.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)
-    ]
-    ended = [(each.communicate(timeout=90)[1], each.returncode) for each in running]
-    assert ended == [(b"", 0)] * 4
+    command = ("account", "create", "--config", str(place.config), "--name", "one of many")
+    errors = [place.folder / f"err{number}" for number in range(4)]
+    with ExitStack() as running:
+        started = [
+            running.enter_context(place.commands.start(command, folder=place.folder, environ={}, err=err))
+            for err in errors
+        ]
+        assert [each.wait() for each in started] == [0] * 4
+    assert [err.read_bytes() for err in errors] == [b""] * 4
     assert len(place.json_of("account", "list")) == 4
 
 

@@ -3,7 +3,6 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,20 +24,6 @@ from tests.servers.postgres import PostgresServer
 ID = "--operation-id"
 MOMENTS_S = (0.0, 0.02, 0.04, 0.07, 0.1, 0.15)
 """When to kill the command, in seconds after its first byte: before, during and after its work."""
-
-
-@pytest.fixture(scope="module", params=["nobody else on the store", "a node on the store"])
-def shared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, commands: Commands
-) -> Iterator[Place]:
-    """A place for all tests in this file, alone and then with a running node."""
-    place = Place(tmp_path_factory.mktemp("ids"), commands)
-    place.configure()
-    if request.param == "nobody else on the store":
-        yield place
-        return
-    with place.serve("--sandbox"):
-        yield place
 
 
 def balance_of(place: Place, account: str) -> int:

@@ -103,10 +103,6 @@ def test_smoke_names_missing_fields(place: Place) -> None:
     assert not {"id", "login"} & set(gone.split(", "))
 
 
-def test_smoke_of_unknown_platform_is_wrong_usage(place: Place) -> None:
-    assert place.operate("platforms", "smoke", "myspace").refused(2) == "unknown platform myspace"
-
-
 def test_new_prints_written_files_and_requires_a_checkout(place: Place, tmp_path: Path) -> None:
     (tmp_path / "upstreams" / "platforms").mkdir(parents=True)
     written = place.run("platforms", "new", "my_forum", "--folder", str(tmp_path)).out

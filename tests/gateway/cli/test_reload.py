@@ -34,14 +34,10 @@ def test_reload_lists_applied_and_restart_only_settings(place: Place) -> None:
         node.wait_logged()
         assert not node.events("request")
         assert place.json_of("reload") == {"applied": [], "needs_restart": ["events.retention_days"]}
-
-
-def test_platform_overrides_need_no_restart(place: Place) -> None:
-    with place.serve("--sandbox"):
-        place.configure(upstreams={"defaults": {"timeout_s": 7.5}, "github": {"timeout_s": 3.0}})
-        result = place.json_of("reload")
-        assert result["needs_restart"] == []
-        assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(result["applied"])
+        others["upstreams"] = {"defaults": {"timeout_s": 7.5}, "github": {"retries": 0, "timeout_s": 3.0}}
+        place.configure(limits=limits, **others)
+        applied = place.json_of("reload")["applied"]
+        assert {"upstreams.defaults.timeout_s", "upstreams.github.timeout_s"} <= set(applied)
 
 
 @pytest.mark.parametrize("text", ["[limits]\nrequest_per_minute = 1\n", "[limits\n"], ids=["unknown key", "not TOML"])

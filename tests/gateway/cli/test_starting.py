@@ -1,7 +1,6 @@
 """A starting node prints its URL, or says in one line why it cannot start and what to do, and exits with 1."""
 
 import socket
-from pathlib import Path
 
 import pytest
 
@@ -73,27 +72,10 @@ def test_database_of_a_newer_version_is_rejected(place: Place) -> None:
     assert "newer" in place.operate("serve").refused(1)
 
 
-@pytest.mark.sqlite
-def test_second_node_is_rejected_and_first_continues(place: Place) -> None:
-    """A file has one owner; a server can have several nodes."""
-    with place.serve("--sandbox") as node:
-        said = place.operate("serve", "--sandbox").refused(1)
-        assert said.startswith(f"{place.database} is in use by another process")
-        assert node.admin("/readyz").status == 200
-        assert place.json_of("account", "list") == []
-
-
 @pytest.mark.parametrize("secret", ["", "short"])
 def test_short_secret_is_rejected(place: Place, secret: str) -> None:
     said = place.run("serve", "--config", str(place.config), SLUICE_SECRET=secret).refused(1)
     assert said == "SLUICE_SECRET: the secret has fewer than 16 characters"
-
-
-def test_secret_file_readable_by_others_is_rejected(place: Place) -> None:
-    place.json_of("account", "list")
-    secret: Path = place.database.parent / "secret"
-    secret.chmod(0o644)
-    assert "chmod 600" in place.operate("serve").refused(1)
 
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])

@@ -45,8 +45,9 @@ def test_unwritable_result_is_an_error_in_one_line(place: Place, arguments: tupl
     assert not list(place.folder.glob("sluice-demo-*"))
 
 
-def test_demo_with_closed_stdout_ends_silently(place: Place) -> None:
-    with started(place, "gone", "demo") as process:
+@pytest.mark.parametrize("arguments", [("demo",), ("platforms", "list")], ids=" ".join)
+def test_command_whose_reader_has_left_ends_silently(place: Place, arguments: tuple[str, ...]) -> None:
+    with started(place, "gone", *arguments) as process:
         assert process.wait(STOP_S) == 1
     assert (place.folder / "err").read_text() == ""
 

@@ -1,6 +1,5 @@
 """`sluice check` and `sluice serve` with a certificate: their messages, and a renewal while the node runs."""
 
-import signal
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -35,22 +34,6 @@ def asked(connection: ssl.SSLSocket) -> bytes:
     while b"\r\n\r\n" not in head:
         head += connection.recv(4_096)
     return head.partition(b"\r\n")[0]
-
-
-def test_check_and_start_reject_conflicting_settings(place: Place) -> None:
-    files = certified(place.folder / "tls")
-    place.configure(server={**files.settings, "engine": "native"})
-    ended = place.operate("check")
-    wanted = 'needs server.engine = "hypercorn"; the engine "native" supports only HTTP/1.1 without TLS'
-    assert (ended.exit_code, ended.out) == (2, "")
-    assert ended.err.splitlines() == [
-        f"sluice: {place.config}: server.tls_cert: {wanted}",
-        f"sluice: {place.config}: server.tls_key: {wanted}",
-    ]
-    place.configure(server={**files.settings, "tls_key": ""})
-    for command in ("check", "serve"):
-        said = place.operate(command).refused(2)
-        assert said.startswith(f"{place.config}: server.tls_key: must be set together with server.tls_cert")
 
 
 def test_check_and_start_reject_unusable_files(place: Place) -> None:
@@ -109,14 +92,3 @@ def test_reload_applies_renewed_certificate_without_cutting_connections(place: P
         assert (ended.exit_code, "does not contain a private key in PEM format" in ended.err) == (1, True)
         with secured(node, files) as new:
             assert serial(new) == second
-
-
-def test_sighup_applies_renewed_certificate(place: Place) -> None:
-    files = certified(place.folder / "tls")
-    place.configure(server=files.settings)
-    with place.serve("--sandbox") as node:
-        renewed = files.issue()
-        node.signal(signal.SIGHUP)
-        node.logged("reloaded")
-        with secured(node, files) as new:
-            assert serial(new) == renewed

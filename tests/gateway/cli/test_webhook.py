@@ -8,7 +8,10 @@ from pathlib import Path
 
 import orjson
 import pytest
+from click.testing import CliRunner, Result
 
+from gateway.cli import cli
+from gateway.cli.run import Refusal
 from scheduler.webhooks.signature import sign, signed_headers
 from tests.fakes.calling import call
 from tests.processes.commands import PROJECT, SLUICE
@@ -20,36 +23,31 @@ HEADER = "x-sluice-signature"
 BODY = b'{"run_id":"run_1", "text":"\xc3\xbc"}\n'
 
 
-def verify(header: str, body: bytes = BODY, *options: str, **environ: str) -> "subprocess.CompletedProcess[bytes]":
+def verify(header: str, body: bytes = BODY, *options: str, **environ: str) -> Result:
     given = [] if environ else ["--secret", SECRET]
-    return subprocess.run(
-        [*SLUICE, "webhook", "verify", *given, "--header", header, *options],
-        input=body,
-        env={"PATH": "/usr/bin", "PYTHONPATH": str(PROJECT), **environ},
-        capture_output=True,
-        timeout=READY_S,
-        check=False,
-    )
+    return CliRunner().invoke(cli, ["webhook", "verify", *given, "--header", header, *options], body, env=environ)
 
 
 def test_verify_accepts_the_exact_bytes() -> None:
     header = sign(BODY, keys=[SECRET], at=time.time())
-    done = verify(header, BODY, "--json")
+    command = [*SLUICE, "webhook", "verify", "--secret", SECRET, "--header", header, "--json"]
+    done = subprocess.run(command, input=BODY, capture_output=True, timeout=READY_S, check=False, cwd=PROJECT)
     assert (done.returncode, done.stderr) == (0, b"")
     assert orjson.loads(done.stdout)["verified"] is True
-    assert verify(f"{HEADER}: {header}", BODY, SLUICE_WEBHOOK_SECRET=SECRET).returncode == 0
+    assert verify(f"{HEADER}: {header}", BODY, SLUICE_WEBHOOK_SECRET=SECRET).exit_code == 0
 
 
 def test_verify_reports_failure_in_one_line() -> None:
     header = sign(BODY, keys=[SECRET], at=time.time() - 1_000)
     for done, why in (
-        (verify(header), b"300 s are allowed"),
-        (verify(header, BODY + b"\n"), b"no v1 signature matches"),
-        (verify("nonsense"), b"not of the form"),
+        (verify(header), "300 s are allowed"),
+        (verify(header, BODY + b"\n"), "no v1 signature matches"),
+        (verify("nonsense"), "not of the form"),
     ):
-        assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
-        assert why in done.stderr
-    assert verify(header, BODY, "--tolerance-s", "2000").returncode == 0
+        assert isinstance(done.exception, Refusal)
+        (line,) = done.exception.lines
+        assert (done.exception.exit_code, done.stdout, why in line) == (1, "", True)
+    assert verify(header, BODY, "--tolerance-s", "2000").exit_code == 0
 
 
 def read_line(process: Process) -> bytes:

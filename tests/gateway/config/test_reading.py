@@ -84,39 +84,11 @@ def test_misplaced_text_is_never_repeated() -> None:
     assert not any("s3cr3t" in str(problem) for problem in reader.problems)
 
 
-NEAREST = {
-    "prot": "server.port",
-    "max_bytes": "cache.max_bytes",
-    "retries": "upstreams.defaults.retries",
-}
-
-
-@pytest.mark.parametrize(("key", "meant"), NEAREST.items())
-def test_nearest_key_of_any_table_is_suggested(key: str, meant: str) -> None:
-    reader = TableReader()
-    reader.read(ServerSettings(), {key: 1}, "server")
-    (problem,) = reader.problems
-    assert problem.nearest == meant
-
-
 def test_platform_has_defaults_and_its_own_overrides() -> None:
     reader, defaults = TableReader(), UpstreamDefaults(retries=1)
     found = reader.read_platforms({"github": {"retries": 0}}, defaults, ["github", "bluesky"])
     assert [(name, one.retries) for name, one in found.items()] == [("bluesky", 1), ("github", 0)]
     assert reader.problems == []
-
-
-@pytest.mark.parametrize(
-    ("name", "table", "line"),
-    [
-        ("githib", {}, 'upstreams.githib: unknown platform; did you mean "upstreams.github"?'),
-        ("egres", "x", 'upstreams.egres: unknown key; did you mean "upstreams.egress"?'),
-    ],
-)
-def test_unknown_platform_is_reported_with_suggestion(name: str, table: object, line: str) -> None:
-    reader = TableReader()
-    assert reader.read_platforms({name: table}, UpstreamDefaults(), ["github"]).keys() == {"github"}
-    assert [str(problem) for problem in reader.problems] == [line]
 
 
 @given(st.text(max_size=10), st.text(max_size=10))

@@ -160,15 +160,6 @@ def test_setting_takes_effect(tmp_path, section, key, text, value):
     assert getattr(getattr(config, section), key) == value
 
 
-def test_platform_table_overrides_defaults_only_for_itself(tmp_path):
-    text = "[upstreams.defaults]\nretries = 1\ntimeout_s = 9\n"
-    text += "[upstreams.github]\nretries = 0\nenabled = false\nkey_env = 'K'\n"
-    platforms = load(tmp_path, text).upstreams.platforms
-    github, bluesky = platforms["github"], platforms["bluesky"]
-    assert (github.retries, github.timeout_s, github.enabled, github.credentials) == (0, 9.0, False, {"key": "K"})
-    assert (bluesky.retries, bluesky.timeout_s, bluesky.enabled, bluesky.credentials) == (1, 9.0, True, {})
-
-
 UNKNOWN_KEYS = [
     ("[server]\nprot = 1", 'server.prot: unknown key; did you mean "server.port"?'),
     ("[sever]\nport = 1", 'sever: unknown key; did you mean "server"?'),
@@ -348,30 +339,11 @@ def test_only_a_node_checks_its_certificate_files(tmp_path):
     assert [problem.key_path for problem in refused.value.problems] == ["server.tls_cert", "server.tls_key"]
 
 
-def test_url_with_a_certificate_is_https():
-    plain = ServerSettings(host="::1")
-    tls = ServerSettings(host="::1", engine="hypercorn", tls_cert="c.pem", tls_key="k.pem")
-    assert (plain.public_url(80), plain.listening_url(80)) == ("http://[::1]:80", "http://[::1]:80")
-    assert (tls.public_url(443), tls.listening_url(443)) == ("https://[::1]:443", "https://[::1]:443")
-    named = ServerSettings(base_url="https://api.example.com/", tls_cert="c.pem", tls_key="k.pem")
-    assert named.public_url(443) == "https://api.example.com"
-
-
 POSTGRESQL, REDIS = "postgresql://sluice@db.internal/sluice", "redis://state.internal:6379"
 
 
 def shared(workers, store, state):
     return f"[server]\nworkers = {workers}\n[store]\nurl = '{store}'\n[state]\nurl = '{state}'\n"
-
-
-def test_several_workers_need_a_shared_store_and_state(tmp_path):
-    lines = [str(problem) for problem in refusal(tmp_path, "[server]\nworkers = 3").problems]
-    assert lines == [
-        "store.url: server.workers = 3 needs PostgreSQL; set it to postgresql://user@host:5432/database",
-        "state.url: server.workers = 3 needs Redis; set it to redis://host:6379",
-    ]
-    assert first_line(tmp_path, shared(2, POSTGRESQL, "memory:")).startswith("state.url: server.workers = 2 needs")
-    assert first_line(tmp_path, shared(2, "sqlite:///x.db", REDIS)).startswith("store.url: server.workers = 2 needs")
 
 
 @pytest.mark.parametrize("workers", [1, 256])
@@ -475,12 +447,6 @@ def test_store_must_be_sqlite_or_postgresql(tmp_path, url):
     )
 
 
-def test_server_and_admin_address_must_differ_unless_both_ports_are_0(tmp_path):
-    line = first_line(tmp_path, "[server]\nport = 8081")
-    assert line == "admin.port: the admin address must differ from the server's host and port"
-    load(tmp_path, "[server]\nport = 0\n[admin]\nport = 0")
-
-
 def test_all_problems_are_reported_and_counted(tmp_path):
     error = refusal(tmp_path, "[server]\nprot = 1\nport = 70000\nbase_url = 'x'\n[webhooks]\ntimeout_s = 0")
     assert [problem.key_path for problem in error.problems] == [
@@ -533,12 +499,20 @@ def test_config_path_order_is_argument_environment_current_folder(tmp_path, monk
     assert load_config(tmp_path / "argument.toml", environ, PLATFORMS).server.port == 3
 
 
-def test_public_url_is_configured_or_derived():
-    assert ServerSettings().public_url(8080) == "http://127.0.0.1:8080"
-    assert ServerSettings(host="::1").public_url(9) == "http://[::1]:9"
-    assert ServerSettings(host="0.0.0.0").public_url(9) == "http://localhost:9"
-    assert ServerSettings(host="::", tls_cert="a", tls_key="b").public_url(9) == "https://localhost:9"
-    assert ServerSettings(base_url="https://api.example.com/").public_url(8080) == "https://api.example.com"
+@pytest.mark.parametrize(
+    ("fields", "public", "listening"),
+    [
+        ({}, "http://127.0.0.1:9", "http://127.0.0.1:9"),
+        ({"host": "::1"}, "http://[::1]:9", "http://[::1]:9"),
+        ({"host": "::1", "tls_cert": "c", "tls_key": "k"}, "https://[::1]:9", "https://[::1]:9"),
+        ({"host": "::", "tls_cert": "c", "tls_key": "k"}, "https://localhost:9", "https://[::]:9"),
+        ({"host": "0.0.0.0"}, "http://localhost:9", "http://0.0.0.0:9"),
+        ({"base_url": "https://api.example.com/", "tls_cert": "c"}, "https://api.example.com", "https://127.0.0.1:9"),
+    ],
+)
+def test_public_url_is_configured_or_derived(fields, public, listening):
+    server = ServerSettings(**fields)
+    assert (server.public_url(9), server.listening_url(9)) == (public, listening)
 
 
 def test_data_folder_is_the_folder_of_the_database():

@@ -28,7 +28,8 @@ class Owner:
     client: httpx.AsyncClient
     email: str = ""
     headers: dict[str, str] = field(default_factory=dict)
-    page: httpx.Response | None = None
+    page: httpx.Response = field(init=False)
+    """The open page."""
 
     async def get(self, path: str, **headers: str) -> httpx.Response:
         """Open a page below `/dashboard`, like following a link."""
@@ -55,7 +56,6 @@ class Owner:
     @property
     def token(self) -> str:
         """The form token of the open page."""
-        assert self.page is not None
         found = _TOKEN.search(self.page.text)
         assert found is not None, self.page.text
         return found[1]
@@ -63,7 +63,6 @@ class Owner:
     @property
     def words(self) -> str:
         """The text of the open page."""
-        assert self.page is not None
         return " ".join(unescape(re.sub(r"<[^>]+>", " ", self.page.text)).split())
 
     async def sign_in(self, password: str = PASSWORD) -> httpx.Response:
@@ -89,9 +88,11 @@ async def open_browser(node: OpenNode) -> AsyncIterator[Owner]:
 
 
 @asynccontextmanager
-async def open_owner(node: OpenNode, account: str = "", email: str = "ada@example.com") -> AsyncIterator[Owner]:
-    """An owner who was invited and has signed in through the invitation."""
-    invite = await node.operate("user.invite", account=account or node.account, email=email)
+async def open_owner(node: OpenNode, account: str = "", email: str = "") -> AsyncIterator[Owner]:
+    """An owner who was invited and has signed in through the invitation, by default the owner of the node's account."""
+    account = account or node.account
+    email = email or f"owner@{account.replace('_', '-')}.example.com"
+    invite = await node.operate("user.invite", account=account, email=email)
     async with open_browser(node) as owner:
         owner.email = email
         path = invite["url"].partition("/dashboard")[2]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gateway.dashboard.doors import door_of, form_token, has_token, is_own_form, redirect_path
-from tests.fakes.node import open_test_node
-from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_owned_node, open_owner, rules_of
+from tests.fakes.node import OpenNode, open_test_node
+from tests.gateway.dashboard.owner import PASSWORD, Owner, open_browser, open_owner, rules_of
 
 ELSEWHERE = (
     "https://evil.example",
@@ -84,18 +84,17 @@ def test_cross_site_form_is_detected_by_browser_headers(headers: dict[str, str])
         assert is_own_form(own, door, "api.example.com")
 
 
-async def test_form_without_token_or_from_another_site_is_rejected(tmp_path: Path) -> None:
+async def test_form_without_token_or_from_another_site_is_rejected(owner: Owner) -> None:
     """Goal: no CSRF. Method: every form, with no token, with another session's token, or with cross-site headers."""
-    async with open_owned_node(tmp_path) as owner, open_owner(owner.node, email="bob@example.com") as other:
+    async with open_owner(owner.node, await owner.node.new_account()) as other:
         await owner.get("/keys")
         await other.get("/keys")
         form_paths = [path.removeprefix("/dashboard") for path in forms_of(owner)]
         assert len(form_paths) > 20
         token = owner.token
-        for path in form_paths:
-            for wrong in ("", other.token, "0" * 80):
-                answer = await owner.send_fields(path, {"sure": "yes"}, token=wrong)
-                assert answer.status_code == 403, path
+        for path, wrong in [*((path, other.token) for path in form_paths), ("/keys", ""), ("/keys", "0" * 80)]:
+            answer = await owner.send_fields(path, {"sure": "yes"}, token=wrong)
+            assert answer.status_code == 403, path
         for headers in FOREIGN:
             answer = await owner.send_fields("/keys", {"name": "x"}, token=token, **headers)
             assert answer.status_code == 403
@@ -108,52 +107,49 @@ def forms_of(owner: Owner) -> list[str]:
     return sorted({rule.rule.replace("<", "").replace(">", "") for rule in rules})
 
 
-async def test_every_response_forbids_framing_and_only_styles_are_cached(tmp_path: Path) -> None:
-    async with open_owned_node(tmp_path) as owner:
-        for path in ("", "/keys", "/sign-in", "/nowhere", "/usage.csv", "/style.css"):
-            headers = (await owner.get(path)).headers
-            policy = headers["content-security-policy"]
-            assert "frame-ancestors 'none'" in policy
-            assert "default-src 'none'" in policy
-            assert "unsafe" not in policy
-            assert headers["x-frame-options"] == "DENY"
-            assert headers["x-content-type-options"] == "nosniff"
-            assert headers["cache-control"] == ("private, max-age=300" if path == "/style.css" else "no-store")
-            assert "access-control-allow-credentials" not in headers
+async def test_every_response_forbids_framing_and_only_styles_are_cached(owner: Owner) -> None:
+    for path in ("", "/keys", "/sign-in", "/nowhere", "/usage.csv", "/style.css"):
+        headers = (await owner.get(path)).headers
+        policy = headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == ("private, max-age=300" if path == "/style.css" else "no-store")
+        assert "access-control-allow-credentials" not in headers
 
 
-async def test_planted_session_never_becomes_valid(tmp_path: Path) -> None:
+async def test_planted_session_never_becomes_valid(owner: Owner) -> None:
     """Goal: no session fixation. Method: the session token changes at sign-in, and the previous one opens nothing."""
-    async with open_owned_node(tmp_path) as owner:
-        first = owner.client.cookies["sluice-session"]
-        owner.client.cookies.set("sluice-session", "planted", domain="127.0.0.1")
-        owner.client.cookies.delete("sluice-session", domain="127.0.0.1")
-        owner.client.cookies.set("sluice-session", first, domain="127.0.0.1")
-        await owner.get("/confirm")
-        await owner.send("/confirm", password=PASSWORD)
-        second = owner.client.cookies["sluice-session"]
-        assert second != first
-        async with open_browser(owner.node) as attacker:
-            attacker.client.cookies.set("sluice-session", first, domain="127.0.0.1")
-            assert (await attacker.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
-            await attacker.get("/sign-in")
-            attacker.email = owner.email
-            await attacker.sign_in()
-            assert attacker.client.cookies["sluice-session"] not in (first, second)
+    first = owner.client.cookies["sluice-session"]
+    owner.client.cookies.set("sluice-session", "planted", domain="127.0.0.1")
+    owner.client.cookies.delete("sluice-session", domain="127.0.0.1")
+    owner.client.cookies.set("sluice-session", first, domain="127.0.0.1")
+    await owner.get("/confirm")
+    await owner.send("/confirm", password=PASSWORD)
+    second = owner.client.cookies["sluice-session"]
+    assert second != first
+    async with open_browser(owner.node) as attacker:
+        attacker.client.cookies.set("sluice-session", first, domain="127.0.0.1")
+        assert (await attacker.get("/keys")).headers["location"].startswith("/dashboard/sign-in")
+        await attacker.get("/sign-in")
+        attacker.email = owner.email
+        await attacker.sign_in()
+        assert attacker.client.cookies["sluice-session"] not in (first, second)
 
 
-async def test_signing_out_ends_the_session_on_the_node(tmp_path: Path) -> None:
-    async with open_owned_node(tmp_path) as owner:
-        token = owner.client.cookies["sluice-session"]
-        await owner.get("")
-        answer = await owner.send("/sign-out")
-        assert answer.headers["location"] == "/dashboard/sign-in?done=signed_out"
-        owner.client.cookies.set("sluice-session", token, domain="127.0.0.1")
-        assert (await owner.get("/keys")).status_code == 303
+async def test_signing_out_ends_the_session_on_the_node(owner: Owner) -> None:
+    token = owner.client.cookies["sluice-session"]
+    await owner.get("")
+    answer = await owner.send("/sign-out")
+    assert answer.headers["location"] == "/dashboard/sign-in?done=signed_out"
+    owner.client.cookies.set("sluice-session", token, domain="127.0.0.1")
+    assert (await owner.get("/keys")).status_code == 303
 
 
-async def test_only_sign_in_pages_open_without_a_session(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node, open_browser(node) as stranger:
+async def test_only_sign_in_pages_open_without_a_session(node: OpenNode) -> None:
+    async with open_browser(node) as stranger:
         for path in ("", "/keys", "/usage.csv", "/monitors/mon_1", "/events/new", "/account", "/confirm"):
             answer = await stranger.get(path)
             assert answer.headers["location"].startswith("/dashboard/sign-in?next=%2Fdashboard"), path
@@ -161,15 +157,14 @@ async def test_only_sign_in_pages_open_without_a_session(tmp_path: Path) -> None
         assert "evil.example" not in answer.text
 
 
-async def test_forged_hosts_are_rejected_and_change_no_link(tmp_path: Path) -> None:
-    async with open_owned_node(tmp_path) as owner:
-        for host in ("evil.example", "127.0.0.1@evil.example", "evil.example:80"):
-            answer = await owner.get("/keys", host=host)
-            assert answer.status_code in (400, 421)
-            assert "set-cookie" not in answer.headers or "session" not in answer.headers["set-cookie"]
-        answer = await owner.get("/keys", **{"x-forwarded-host": "evil.example", "forwarded": "host=evil.example"})
-        assert answer.status_code == 200
-        assert "evil.example" not in answer.text
+async def test_forged_hosts_are_rejected_and_change_no_link(owner: Owner) -> None:
+    for host in ("evil.example", "127.0.0.1@evil.example", "evil.example:80"):
+        answer = await owner.get("/keys", host=host)
+        assert answer.status_code in (400, 421)
+        assert "set-cookie" not in answer.headers or "session" not in answer.headers["set-cookie"]
+    answer = await owner.get("/keys", **{"x-forwarded-host": "evil.example", "forwarded": "host=evil.example"})
+    assert answer.status_code == 200
+    assert "evil.example" not in answer.text
 
 
 async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path: Path) -> None:
@@ -187,10 +182,10 @@ async def test_cookies_are_bound_to_their_host_behind_a_proxy_with_tls(tmp_path:
         assert "https" in stranger.words
 
 
-async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: Path) -> None:
+async def test_unknown_email_and_wrong_password_are_indistinguishable(owner: Owner) -> None:
     """Goal: no enumeration. Method: compare whole responses, and CPU times of alternating attempts."""
-    async with open_owned_node(tmp_path) as owner, open_browser(owner.node) as stranger:
-        texts, spent = set(), {"ada@example.com": [], "nobody@example.com": []}  # type: ignore[var-annotated]
+    async with open_browser(owner.node) as stranger:
+        texts, spent = set(), {owner.email: [], "nobody@example.com": []}  # type: ignore[var-annotated]
         for _ in range(4):
             for email, times in spent.items():
                 await stranger.get("/sign-in")
@@ -204,8 +199,8 @@ async def test_unknown_email_and_wrong_password_are_indistinguishable(tmp_path: 
         assert 0.4 < known / unknown < 2.5
 
 
-async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
-    async with open_owned_node(tmp_path) as owner, open_browser(owner.node) as stranger:
+async def test_guessing_stops_after_ten_attempts(owner: Owner) -> None:
+    async with open_browser(owner.node) as stranger:
         stranger.email = owner.email
         statuses = [(await stranger.sign_in(f"guess number {number}")).status_code for number in range(11)]
         assert statuses == [400] * 10 + [429]
@@ -213,13 +208,12 @@ async def test_guessing_stops_after_ten_attempts(tmp_path: Path) -> None:
         assert (await owner.get("/keys")).status_code == 200
         refused = owner.node.log_events("sign_in_refused")
         assert [one["status"] for one in refused] == [400] * 10 + [429] * 2
-        assert "ada@example.com" not in owner.node.log.getvalue().decode()
+        assert owner.email not in owner.node.log.getvalue().decode()
 
 
-async def test_oversized_form_is_rejected(tmp_path: Path) -> None:
-    async with open_owned_node(tmp_path) as owner:
-        await owner.get("/keys")
-        assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413
+async def test_oversized_form_is_rejected(owner: Owner) -> None:
+    await owner.get("/keys")
+    assert (await owner.send("/keys", name="x" * 300_000)).status_code == 413
 
 
 async def test_disabled_dashboard_does_not_exist(tmp_path: Path) -> None:

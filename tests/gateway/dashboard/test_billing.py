@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from gateway.dashboard.templating import price
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode
 from tests.fakes.stripe_stand_in import event, session
-from tests.gateway.dashboard.owner import open_owner
+from tests.gateway.dashboard.owner import Owner, open_owner
 from tests.gateway.payments.test_checkout import PACKS, open_shop
+
+NODE = {"packs": PACKS}
 
 
 async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
@@ -20,7 +22,6 @@ async def test_owner_buys_a_pack_and_sees_the_outcome(tmp_path: Path) -> None:
         assert "1,000 credits, and the starter plan unless you have a larger one" in owner.words
         assert "9.00 USD" in owner.words
         await owner.send("/billing/buy", pack="starter")
-        assert owner.page is not None
         assert 'href="https://checkout.stripe.com/c/pay/cs_test_' in owner.page.text
         assert owner.page.headers["content-security-policy"].count("form-action 'self'") == 1
         (form,) = shop.stripe.sessions
@@ -48,28 +49,26 @@ async def test_rejected_purchase_buys_nothing(tmp_path: Path) -> None:
         assert (shop.stripe.sessions, await shop.purchases()) == ([], [])
 
 
-async def test_page_without_card_payments_offers_no_purchase(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
-        await owner.get("/billing")
-        assert "This service does not take card payments" in owner.words
-        assert "Buy" not in owner.words.split()
-        await node.operate("pack.grant", account=node.account, pack="starter")
-        await owner.get("/billing")
-        assert "granted by the operator" in owner.words
+async def test_page_without_card_payments_offers_no_purchase(node: OpenNode, owner: Owner) -> None:
+    await owner.get("/billing")
+    assert "This service does not take card payments" in owner.words
+    assert "Buy" not in owner.words.split()
+    await node.operate("pack.grant", account=node.account, pack="starter")
+    await owner.get("/billing")
+    assert "granted by the operator" in owner.words
 
 
-async def test_purchases_are_paginated_and_private(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, packs=PACKS) as node, open_owner(node) as owner:
-        for _ in range(26):
-            await node.operate("pack.grant", account=node.account, pack="welcome")
-        page = await owner.get("/billing")
-        assert page.text.count('<code class="id">pur_') == 25
-        older = page.text.partition('href="/dashboard/billing?before=')[2].partition('"')[0]
-        assert (await owner.get(f"/billing?before={older}")).text.count('<code class="id">pur_') == 1
-        assert (await owner.get("/billing?before=nonsense")).status_code == 200
-        stranger = await node.new_account()
-        async with open_owner(node, stranger, "bob@example.com") as other:
-            assert "pur_" not in (await other.get("/billing")).text
+async def test_purchases_are_paginated_and_private(node: OpenNode, owner: Owner) -> None:
+    for _ in range(26):
+        await node.operate("pack.grant", account=node.account, pack="welcome")
+    page = await owner.get("/billing")
+    assert page.text.count('<code class="id">pur_') == 25
+    older = page.text.partition('href="/dashboard/billing?before=')[2].partition('"')[0]
+    assert (await owner.get(f"/billing?before={older}")).text.count('<code class="id">pur_') == 1
+    assert (await owner.get("/billing?before=nonsense")).status_code == 200
+    stranger = await node.new_account()
+    async with open_owner(node, stranger) as other:
+        assert "pur_" not in (await other.get("/billing")).text
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from gateway.config.secrets import load_secret
 from tests.fakes.node import SECRET, OpenNode, open_test_node
@@ -19,102 +20,98 @@ PAGES = "/admin/pages"
 
 
 @asynccontextmanager
-async def open_operator(folder: Path) -> AsyncIterator[tuple[OpenNode, httpx.AsyncClient]]:
+async def open_operator(node: OpenNode) -> AsyncIterator[httpx.AsyncClient]:
     """A signed-in browser at a node's admin address."""
-    async with open_test_node(folder) as node, httpx.AsyncClient(base_url=node.admin_url, verify=False) as client:
-        token = load_secret(SECRET, folder).admin_token
+    async with httpx.AsyncClient(base_url=node.admin_url, verify=False) as client:
+        token = load_secret(SECRET, Path()).admin_token
         answer = await client.post("/admin", data={"token": token})
         assert answer.status_code == 303
-        yield node, client
+        yield client
+
+
+@pytest.fixture
+async def client(node: OpenNode) -> AsyncIterator[httpx.AsyncClient]:
+    """A signed-in browser at the shared node."""
+    async with open_operator(node) as client:
+        yield client
 
 
 async def submit(client: httpx.AsyncClient, operation: str, **fields: Any) -> httpx.Response:
+    once = await hidden_fields(client)
+    return await client.post(f"{PAGES}/do", data={**once, "operation": operation, **fields})
+
+
+async def hidden_fields(client: httpx.AsyncClient) -> dict[str, str]:
+    """Return the token and the nonce of a form, which make it valid once."""
     page = await client.get("/admin")
-    token, nonce = (re.search(rf'name="{name}" value="(\w+)"', page.text) for name in ("form_token", "nonce"))
-    assert token is not None
-    assert nonce is not None
-    sent = {"form_token": token[1], "nonce": nonce[1], "operation": operation, **fields}
-    return await client.post(f"{PAGES}/do", data=sent)
+    return dict(re.findall(r'name="(form_token|nonce)" value="(\w+)"', page.text))
 
 
-async def test_operator_pages_require_the_token(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        (cookie,) = (await client.post("/admin", data={})).request.headers["cookie"].split("; ")
-        assert cookie.startswith("sluice-operator=")
-        async with httpx.AsyncClient(base_url=node.admin_url, verify=False) as stranger:
-            for path in ("/admin", f"{PAGES}/platforms", f"{PAGES}/account?id={node.account}"):
-                page = await stranger.get(path)
-                assert "Admin token" in page.text
-                assert node.account not in page.text
-            for token in ("wrong", "", "x" * 43):
-                answer = await stranger.post("/admin", data={"token": token})
-                assert "set-cookie" not in answer.headers
-            await stranger.post(
-                f"{PAGES}/do", data={"operation": "credits.grant", "account": node.account, "amount": 5}
-            )
-        assert (await node.money())[0] == 100_000
+async def test_operator_pages_require_the_token(node: OpenNode, client: httpx.AsyncClient) -> None:
+    (cookie,) = (await client.post("/admin", data={})).request.headers["cookie"].split("; ")
+    assert cookie.startswith("sluice-operator=")
+    async with httpx.AsyncClient(base_url=node.admin_url, verify=False) as stranger:
+        for path in ("/admin", f"{PAGES}/platforms", f"{PAGES}/account?id={node.account}"):
+            page = await stranger.get(path)
+            assert "Admin token" in page.text
+            assert node.account not in page.text
+        for token in ("wrong", "", "x" * 43):
+            answer = await stranger.post("/admin", data={"token": token})
+            assert "set-cookie" not in answer.headers
+        await stranger.post(f"{PAGES}/do", data={"operation": "credits.grant", "account": node.account, "amount": 5})
+    assert (await node.money())[0] == 100_000
 
 
-async def test_operator_form_requires_token_and_same_site(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
-        assert (await client.post(f"{PAGES}/do", data=fields)).status_code == 403
-        foreign = await client.get("/admin", headers={"origin": "https://evil.example"})
-        assert foreign.status_code == 403
-        assert (await client.get("/admin", headers={"host": "evil.example"})).status_code == 421
-        page = await client.get("/admin")
-        assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
-        own = {"origin": node.admin_url}
-        assert (await client.get("/admin", headers=own)).status_code == 200
-        assert (await node.money())[0] == 100_000
+async def test_operator_form_requires_token_and_same_site(node: OpenNode, client: httpx.AsyncClient) -> None:
+    fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
+    assert (await client.post(f"{PAGES}/do", data=fields)).status_code == 403
+    foreign = await client.get("/admin", headers={"origin": "https://evil.example"})
+    assert foreign.status_code == 403
+    assert (await client.get("/admin", headers={"host": "evil.example"})).status_code == 421
+    page = await client.get("/admin")
+    assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
+    own = {"origin": node.admin_url}
+    assert (await client.get("/admin", headers=own)).status_code == 200
+    assert (await node.money())[0] == 100_000
 
 
-async def test_operator_creates_grants_invites_and_suspends(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        made = await submit(client, "account.create", name="a team", credits="7")
-        path = made.headers["location"]
-        account = path.partition("id=")[2]
-        back = await submit(client, "credits.grant", account=account, amount="1000", back=path)
-        assert back.headers["location"] == path
-        assert "1,007" in (await client.get(path)).text
-        await submit(client, "account.plan", account=account, plan="pro", back=path)
-        invited = await submit(client, "user.invite", account=account, email="ada@example.com")
-        assert f"{node.url}/dashboard/welcome?token=" in invited.text
-        await submit(client, "account.suspend", account=account, back=path)
-        shown = await node.operate("account.show", account=account)
-        assert (shown["plan"], shown["state"]) == ("pro", "suspended")
-        refused = await submit(client, "credits.grant", account=account, amount="-1")
-        assert refused.status_code == 400
-        assert "amount must be a whole number" in refused.text
-        assert (await submit(client, "ledger.export", account=account)).status_code == 400
+async def test_operator_creates_grants_invites_and_suspends(node: OpenNode, client: httpx.AsyncClient) -> None:
+    made = await submit(client, "account.create", name="a team", credits="7")
+    path = made.headers["location"]
+    account = path.partition("id=")[2]
+    back = await submit(client, "credits.grant", account=account, amount="1000", back=path)
+    assert back.headers["location"] == path
+    assert "1,007" in (await client.get(path)).text
+    await submit(client, "account.plan", account=account, plan="pro", back=path)
+    invited = await submit(client, "user.invite", account=account, email="ada@example.com")
+    assert f"{node.url}/dashboard/welcome?token=" in invited.text
+    await submit(client, "account.suspend", account=account, back=path)
+    shown = await node.operate("account.show", account=account)
+    assert (shown["plan"], shown["state"]) == ("pro", "suspended")
+    refused = await submit(client, "credits.grant", account=account, amount="-1")
+    assert refused.status_code == 400
+    assert "amount must be a whole number" in refused.text
+    assert (await submit(client, "ledger.export", account=account)).status_code == 400
 
 
-async def test_repeated_form_grants_once(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        page = await client.get(f"{PAGES}/account?id={node.account}")
-        token, nonce = (re.search(rf'name="{name}" value="(\w+)"', page.text) for name in ("form_token", "nonce"))
-        assert token is not None
-        assert nonce is not None
-        fields = {"operation": "credits.grant", "account": node.account, "amount": "5"}
-        for _ in range(3):
-            await client.post(f"{PAGES}/do", data={**fields, "form_token": token[1], "nonce": nonce[1]})
-        assert (await node.money())[0] == 100_005
+async def test_repeated_form_grants_once(node: OpenNode, client: httpx.AsyncClient) -> None:
+    fields = {**await hidden_fields(client), "operation": "credits.grant", "account": node.account, "amount": "5"}
+    for _ in range(3):
+        await client.post(f"{PAGES}/do", data=fields)
+    assert (await node.money())[0] == 100_005
 
 
-async def test_operator_isolates_and_resets_platform(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        assert "GitHub" in (await client.get(f"{PAGES}/platforms")).text
-        await submit(client, "platform.isolate", platform="github", back=f"{PAGES}/platforms")
-        states = {one["platform"]: one["sources"] for one in await node.operate("platform.list")}
-        assert {source["state"] for source in states["github"].values()} == {"open"}
-        await submit(client, "platform.reset", platform="github", back=f"{PAGES}/platforms")
-        assert '<span class="dot">closed' in (await client.get(f"{PAGES}/platforms")).text
+async def test_operator_isolates_and_resets_platform(node: OpenNode, client: httpx.AsyncClient) -> None:
+    assert "GitHub" in (await client.get(f"{PAGES}/platforms")).text
+    await submit(client, "platform.isolate", platform="github", back=f"{PAGES}/platforms")
+    states = {one["platform"]: one["sources"] for one in await node.operate("platform.list")}
+    assert {source["state"] for source in states["github"].values()} == {"open"}
+    await submit(client, "platform.reset", platform="github", back=f"{PAGES}/platforms")
+    assert '<span class="dot">closed' in (await client.get(f"{PAGES}/platforms")).text
 
 
-async def test_slowest_upstreams_come_first_with_known_quotas(
-    tmp_path: Path,
-) -> None:
-    async with open_operator(tmp_path) as (node, client):
+async def test_slowest_upstreams_come_first_with_known_quotas(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node, open_operator(node) as client:
         before = (await client.get(f"{PAGES}/platforms")).text
         assert "No upstream calls yet." in before
         quota = {"x-ratelimit-remaining": "4711", "x-ratelimit-reset": "3000"}
@@ -143,24 +140,22 @@ async def test_slowest_upstreams_come_first_with_known_quotas(
         assert "No suppliers: every source is the platform" in sources
 
 
-async def test_names_are_escaped_on_operator_pages(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        for text in XSS:
-            made = await node.operate("account.create", name=text)
-            await node.new_key(made["id"], name=text)
-            for path in ("/admin", f"{PAGES}/account?id={made['id']}", f"{PAGES}/{text}", f"{PAGES}/account?id={text}"):
-                assert RAW.search((await client.get(path)).text) is None
-        assert (await submit(client, "sign-out")).status_code == 303
-        assert "Admin token" in (await client.get("/admin")).text
+async def test_names_are_escaped_on_operator_pages(node: OpenNode, client: httpx.AsyncClient) -> None:
+    for text in XSS:
+        made = await node.operate("account.create", name=text)
+        await node.new_key(made["id"], name=text)
+        for path in ("/admin", f"{PAGES}/account?id={made['id']}", f"{PAGES}/{text}", f"{PAGES}/account?id={text}"):
+            assert RAW.search((await client.get(path)).text) is None
+    assert (await submit(client, "sign-out")).status_code == 303
+    assert "Admin token" in (await client.get("/admin")).text
 
 
-async def test_refund_mark_is_shown_and_removed(tmp_path: Path) -> None:
-    async with open_operator(tmp_path) as (node, client):
-        path = f"{PAGES}/account?id={node.account}"
-        assert "Remove this mark" not in (await client.get(path)).text
-        mark = "UPDATE accounts SET mark = 'refund' WHERE id = ?"
-        await node.node.stores.store.write(lambda tx: tx.run(mark, (node.account,)))
-        assert "reversed by a refund" in (await client.get(path)).text
-        assert (await submit(client, "account.unmark", account=node.account, back=path)).status_code == 303
-        assert "Remove this mark" not in (await client.get(path)).text
-        assert (await node.operate("account.show", account=node.account))["mark"] is None
+async def test_refund_mark_is_shown_and_removed(node: OpenNode, client: httpx.AsyncClient) -> None:
+    path = f"{PAGES}/account?id={node.account}"
+    assert "Remove this mark" not in (await client.get(path)).text
+    mark = "UPDATE accounts SET mark = 'refund' WHERE id = ?"
+    await node.node.stores.store.write(lambda tx: tx.run(mark, (node.account,)))
+    assert "reversed by a refund" in (await client.get(path)).text
+    assert (await submit(client, "account.unmark", account=node.account, back=path)).status_code == 303
+    assert "Remove this mark" not in (await client.get(path)).text
+    assert (await node.operate("account.show", account=node.account))["mark"] is None

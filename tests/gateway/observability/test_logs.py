@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.observability.logs import AccessLines, Log, LogHandler, open_log
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.odd_platform import ODD
 from tests.fakes.scripted_upstream import json_answer
 
@@ -62,10 +62,9 @@ async def test_log_lines_contain_no_key_or_query(tmp_path: Path, caplog: pytest.
         assert hidden not in logged
 
 
-async def test_access_line_has_caller_request_and_cost(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        answer = await node.get("/v1/github/profile?handle=octocat")
-        (line,) = node.log_events("request")
+async def test_access_line_has_caller_request_and_cost(node: OpenNode) -> None:
+    answer = await node.get("/v1/github/profile?handle=octocat")
+    (line,) = node.log_events("request")
     assert datetime.fromisoformat(line.pop("at")).utcoffset() is not None
     assert line.pop("overhead_ms") >= 0
     assert line.pop("upstream_ms") > 0

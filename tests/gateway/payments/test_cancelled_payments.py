@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import trio
 from gateway.payments.checkout import WEBHOOK_PATH
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.stripe_stand_in import charge, dispute, event, session, signature
-from tests.gateway.payments.test_checkout import Shop, open_shop
+from tests.gateway.payments.test_checkout import Shop
 
 SENDERS = 20
 
@@ -66,80 +65,75 @@ def life_of(purchase: str, payment: str) -> dict[str, tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize("cancelled", ["paid", "refunded", "disputed", "won"])
-async def test_cancelled_event_is_applied_fully_or_not_and_once_when_repeated(tmp_path: Path, cancelled: str) -> None:
-    async with open_shop(tmp_path) as shop:
-        numbers = count()
+async def test_cancelled_event_is_applied_fully_or_not_and_once_when_repeated(shop: Shop, cancelled: str) -> None:
+    numbers = count()
 
-        async def begin() -> tuple[bytes, int, int]:
-            """Return a payment with its next event, the credits that it adds or removes, and the balance before."""
-            for name, (body, change) in life_of(await shop.begin(), f"pi_{next(numbers)}").items():
-                if name == cancelled:
-                    return body, change, await shop.balance()
-                assert (await shop.send_event(body)).status == 200
-            raise AssertionError(cancelled)
-
-        async def check(got_through: bool) -> None:
-            body, change, before = under_way[0]
-            assert await shop.balance() in ({before + change} if got_through else {before, before + change})
+    async def begin() -> tuple[bytes, int, int]:
+        """Return a payment with its next event, the credits that it adds or removes, and the balance before."""
+        for name, (body, change) in life_of(await shop.begin(), f"pi_{next(numbers)}").items():
+            if name == cancelled:
+                return body, change, await shop.balance()
             assert (await shop.send_event(body)).status == 200
-            assert await shop.balance() == before + change
-            under_way[0] = await begin()
+        raise AssertionError(cancelled)
 
-        under_way = [await begin()]
-        assert await cancel_everywhere(lambda: send_event_in_this_task(shop, under_way[0][0]), check) >= 3
+    async def check(got_through: bool) -> None:
+        body, change, before = under_way[0]
+        assert await shop.balance() in ({before + change} if got_through else {before, before + change})
+        assert (await shop.send_event(body)).status == 200
+        assert await shop.balance() == before + change
+        under_way[0] = await begin()
+
+    under_way = [await begin()]
+    assert await cancel_everywhere(lambda: send_event_in_this_task(shop, under_way[0][0]), check) >= 3
 
 
-async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(
-    tmp_path: Path,
-) -> None:
+async def test_cancelled_purchase_is_resumed_by_retry_and_paid_once(shop: Shop) -> None:
     """Goal: one page per idempotency key after any cancellation; it is paid, and no other purchase adds credits."""
-    async with open_shop(tmp_path) as shop:
-        key = shop.node.key.encode()
-        paid = left_open = 0
+    key = shop.node.key.encode()
+    paid = left_open = 0
 
-        def order() -> str:
-            return f"order-{paid}"
+    def order() -> str:
+        return f"order-{paid}"
 
-        async def begin() -> None:
-            headers = ((b"x-api-key", key), (b"idempotency-key", order().encode()))
-            await post_in_this_task(shop, "/v1/purchases", b'{"pack":"starter"}', *headers)
+    async def begin() -> None:
+        headers = ((b"x-api-key", key), (b"idempotency-key", order().encode()))
+        await post_in_this_task(shop, "/v1/purchases", b'{"pack":"starter"}', *headers)
 
-        async def check(_got_through: bool) -> None:
-            nonlocal paid, left_open
-            answers = [await shop.buy(headers={"idempotency-key": order()}) for _ in range(3)]
-            assert {answer.status for answer in answers} == {201}, answers
-            (purchase,) = {answer.json["data"]["purchase_id"] for answer in answers}
-            completed = event("checkout.session.completed", session(purchase, f"pi_{paid}"))
-            assert (await shop.send_event(completed)).status == 200
-            paid += 1
-            assert await shop.balance() == 1_000 * paid
-            # If the request was cancelled while its page was being stored, Stripe lets the page expire and reports it.
-            statuses = [one["status"] for one in await shop.purchases()]
-            assert statuses.count("paid") == paid
-            assert statuses.count("open") == len(statuses) - paid <= left_open + 1
-            left_open = len(statuses) - paid
+    async def check(_got_through: bool) -> None:
+        nonlocal paid, left_open
+        answers = [await shop.buy(headers={"idempotency-key": order()}) for _ in range(3)]
+        assert {answer.status for answer in answers} == {201}, answers
+        (purchase,) = {answer.json["data"]["purchase_id"] for answer in answers}
+        completed = event("checkout.session.completed", session(purchase, f"pi_{paid}"))
+        assert (await shop.send_event(completed)).status == 200
+        paid += 1
+        assert await shop.balance() == 1_000 * paid
+        # If the request was cancelled while its page was being stored, Stripe lets the page expire and reports it.
+        statuses = [one["status"] for one in await shop.purchases()]
+        assert statuses.count("paid") == paid
+        assert statuses.count("open") == len(statuses) - paid <= left_open + 1
+        left_open = len(statuses) - paid
 
-        assert await cancel_everywhere(begin, check) >= 5
-        assert left_open < paid / 2, "most cancellations come before the page exists or is stored"
+    assert await cancel_everywhere(begin, check) >= 5
+    assert left_open < paid / 2, "most cancellations come before the page exists or is stored"
 
 
-async def test_event_sent_twenty_times_concurrently_counts_once(tmp_path: Path) -> None:
-    async with open_shop(tmp_path) as shop:
-        for body, balance in (
-            (event("checkout.session.completed", session(await shop.begin())), 1_000),
-            (event("charge.refunded", charge(refunded=300)), 667),
-            (event("charge.dispute.created", dispute("needs_response", cents=600)), 0),
-            (event("charge.dispute.closed", dispute("won", cents=600)), 667),
-        ):
-            statuses = list[int]()
+async def test_event_sent_twenty_times_concurrently_counts_once(shop: Shop) -> None:
+    for body, balance in (
+        (event("checkout.session.completed", session(await shop.begin())), 1_000),
+        (event("charge.refunded", charge(refunded=300)), 667),
+        (event("charge.dispute.created", dispute("needs_response", cents=600)), 0),
+        (event("charge.dispute.closed", dispute("won", cents=600)), 667),
+    ):
+        statuses = list[int]()
 
-            async def send(body: bytes = body, statuses: list[int] = statuses) -> None:
-                statuses.append((await shop.send_event(body)).status)
+        async def send(body: bytes = body, statuses: list[int] = statuses) -> None:
+            statuses.append((await shop.send_event(body)).status)
 
-            async with trio.open_nursery() as nursery:
-                for _ in range(SENDERS):
-                    nursery.start_soon(send)
-            assert statuses == [200] * SENDERS
-            assert await shop.balance() == balance
-        outcomes = [line["outcome"] for line in shop.node.log_events("payment_event")]
-        assert sorted(outcomes) == ["counted"] * 4 + ["repeated"] * 4 * (SENDERS - 1)
+        async with trio.open_nursery() as nursery:
+            for _ in range(SENDERS):
+                nursery.start_soon(send)
+        assert statuses == [200] * SENDERS
+        assert await shop.balance() == balance
+    outcomes = [line["outcome"] for line in shop.node.log_events("payment_event")]
+    assert sorted(outcomes) == ["counted"] * 4 + ["repeated"] * 4 * (SENDERS - 1)

@@ -94,20 +94,19 @@ def data_of(stream: Any, name: str) -> list[Any]:
     return [orjson.loads(block["data"]) for block in blocks]
 
 
-async def test_feed_server_sent_events_match_document(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        document = await document_of(node)
-        content = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
-        described = content["text/event-stream"]["x-events"]
-        await append_some(node, 3)
-        await ack(node, "late", (await page(node, "consumer=late&limit=1"))["pagination"]["next_cursor"])
-        await drop_before(node, 3)
-        assert (await node.get(f"{FEED}?consumer=late", headers=SSE)).status == 410
-        async with streaming(node, "consumer=late") as stream:
-            while not data_of(stream, "message"):
-                await stream.block()
-            for name, schema in described.items():
-                assert [flaws(document, schema, data) for data in data_of(stream, name)] == [[]], name
+async def test_feed_server_sent_events_match_document(node: OpenNode) -> None:
+    document = await document_of(node)
+    content = document["paths"]["/v1/events"]["get"]["responses"]["200"]["content"]
+    described = content["text/event-stream"]["x-events"]
+    await append_some(node, 3)
+    await ack(node, "late", (await page(node, "consumer=late&limit=1"))["pagination"]["next_cursor"])
+    await drop_before(node, 3)
+    assert (await node.get(f"{FEED}?consumer=late", headers=SSE)).status == 410
+    async with streaming(node, "consumer=late") as stream:
+        while not data_of(stream, "message"):
+            await stream.block()
+        for name, schema in described.items():
+            assert [flaws(document, schema, data) for data in data_of(stream, name)] == [[]], name
 
 
 async def test_socket_messages_match_document(tmp_path: Path) -> None:
@@ -135,24 +134,22 @@ async def test_socket_messages_match_document(tmp_path: Path) -> None:
         assert flaws(document, schema, message) == []
 
 
-async def test_walk_progress_matches_document(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        document = await document_of(node)
-        answer = await node.get("/v1/hackernews/search?query=trio&limit=150", headers=SSE)
-        success = document["paths"]["/v1/hackernews/search"]["get"]["responses"]["200"]["$ref"].rpartition("/")[2]
-        described = document["components"]["responses"][success]["content"]["text/event-stream"]["x-events"]
-        found = events_of(answer.body)
-        assert [event.name for event in found][-1] == "result"
-        assert len(found) > 1
-        for event in found:
-            assert flaws(document, described[event.name], event.data) == [], event.name
+async def test_walk_progress_matches_document(node: OpenNode) -> None:
+    document = await document_of(node)
+    answer = await node.get("/v1/hackernews/search?query=trio&limit=150", headers=SSE)
+    success = document["paths"]["/v1/hackernews/search"]["get"]["responses"]["200"]["$ref"].rpartition("/")[2]
+    described = document["components"]["responses"][success]["content"]["text/event-stream"]["x-events"]
+    found = events_of(answer.body)
+    assert [event.name for event in found][-1] == "result"
+    assert len(found) > 1
+    for event in found:
+        assert flaws(document, described[event.name], event.data) == [], event.name
 
 
 @pytest.mark.parametrize("change", [{"type": "credits.low"}, {"data": {"key_id": "key_1"}}, {"type": "key.lost"}])
-async def test_event_whose_data_does_not_match_its_type_is_detected(change: dict[str, Any], tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        document = await document_of(node)
-        await append_some(node, 1)
-        (event,) = (await page(node))["data"]["items"]
+async def test_event_whose_data_does_not_match_its_type_is_detected(change: dict[str, Any], node: OpenNode) -> None:
+    document = await document_of(node)
+    await append_some(node, 1)
+    (event,) = (await page(node))["data"]["items"]
     assert flaws(document, EVENT, event) == []
     assert flaws(document, EVENT, {**event, **change})
