@@ -191,9 +191,11 @@ class ConsumersMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_consumer_matches_the_model(self) -> None:
+        async def list_all() -> list[Any]:
+            return [await self.desk.consumers.list(key_id) for key_id in KEYS]
+
         now = self.desk.time
-        for key_id in KEYS:
-            listed = wait(self.desk.consumers.list(key_id))
+        for key_id, listed in zip(KEYS, wait(list_all()), strict=True):
             models = sorted((name, model) for (owner, name), model in self.models.items() if owner == key_id)
             assert [one.consumer.name for one in listed] == [name for name, _ in models]
             for one, (_, model) in zip(listed, models, strict=True):
