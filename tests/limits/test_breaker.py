@@ -1,4 +1,4 @@
-"""What `test_breaker_exhaustive`, which checks every reachable state, leaves out: several accounts, pages and counts."""
+"""The breaker beyond `test_breaker_exhaustive`, which checks every reachable state: accounts, pages and counts."""
 
 import math
 

@@ -51,9 +51,7 @@ def assert_empty(deadlines: Deadlines) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(-1, 26), st.none() | st.floats(0, 30)), max_size=30))
-def test_each_wait_ends_once_and_in_time_unless_cleared(
-    waits: list[tuple[float, float, float | None]],
-) -> None:
+def test_each_wait_ends_once_and_in_time_unless_cleared(waits: list[tuple[float, float, float | None]]) -> None:
     """For each wait: when it starts, for how long, and after how long it is cleared."""
 
     async def one(deadlines: Deadlines, begin_s: float, wait_s: float, clear_s: float | None) -> None:
@@ -81,9 +79,7 @@ def test_each_wait_ends_once_and_in_time_unless_cleared(
 
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 4),
-        st.sampled_from((0.0, 0.375, 1.125, 7.125, None)),
-        st.sampled_from((0.25, 0.5, 1.0, 3.0)),
+        st.integers(0, 4), st.sampled_from((0.0, 0.375, 1.125, 7.125, None)), st.sampled_from((0.25, 0.5, 1.0, 3.0))
     ),
     max_size=30,
 )

@@ -15,14 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from events.consumers import rules as consumer_rules
 from events.consumers.rules import DAY_S, SEEN_S
-from events.errors import (
-    AckBeyondServed,
-    CursorAhead,
-    CursorExpired,
-    FiltersConflict,
-    Lapsed,
-    UnknownConsumer,
-)
+from events.errors import AckBeyondServed, CursorAhead, CursorExpired, FiltersConflict, Lapsed, UnknownConsumer
 from events.filters import Filters
 from events.log import retention
 from events.log.kinds import select

@@ -69,9 +69,7 @@ async def test_reader_never_sees_a_later_position_before_an_earlier_one(desks: l
         assert [row[1] for row in rows if row[0] == account_id] == list(range(1, number + 1))
 
 
-async def test_transactions_for_several_accounts_never_deadlock(
-    desks: list[Desk],
-) -> None:
+async def test_transactions_for_several_accounts_never_deadlock(desks: list[Desk]) -> None:
     """Method: accounts without a log yet, so that their first events collide; each transaction has its own order."""
     rng = random.Random(6)
     names = [f"acc_new_{number}" for number in range(12)]

@@ -331,9 +331,7 @@ async def test_read_in_progress_is_awaited(end: str, autojump_clock: trio.abc.Cl
         assert await wait_notified(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
 
 
-async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
-    autojump_clock: trio.abc.Clock,
-) -> None:
+async def test_client_that_leaves_during_a_read_does_not_wait_for_it(autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([appended(2, type="credits.low")])
@@ -343,9 +341,7 @@ async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
         waiter.deliver("a page that nobody takes any more")
 
 
-async def test_wait_cancelled_during_a_read_returns_no_result(
-    autojump_clock: trio.abc.Clock,
-) -> None:
+async def test_wait_cancelled_during_a_read_returns_no_result(autojump_clock: trio.abc.Clock) -> None:
     hub, reads = Hub(), Reads()
     async with parked(reads, hub) as (waiter, ends):
         hub.publish([appended(2, type="credits.low")])

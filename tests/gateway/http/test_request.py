@@ -100,8 +100,7 @@ def test_cache_directive_is_matched_whole(header: bytes, is_there: bool) -> None
 @given(
     st.lists(
         st.tuples(
-            st.text("abc", min_size=1, max_size=3),
-            st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+            st.text("abc", min_size=1, max_size=3), st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
         ),
         max_size=6,
     )

@@ -113,10 +113,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         (0.0, 5.0),  # (1 - 1) / 1 and (6 - 1) / 1
     ),
     "pulse": (
-        {
-            "recipe": "prism/devtool-pulse",
-            "params": {"query": "Acme", "repo": "ada/acme", "include": "dossier"},
-        },
+        {"recipe": "prism/devtool-pulse", "params": {"query": "Acme", "repo": "ada/acme", "include": "dossier"}},
         "score",
         "lt",
         45,

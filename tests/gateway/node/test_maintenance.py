@@ -116,9 +116,7 @@ EVERYTHING = Left(events=2, runs=3, claims=1, replies=1, operations=1)
 NOTHING = Left(0, 0, 0, 0, 0)
 
 
-async def test_no_data_is_swept_after_a_clock_jump_of_forty_days(
-    autojump_clock: MockClock,
-) -> None:
+async def test_no_data_is_swept_after_a_clock_jump_of_forty_days(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     async with machine.process():
@@ -146,9 +144,7 @@ async def test_no_data_is_swept_after_restarts_with_a_wrong_clock(autojump_clock
     machine.desk.store.close()
 
 
-async def test_upgraded_store_is_not_swept_by_a_wrong_clock(
-    autojump_clock: MockClock,
-) -> None:
+async def test_upgraded_store_is_not_swept_by_a_wrong_clock(autojump_clock: MockClock) -> None:
     machine = Machine()
     await machine.fill()
     machine.set_clock(40 * DAY_S)

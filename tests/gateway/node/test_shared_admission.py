@@ -86,9 +86,7 @@ async def test_key_revoked_on_one_node_is_rejected_on_another(two: Two) -> None:
         assert there.gate.statistics().leases == 0
 
 
-async def test_account_suspension_and_resumption_apply_on_another_node(
-    two: Two,
-) -> None:
+async def test_account_suspension_and_resumption_apply_on_another_node(two: Two) -> None:
     for number in range(10):
         here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
         await there.admit_and_release(two.key.key)
