@@ -128,7 +128,7 @@ STEPS = st.one_of(
     st.tuples(st.just("renew"), st.integers(0, 1)),
 )
 for_each_example = settings(
-    deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

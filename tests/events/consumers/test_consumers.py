@@ -9,9 +9,17 @@ import trio
 
 from events.consumers.consumers import Consumers
 from events.consumers.rows import CONSUMERS_MAX
-from events.consumers.rules import COUNTED_LAG, LAPSE_S, SEEN_S
+from events.consumers.rules import COUNTED_LAG, DAY_S, LAPSE_S, SEEN_S
 from events.consumers.steps import Served
-from events.errors import FiltersConflict, Lapsed, TooManyConsumers, UnknownConsumer
+from events.errors import (
+    AckBeyondServed,
+    CursorAhead,
+    CursorExpired,
+    FiltersConflict,
+    Lapsed,
+    TooManyConsumers,
+    UnknownConsumer,
+)
 from events.filters import Filters
 from events.log.kinds import named_in, select
 from events.positions import Position
@@ -167,6 +175,47 @@ async def test_idle_consumer_lapses_once_and_restarts_at_the_oldest(desk: Desk) 
     assert (back.restarted_from, back.dropped, places(back.page), back.committed.pos) == (stood, 1, [4], 3)
     again = await read(desk)
     assert (again.restarted_from, again.dropped, again.page) == (None, 0, back.page)
+
+
+async def test_reset_moves_anywhere_in_the_log_with_nothing_served(desk: Desk) -> None:
+    await desk.append(*[alert()] * 5)
+    await desk.consumers.ack(KEY, "c", (await read(desk)).page.end)
+    back = await desk.consumers.reset(KEY, "c", Position(1, desk.time))
+    assert (back.unread, back.status, back.consumer.committed.pos) == (4, "active", 1)
+    with pytest.raises(AckBeyondServed):
+        await desk.consumers.ack(KEY, "c", Position(2, desk.time))
+    assert places((await read(desk)).page) == [2, 3, 4, 5]
+    assert (await desk.consumers.reset(KEY, "c", Position(5, desk.time))).unread == 0
+    with pytest.raises(CursorAhead):
+        await desk.consumers.reset(KEY, "c", Position(6, desk.time))
+    await drop_before(desk, 4)
+    with pytest.raises(CursorExpired):
+        await desk.consumers.reset(KEY, "c", Position(2, desk.time))
+    assert (await desk.consumers.reset(KEY, "c", Position(3, desk.time))).unread == 2
+
+
+async def test_list_returns_the_state_of_each_consumer(desk: Desk) -> None:
+    await desk.append(alert(), low())
+    await read(desk, "b", filters=ALERTS)
+    desk.time += DAY_S + SEEN_S + 1
+    await read(desk, "a")
+    listed = await desk.consumers.list(KEY)
+    assert [(one.consumer.name, one.status, one.unread) for one in listed] == [("a", "active", 2), ("b", "idle", 1)]
+    desk.time += LAPSE_S - DAY_S + 1
+    assert [one.status for one in await desk.consumers.list(KEY)] == ["idle", "lapsed"]
+    assert (await desk.consumers.get(KEY, "b")).status == "lapsed"
+
+
+async def test_consumer_lapses_when_unread_events_were_removed(desk: Desk) -> None:
+    await desk.append(*[alert()] * 6)
+    await desk.consumers.ack(KEY, "c", (await read(desk, limit=2)).page.end)
+    await drop_before(desk, 3)
+    assert places((await read(desk, limit=2)).page) == [3, 4]
+    await drop_before(desk, 4)
+    with pytest.raises(Lapsed):
+        await read(desk)
+    back = await read(desk)
+    assert (back.dropped, places(back.page), back.unread) == (1, [4, 5, 6], 3)
 
 
 async def test_concurrent_reads_report_a_lapse_once_and_restart_once(desk: Desk) -> None:

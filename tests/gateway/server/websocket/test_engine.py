@@ -162,15 +162,6 @@ async def test_scope_describes_the_request(engine: str):
 
 
 @BOTH
-async def test_messages_of_every_size_reach_the_client(engine: str):
-    async with open_sockets(SocketApp(), engine=engine) as served, await opened(served, b"/greet") as client:
-        for wanted in (Frame(TEXT, b""), Frame(TEXT, "é".encode() * 100), Frame(BINARY, b"\0" * 200)):
-            assert await next_frame(client) == wanted
-        assert (await next_frame(client)).payload == BIG.encode()
-        assert await end_of(client) == 1000
-
-
-@BOTH
 async def test_app_may_reject_with_its_own_response(engine: str):
     app = SocketApp()
     async with open_sockets(app, engine=engine) as served, await served.connect() as client:
