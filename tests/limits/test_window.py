@@ -1,4 +1,4 @@
-"""The window is exact: compared with a list of all times. `test_window_long_run` uses a million requests."""
+"""The window is exact: compared with a list of all times. `test_window_long_run` uses many more requests."""
 
 import pytest
 from hypothesis import given
