@@ -79,6 +79,14 @@ async def test_unacknowledged_events_of_a_stream_are_sent_again(desk: Desk) -> N
     assert places((await read(desk)).page) == [3, 4, 5, 6]
 
 
+async def test_consumer_starting_now_sees_later_events(desk: Desk) -> None:
+    await desk.append(alert(), alert())
+    first = await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="now")
+    assert (places(first.page), first.unread, first.committed.pos) == ([], 0, 2)
+    await desk.append(alert())
+    assert places((await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="oldest")).page) == [3]
+
+
 async def test_first_read_binds_the_filters(desk: Desk) -> None:
     bound = Filters(types=select("monitor.*"), subjects=frozenset({"mon_1", "run_2"}))
     await desk.append(low(), alert(parent_id=None), alert("run_2", parent_id=None), alert())
