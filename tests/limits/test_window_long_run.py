@@ -1,4 +1,4 @@
-"""Hundreds of thousands of requests through the window in virtual time: exact to the request, for any clients and operators.
+"""Many requests through the window in virtual time: exact to the request, for any clients and operators.
 
 Method: several keys, each with a client that behaves differently, in the order of one clock. The reference keeps all
 admissions and checks only whether the admission `limit` admissions ago has left the window. It therefore shares no idea
