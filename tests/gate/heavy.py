@@ -39,7 +39,6 @@ MATRICES: Final = (
     "tests/contract/",
     "tests/gateway/calls/test_money_machine.py",
     "tests/gateway/docs/test_documents.py",
-    "tests/limits/test_breaker_exhaustive.py",
     "tests/limits/test_window_long_run.py",
     "tests/platforms/test_astray.py",
     "tests/platforms/test_odd_bodies.py",

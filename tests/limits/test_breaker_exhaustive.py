@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, deque
 from collections.abc import Hashable, Iterator
-from copy import deepcopy
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -116,6 +116,19 @@ class World:
     counting: list[Permit] = field(default_factory=list)
     stale: list[Permit] = field(default_factory=list)
 
+    def copied(self) -> World:
+        """Return a copy that shares nothing that changes. `deepcopy` would take ten times as long."""
+        clock, breaker = copy(self.clock), copy(self.breaker)
+        breaker._now, breaker._failures = clock, breaker._failures.copy()
+
+        def permits(originals: list[Permit]) -> list[Permit]:
+            copies = [copy(permit) for permit in originals]
+            for permit in copies:
+                permit._breaker = breaker
+            return copies
+
+        return World(clock, breaker, self.model, self.tick_s, permits(self.counting), permits(self.stale))
+
     def take(self) -> None:
         """Request a permit for a call."""
         if self.model.admits_call:
@@ -160,7 +173,7 @@ class World:
     def check(self) -> None:
         """Check that the breaker equals the model, and that its promised waiting time is correct."""
         assert (self.model.counting, self.model.stale) == (len(self.counting), len(self.stale))
-        record = deepcopy(self.breaker).statistics()
+        record = self.copied().breaker.statistics()
         assert self.breaker.state == record.state == self.model.state
         assert self.breaker.retry_after_s == record.retry_after_s == self.model.retry_after_s
         assert record.failures == len(self.model.failure_ages_s)
@@ -172,9 +185,9 @@ class World:
 
     def check_waiting(self) -> None:
         """Check that the breaker is half open after Retry-After; one second less is not always enough."""
-        later = deepcopy((self.clock, self.breaker))
-        later[0].now += self.model.retry_after_s
-        assert later[1].state == "half_open"
+        later = self.copied()
+        later.clock.now += self.model.retry_after_s
+        assert later.breaker.state == "half_open"
         assert self.model.wait_s is not None
         assert self.model.retry_after_s - self.model.wait_s < 1
 
@@ -209,16 +222,16 @@ def after_each_event(world: World) -> Iterator[tuple[str, World]]:
     """Return the worlds after one more event."""
     for name in EVENTS:
         if name != "take" or len(world.counting) < PERMITS_MAX:
-            after = deepcopy(world)
+            after = world.copied()
             getattr(after, name)()
             yield name, after
     for outcome in OUTCOMES:
         if world.counting:
-            after = deepcopy(world)
+            after = world.copied()
             after.report(outcome)
             yield outcome, after
         if world.stale:
-            after = deepcopy(world)
+            after = world.copied()
             after.report_stale(outcome)
             yield f"stale {outcome}", after
 

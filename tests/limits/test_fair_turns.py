@@ -154,9 +154,7 @@ async def test_stream_of_newcomers_does_not_starve_an_account_in_debt(autojump_c
         is_over.set()
 
 
-async def test_short_turns_overtake_long_ones_that_have_not_waited_long(
-    autojump_clock: MockClock,
-) -> None:
+async def test_short_turns_overtake_long_ones_that_have_not_waited_long(autojump_clock: MockClock) -> None:
     scene = Scene(1)
 
     async def named(name: str, expected_s: float) -> None:

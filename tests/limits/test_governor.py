@@ -64,14 +64,6 @@ async def with_callers(governor: Governor, run: Callable[[Callers], Awaitable[No
         await run(Callers(governor, nursery))
 
 
-async def test_call_starts_immediately_without_a_hold(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    assert len(governor.held) == 0
-    await complete_call(governor)
-    assert trio.current_time() == 0.0
-    assert governor.statistics().queued_total == 0
-
-
 async def test_call_waits_for_the_end_of_its_hold_only(autojump_clock: MockClock) -> None:
     governor = Governor()
     governor.hold("search", 10.0)
@@ -96,24 +88,6 @@ async def test_hold_beyond_the_calls_deadline_refuses_it_immediately(
     assert await refused(governor, give_up_at=give_up_at) == retry_after_s
     assert governor.statistics().refused_total == 1
     assert governor.statistics().queued_total == 0
-
-
-async def test_shorter_hold_does_not_replace_a_longer_one(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 10.0)
-    governor.hold("source", 5.0)
-    assert await refused(governor, give_up_at=6.0) == 10
-    governor.hold("source", 20.0)
-    assert await refused(governor, give_up_at=6.0) == 20
-    assert governor.statistics().held_total == 2
-
-
-async def test_hold_is_capped_at_the_maximum(autojump_clock: MockClock) -> None:
-    governor = Governor(hold_s_max=3600.0)
-    governor.hold("source", 1e12)
-    assert await refused(governor, give_up_at=SOON_S) == 3600
-    await complete_call(governor)
-    assert trio.current_time() == 3600.0
 
 
 async def test_one_call_tries_after_a_hold_and_the_others_follow(autojump_clock: MockClock) -> None:
@@ -153,107 +127,6 @@ async def test_call_arriving_at_the_end_of_a_hold_queues_after_earlier_calls(aut
             callers.turns[name].end()
             await wait_all_tasks_blocked()
         assert [name for name, _ in callers.went] == ["a", "b", "late"]
-
-    await with_callers(governor, run)
-
-
-async def test_failed_trial_passes_to_the_longest_waiting_call(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 5.0)
-
-    async def run(callers: Callers) -> None:
-        await callers.come("a", "b", "c")
-        await trio.sleep(6.0)
-        callers.turns["a"].end()
-        await trio.sleep(1.0)
-        assert callers.went == [("a", 5.0), ("b", 6.0)]
-        callers.turns["b"].answered()
-        await trio.sleep(1.0)
-        assert callers.went[2:] == [("c", 7.0)]
-
-    await with_callers(governor, run)
-
-
-async def test_throttled_trial_makes_others_wait_or_refuses_them(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 5.0)
-
-    async def run(callers: Callers) -> None:
-        await callers.come("a")
-        await callers.come("hasty", give_up_at=15.0)
-        await callers.come("patient", give_up_at=17.0)
-        await trio.sleep(6.0)
-        governor.hold("source", 10.0)
-        callers.turns["a"].end()
-        await wait_all_tasks_blocked()
-        assert callers.refused == {"hasty": (10, 6.0)}
-        await trio.sleep(20.0)
-        assert callers.went == [("a", 5.0), ("patient", 16.0)]
-
-    await with_callers(governor, run)
-
-
-async def test_waiters_still_time_out_during_a_long_trial(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 5.0)
-
-    async def run(callers: Callers) -> None:
-        await callers.come("a")
-        await callers.come("b", give_up_at=8.0)
-        await trio.sleep(30.0)
-        assert callers.refused == {"b": (1, 8.0)}
-        assert governor.statistics().waiting == 0
-
-    await with_callers(governor, run)
-
-
-async def test_trial_of_an_earlier_hold_does_not_end_a_later_one(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 5.0)
-
-    async def run(callers: Callers) -> None:
-        await callers.come("a", "b")
-        await trio.sleep(6.0)
-        governor.hold("source", 10.0)  # a call from before the hold is throttled during the trial
-        callers.turns["a"].answered()
-        callers.turns["a"].end()
-        await trio.sleep(30.0)
-        assert callers.went == [("a", 5.0), ("b", 16.0)]
-
-    await with_callers(governor, run)
-
-
-async def test_call_with_two_names_waits_for_both_and_tries_both(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 5.0)
-    governor.hold("search", 8.0)
-
-    async def run(callers: Callers) -> None:
-        await callers.come("searching", of=("source", "search"))
-        await callers.come("reading", "reading too", of=("source", "read"))
-        await trio.sleep(6.0)
-        assert callers.went == [("reading", 5.0)], "a call that cannot start yet does not block others"
-        callers.turns["reading"].answered()
-        await trio.sleep(6.0)
-        assert callers.went[1:] == [("reading too", 6.0), ("searching", 8.0)]
-        callers.turns["searching"].answered()
-        assert len(governor.held) == 0
-
-    await with_callers(governor, run)
-
-
-async def test_cancelled_waiter_is_skipped(autojump_clock: MockClock) -> None:
-    governor = Governor()
-    governor.hold("source", 5.0)
-
-    async def run(callers: Callers) -> None:
-        await callers.come("a", "b", "c")
-        callers.scopes["a"].cancel()
-        await trio.sleep(6.0)
-        callers.scopes["c"].cancel()
-        await trio.sleep(1.0)
-        assert callers.went == [("b", 5.0)]
-        assert governor.statistics().waiting == 0
 
     await with_callers(governor, run)
 

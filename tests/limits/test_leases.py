@@ -3,24 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limits.errors import ConcurrencyReached, LimitError
 from limits.gate import Leases
-
-
-def test_leases_stop_at_the_limit():
-    leases = Leases(50)
-    held = [leases.take_nowait("k") for _ in range(50)]
-    assert None not in held
-    assert leases.take_nowait("k") is None
-    assert leases.count("k") == 50
-
-
-def test_second_release_has_no_effect():
-    leases = Leases(2)
-    first, _second = leases.take_nowait("k"), leases.take_nowait("k")
-    first.release()
-    first.release()
-    assert leases.count("k") == 1
 
 
 def test_keys_without_leases_use_no_memory():
@@ -53,9 +36,3 @@ def test_count_is_leases_taken_and_not_released(steps):
         elif held[key]:
             held[key].pop(which % len(held[key])).release()
         assert {k: leases.count(k) for k in held} == {k: len(v) for k, v in held.items()}
-
-
-def test_refusal_contains_the_limit():
-    refusal = ConcurrencyReached(50)
-    assert isinstance(refusal, LimitError)
-    assert refusal.limit == 50

@@ -51,9 +51,7 @@ def assert_empty(deadlines: Deadlines) -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(-1, 26), st.none() | st.floats(0, 30)), max_size=30))
-def test_each_wait_ends_once_and_in_time_unless_cleared(
-    waits: list[tuple[float, float, float | None]],
-) -> None:
+def test_each_wait_ends_once_and_in_time_unless_cleared(waits: list[tuple[float, float, float | None]]) -> None:
     """For each wait: when it starts, for how long, and after how long it is cleared."""
 
     async def one(deadlines: Deadlines, begin_s: float, wait_s: float, clear_s: float | None) -> None:
@@ -81,9 +79,7 @@ def test_each_wait_ends_once_and_in_time_unless_cleared(
 
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 4),
-        st.sampled_from((0.0, 0.375, 1.125, 7.125, None)),
-        st.sampled_from((0.25, 0.5, 1.0, 3.0)),
+        st.integers(0, 4), st.sampled_from((0.0, 0.375, 1.125, 7.125, None)), st.sampled_from((0.25, 0.5, 1.0, 3.0))
     ),
     max_size=30,
 )
@@ -119,60 +115,6 @@ def test_nothing_expires_early_late_or_twice(steps: list[tuple[int, float | None
             subject.assert_expired(*times)
 
     trio.run(run, clock=MockClock(autojump_threshold=0))
-
-
-async def test_each_subject_expires_once_in_any_order_of_setting(autojump_clock: MockClock) -> None:
-    times = (5.0, 1.0, 3.0, 1.0, 8.0)
-    subjects = [Timed() for _ in times]
-    async with open_deadlines() as deadlines:
-        for subject, at in zip(subjects, times, strict=True):
-            deadlines.set(subject, at)
-            await trio.sleep(0.01)
-        await trio.sleep(100.0)
-    for subject, at in zip(subjects, times, strict=True):
-        subject.assert_expired(at)
-
-
-async def test_earlier_deadline_wakes_a_task_sleeping_for_a_later_one(autojump_clock: MockClock) -> None:
-    late, early = Timed(), Timed()
-    async with open_deadlines() as deadlines:
-        deadlines.set(late, 50.0)
-        await trio.sleep(1.0)
-        deadlines.set(early, 2.0)
-        await trio.sleep(10.0)
-        early.assert_expired(2.0)
-        late.assert_expired()
-        await trio.sleep(100.0)
-        late.assert_expired(50.0)
-
-
-async def test_cleared_subject_never_expires_and_can_be_set_again(autojump_clock: MockClock) -> None:
-    subject = Timed()
-    async with open_deadlines() as deadlines:
-        deadlines.set(subject, 2.0)
-        await trio.sleep(1.0)
-        deadlines.clear(subject)
-        await trio.sleep(10.0)
-        subject.assert_expired()
-        deadlines.set(subject, 20.0)
-        await trio.sleep(10.0)
-        deadlines.clear(subject)
-        deadlines.clear(subject)
-    subject.assert_expired(20.0)
-
-
-async def test_cleared_subject_with_an_assigned_tick_can_be_set_again(autojump_clock: MockClock) -> None:
-    first, subject = Timed(), Timed()
-    async with open_deadlines() as deadlines:
-        deadlines.set(first, 1.0)
-        deadlines.set(subject, 5.0)
-        await trio.sleep(2.0)
-        assert subject in deadlines._tick_of
-        deadlines.clear(subject)
-        deadlines.set(subject, 9.0)
-        await trio.sleep(20.0)
-        subject.assert_expired(9.0)
-    assert_empty(deadlines)
 
 
 async def test_past_deadline_expires_immediately_and_infinite_never(autojump_clock: MockClock) -> None:

@@ -1,10 +1,10 @@
-"""The window is exact: compared with a list of all times. `test_window_long_run` uses a million requests."""
+"""The window is exact: compared with a list of all times. `test_window_long_run` uses many more requests."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from limits.errors import LimitError, RateLimited, WindowState
+from limits.errors import RateLimited, WindowState
 from limits.window import Window
 
 PERIOD_S = 60.0
@@ -64,13 +64,6 @@ def test_retry_after_is_the_shortest_sufficient_wait(limit, start, pauses):
         window.admit("k", now)
 
 
-def test_admission_exactly_a_period_old_no_longer_counts():
-    window = Window(1, PERIOD_S)
-    window.admit("k", 100.0)
-    assert window.look("k", 159.999).remaining == 0
-    assert window.look("k", 160.0).remaining == 1
-
-
 def test_state_reports_remaining_and_the_next_free_slot():
     window = Window(2, PERIOD_S)
     assert window.look("k", 0.0) == WindowState(limit=2, remaining=2, reset_s=0)
@@ -86,30 +79,6 @@ def test_state_reports_remaining_and_the_next_free_slot():
 @given(st.floats(0, 1e9))
 def test_first_admission_frees_its_slot_after_exactly_a_period(now):
     assert Window(1, PERIOD_S).admit("k", now) == WindowState(limit=1, remaining=0, reset_s=60)
-
-
-def test_refused_request_is_not_in_the_window():
-    window = Window(1, PERIOD_S)
-    window.admit("k", 0.0)
-    for now in (10.0, 20.0, 59.0):
-        with pytest.raises(RateLimited) as refusal:
-            window.admit("k", now)
-        assert isinstance(refusal.value, LimitError)
-        assert refusal.value.state == WindowState(limit=1, remaining=0, reset_s=60 - int(now))
-    assert window.look("k", 60.0).remaining == 1
-
-
-def test_windows_of_two_keys_are_independent():
-    window = Window(1, PERIOD_S)
-    window.admit("a", 0.0)
-    assert window.look("b", 0.0).remaining == 1
-    assert window.look("a", 0.0).remaining == 0
-
-
-def test_reading_the_state_of_a_key_uses_no_memory():
-    window = Window(600, PERIOD_S)
-    window.look("k", 0.0)
-    assert len(window) == 0
 
 
 def test_sweep_removes_only_idle_keys():

@@ -67,12 +67,12 @@ def test_no_step_of_a_large_window_copies_much_memory(traced: None) -> None:
 
 def test_memory_of_silent_keys_is_freed(traced: None) -> None:
     """Method: one key after another fills a window and stops; their number alone is too low to trigger a sweep."""
-    window, before = Window(4_000, PERIOD_S), held_bytes()
+    window, before = Window(2_000, PERIOD_S), held_bytes()
     for key in range(60):
-        for number in range(4_000):
+        for number in range(2_000):
             window.admit(key, key * 61.0 + number * 1e-4)
     assert len(window) < 40
-    assert held_bytes() - before < 40 * 4_000 * 8
+    assert held_bytes() - before < 40 * 2_000 * 8
 
 
 def test_removing_many_admissions_is_cheaper_than_adding_them() -> None:

@@ -1,4 +1,4 @@
-"""A million requests through the window in virtual time: exact to the request, for any clients and operators.
+"""Many requests through the window in virtual time: exact to the request, for any clients and operators.
 
 Method: several keys, each with a client that behaves differently, in the order of one clock. The reference keeps all
 admissions and checks only whether the admission `limit` admissions ago has left the window. It therefore shares no idea
@@ -19,7 +19,8 @@ from limits.window import Window
 
 PERIOD_S = 60.0
 LIMIT = 600
-REQUESTS = 1_000_000
+REQUESTS = 300_000
+"""Enough for each client to fill and leave its window dozens of times."""
 MOODS = ("hammering", "bursting", "pacing", "obeying", "idling", "synchronous")
 
 
@@ -113,7 +114,7 @@ def check_every_period(client: Client, limit: int) -> None:
     assert all(late >= early + PERIOD_S for early, late in zip(times, times[limit:], strict=False))
 
 
-def test_million_requests_pass_exactly_at_600_per_minute() -> None:
+def test_requests_pass_exactly_at_600_per_minute() -> None:
     window = Window(LIMIT, PERIOD_S)
     clients = [Client(f"{mood}-{n}", mood, Random(f"{mood}-{n}")) for mood in MOODS for n in range(2)]
     for count, (now, client) in enumerate(schedule(clients, window)):
@@ -131,7 +132,7 @@ def test_million_requests_pass_exactly_at_600_per_minute() -> None:
     assert len(window) < 1000
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_repeatedly_changed_limit_is_exact_at_all_times(seed: int) -> None:
     """A reload that lowers a limit and one that raises it again lose no admission in between."""
     rng, limit = Random(seed), 60

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -51,19 +53,20 @@ class GrowingNode:
         self.events.append((event, fields))
 
     async def run(self, seconds: float) -> None:
-        """Run for this long, charging a call per second."""
+        """Run for this long, charging 60 calls per minute."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.growth.keep_measuring, self.event, lambda: self.calls)
             with trio.move_on_after(seconds):
                 while True:
-                    await trio.sleep(1)
-                    self.calls += 1
+                    await trio.sleep(60)
+                    self.calls += 60
             nursery.cancel_scope.cancel()
 
 
 @pytest.fixture
-def store() -> GrowingStore:
-    return GrowingStore([MIGRATIONS])
+def store() -> Iterator[GrowingStore]:
+    with closing(GrowingStore([MIGRATIONS])) as opened:
+        yield opened
 
 
 def test_growth_covers_the_last_day_and_is_unknown_in_the_first_hour() -> None:
@@ -95,7 +98,6 @@ async def test_node_reports_its_growth_after_an_hour(store: GrowingStore, autoju
     assert report["days_until_full"] == pytest.approx(9_000_000_000 / (10 * DAY_S), rel=0.01)
     assert report["disk"] == {"total_bytes": 10**11, "free_bytes": 10**10, "floor_bytes": 10**9}
     assert report["tables"] == [{"name": "notes", "rows": 10, "bytes": 900, "index_bytes": 100}]
-    store.close()
 
 
 async def test_free_space_in_the_file_is_used_before_the_disk(store: GrowingStore, autojump_clock: MockClock) -> None:
@@ -106,7 +108,6 @@ async def test_free_space_in_the_file_is_used_before_the_disk(store: GrowingStor
     await node.growth.measure()
     assert before is not None
     assert node.growth.days_left() == pytest.approx(2 * before)
-    store.close()
 
 
 async def test_store_that_does_not_grow_has_no_days_left(store: GrowingStore, autojump_clock: MockClock) -> None:
@@ -116,7 +117,6 @@ async def test_store_that_does_not_grow_has_no_days_left(store: GrowingStore, au
     report = await node.growth.report()
     assert (report["growth_bytes_a_day"], report["days_until_full"]) == (0, None)
     assert node.events == []
-    store.close()
 
 
 async def test_calls_of_all_nodes_count_and_samples_survive_a_restart(
@@ -129,7 +129,6 @@ async def test_calls_of_all_nodes_count_and_samples_survive_a_restart(
     await node.growth.measure()
     assert node.growth.growth is not None
     assert node.growth.growth.calls == pytest.approx(2 * node.growth.growth.over_s, rel=0.01)
-    store.close()
 
 
 async def test_old_and_future_samples_are_removed(store: GrowingStore, autojump_clock: MockClock) -> None:
@@ -140,7 +139,6 @@ async def test_old_and_future_samples_are_removed(store: GrowingStore, autojump_
     hours = [hour for (hour,) in store.look(lambda tx: tx.all("SELECT hour FROM store_samples ORDER BY hour"))]
     assert hours[-1] == store.now() // HOUR_S
     assert len(hours) == hours[-1] - hours[0] + 1 == 49
-    store.close()
 
 
 async def test_node_warns_within_a_week_of_the_disk_floor(store: GrowingStore, autojump_clock: MockClock) -> None:
@@ -153,7 +151,6 @@ async def test_node_warns_within_a_week_of_the_disk_floor(store: GrowingStore, a
     (event, fields), *_ = node.events
     assert event == "disk_fills"
     assert fields["days_left"] == pytest.approx(3.6, abs=0.1)
-    store.close()
 
 
 async def test_unavailable_store_is_measured_later(store: GrowingStore, autojump_clock: MockClock) -> None:
@@ -164,7 +161,6 @@ async def test_unavailable_store_is_measured_later(store: GrowingStore, autojump
     store.failing = None
     await node.run(2 * EVERY_S)
     assert len(store.look(lambda tx: tx.all(growth.READ))) == 1
-    store.close()
 
 
 async def test_measuring_makes_one_call_to_the_writer(store: GrowingStore, autojump_clock: MockClock) -> None:
@@ -172,4 +168,3 @@ async def test_measuring_makes_one_call_to_the_writer(store: GrowingStore, autoj
     before = store.statistics().calls
     await node.run(EVERY_S + 1)
     assert store.statistics().calls - before == 1
-    store.close()

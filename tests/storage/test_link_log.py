@@ -21,9 +21,7 @@ def test_each_loss_and_each_return_is_logged_once(caplog: pytest.LogCaptureFixtu
     ]
 
 
-def test_unstable_link_is_logged_periodically(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_unstable_link_is_logged_periodically(caplog: pytest.LogCaptureFixture) -> None:
     now = [0.0]
     log = LinkLog("Redis", lambda: now[0])
     while now[0] < 2.5 * DOWN_AGAIN_S:

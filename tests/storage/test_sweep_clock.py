@@ -75,8 +75,7 @@ async def test_evenly_running_clock_is_trusted_at_every_check(
 
 
 async def test_jump_of_more_than_a_day_is_reported_and_trusted_after_an_hour(
-    machine: Machine,
-    autojump_clock: MockClock,
+    machine: Machine, autojump_clock: MockClock
 ) -> None:
     clock = await machine.trusted()
     machine.wrong_s += 40 * DAY_S

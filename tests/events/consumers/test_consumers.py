@@ -24,7 +24,7 @@ from events.filters import Filters
 from events.log.kinds import named_in, select
 from events.positions import Position
 from storage.store import Tx
-from tests.events.desk import ACCOUNT, EPOCH, KEY, Desk, alert, exhausted, low, places
+from tests.events.desk import ACCOUNT, KEY, Desk, alert, exhausted, low, places
 from tests.fakes.cancelling import cancel_everywhere
 
 ALERTS = Filters(types=select("monitor.*"))
@@ -79,34 +79,6 @@ async def test_unacknowledged_events_of_a_stream_are_sent_again(desk: Desk) -> N
     assert places((await read(desk)).page) == [3, 4, 5, 6]
 
 
-async def test_page_that_reached_the_end_stays_the_same_when_the_log_grows(desk: Desk) -> None:
-    await desk.append(*[alert()] * 3)
-    first = await read(desk)
-    assert not first.page.has_more
-    await desk.append(alert())
-    again = await read(desk)
-    assert (again.page.items, again.page.end) == (first.page.items, first.page.end)
-    assert again.page.has_more
-    assert again.unread == 4
-
-
-async def test_empty_page_moves_with_the_log_and_can_be_acknowledged(desk: Desk) -> None:
-    await desk.append(low(), low())
-    empty = await read(desk, filters=ALERTS)
-    assert (places(empty.page), empty.page.end.pos, empty.unread) == ([], 2, 0)
-    await desk.append(low(), alert(), low())
-    found = await read(desk)
-    assert (places(found.page), found.page.end.pos, found.unread) == ([4], 5, 1)
-    assert (await desk.consumers.ack(KEY, "c", empty.page.end)).unread == 1
-    assert (await desk.consumers.ack(KEY, "c", found.page.end)).unread == 0
-
-
-async def test_consumer_of_an_empty_log_waits_for_its_first_event(desk: Desk) -> None:
-    assert places((await read(desk)).page) == []
-    await desk.append(alert())
-    assert places((await read(desk)).page) == [1]
-
-
 async def test_consumer_starting_now_sees_later_events(desk: Desk) -> None:
     await desk.append(alert(), alert())
     first = await desk.consumers.read(ACCOUNT, KEY, "c", limit=10, start="now")
@@ -154,28 +126,6 @@ async def rebind(desk: Desk, *types: str) -> None:
     await desk.store.write(lambda tx: tx.run("UPDATE consumers SET types = ?", (text,)))
 
 
-async def test_acknowledgement_ignores_old_and_refuses_unserved_positions(desk: Desk) -> None:
-    await desk.append(*[alert()] * 5)
-    served = (await read(desk, limit=3)).page.end
-    with pytest.raises(AckBeyondServed) as raised:
-        await desk.consumers.ack(KEY, "c", Position(4, desk.time))
-    assert raised.value.served == served
-    assert (await desk.consumers.ack(KEY, "c", served)).advanced
-    for old in (served, Position(1, desk.time), Position(0, 0.0)):
-        acked = await desk.consumers.ack(KEY, "c", old)
-        assert (acked.advanced, acked.committed, acked.unread) == (False, served, 2)
-    with pytest.raises(AckBeyondServed):
-        await desk.consumers.ack(KEY, "c", Position(5, desk.time))
-
-
-async def test_acknowledgement_within_a_page_leaves_the_rest_unread(desk: Desk) -> None:
-    await desk.append(*[alert(), low()] * 3)
-    await read(desk, filters=ALERTS)
-    assert (await desk.consumers.ack(KEY, "c", Position(2, desk.time))).unread == 2
-    rest = await read(desk)
-    assert (places(rest.page), rest.unread) == ([3, 5], 2)
-
-
 async def test_consumers_belong_to_their_key(desk: Desk) -> None:
     await desk.append(alert(), alert(key_id="key_2"), exhausted())
     assert places((await read(desk)).page) == [1, 3]
@@ -191,35 +141,6 @@ async def test_consumers_belong_to_their_key(desk: Desk) -> None:
     ):
         with pytest.raises(UnknownConsumer):
             await call()
-
-
-async def test_reset_moves_anywhere_in_the_log_with_nothing_served(desk: Desk) -> None:
-    await desk.append(*[alert()] * 5)
-    await desk.consumers.ack(KEY, "c", (await read(desk)).page.end)
-    back = await desk.consumers.reset(KEY, "c", Position(1, desk.time))
-    assert (back.unread, back.status, back.consumer.committed.pos) == (4, "active", 1)
-    with pytest.raises(AckBeyondServed):
-        await desk.consumers.ack(KEY, "c", Position(2, desk.time))
-    assert places((await read(desk)).page) == [2, 3, 4, 5]
-    assert (await desk.consumers.reset(KEY, "c", Position(5, desk.time))).unread == 0
-    with pytest.raises(CursorAhead):
-        await desk.consumers.reset(KEY, "c", Position(6, desk.time))
-    await drop_before(desk, 4)
-    with pytest.raises(CursorExpired):
-        await desk.consumers.reset(KEY, "c", Position(2, desk.time))
-    assert (await desk.consumers.reset(KEY, "c", Position(3, desk.time))).unread == 2
-
-
-async def test_list_returns_the_state_of_each_consumer(desk: Desk) -> None:
-    await desk.append(alert(), low())
-    await read(desk, "b", filters=ALERTS)
-    desk.time += DAY_S + SEEN_S + 1
-    await read(desk, "a")
-    listed = await desk.consumers.list(KEY)
-    assert [(one.consumer.name, one.status, one.unread) for one in listed] == [("a", "active", 2), ("b", "idle", 1)]
-    desk.time += LAPSE_S - DAY_S + 1
-    assert [one.status for one in await desk.consumers.list(KEY)] == ["idle", "lapsed"]
-    assert (await desk.consumers.get(KEY, "b")).status == "lapsed"
 
 
 async def test_key_has_at_most_a_hundred_consumers(desk: Desk) -> None:
@@ -264,6 +185,35 @@ async def test_idle_consumer_lapses_once_and_restarts_at_the_oldest(desk: Desk) 
     assert (again.restarted_from, again.dropped, again.page) == (None, 0, back.page)
 
 
+async def test_reset_moves_anywhere_in_the_log_with_nothing_served(desk: Desk) -> None:
+    await desk.append(*[alert()] * 5)
+    await desk.consumers.ack(KEY, "c", (await read(desk)).page.end)
+    back = await desk.consumers.reset(KEY, "c", Position(1, desk.time))
+    assert (back.unread, back.status, back.consumer.committed.pos) == (4, "active", 1)
+    with pytest.raises(AckBeyondServed):
+        await desk.consumers.ack(KEY, "c", Position(2, desk.time))
+    assert places((await read(desk)).page) == [2, 3, 4, 5]
+    assert (await desk.consumers.reset(KEY, "c", Position(5, desk.time))).unread == 0
+    with pytest.raises(CursorAhead):
+        await desk.consumers.reset(KEY, "c", Position(6, desk.time))
+    await drop_before(desk, 4)
+    with pytest.raises(CursorExpired):
+        await desk.consumers.reset(KEY, "c", Position(2, desk.time))
+    assert (await desk.consumers.reset(KEY, "c", Position(3, desk.time))).unread == 2
+
+
+async def test_list_returns_the_state_of_each_consumer(desk: Desk) -> None:
+    await desk.append(alert(), low())
+    await read(desk, "b", filters=ALERTS)
+    desk.time += DAY_S + SEEN_S + 1
+    await read(desk, "a")
+    listed = await desk.consumers.list(KEY)
+    assert [(one.consumer.name, one.status, one.unread) for one in listed] == [("a", "active", 2), ("b", "idle", 1)]
+    desk.time += LAPSE_S - DAY_S + 1
+    assert [one.status for one in await desk.consumers.list(KEY)] == ["idle", "lapsed"]
+    assert (await desk.consumers.get(KEY, "b")).status == "lapsed"
+
+
 async def test_consumer_lapses_when_unread_events_were_removed(desk: Desk) -> None:
     await desk.append(*[alert()] * 6)
     await desk.consumers.ack(KEY, "c", (await read(desk, limit=2)).page.end)
@@ -274,17 +224,6 @@ async def test_consumer_lapses_when_unread_events_were_removed(desk: Desk) -> No
         await read(desk)
     back = await read(desk)
     assert (back.dropped, places(back.page), back.unread) == (1, [4, 5, 6], 3)
-
-
-async def test_reset_ends_a_lapse(desk: Desk) -> None:
-    await desk.append(*[alert()] * 3)
-    await read(desk)
-    desk.time += LAPSE_S + SEEN_S + 1
-    with pytest.raises(Lapsed):
-        await read(desk)
-    assert (await desk.consumers.reset(KEY, "c", Position(1, EPOCH))).status == "active"
-    back = await read(desk)
-    assert (back.restarted_from, places(back.page)) == (None, [2, 3])
 
 
 async def test_concurrent_reads_report_a_lapse_once_and_restart_once(desk: Desk) -> None:

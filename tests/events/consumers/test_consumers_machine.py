@@ -15,14 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from events.consumers import rules as consumer_rules
 from events.consumers.rules import DAY_S, SEEN_S
-from events.errors import (
-    AckBeyondServed,
-    CursorAhead,
-    CursorExpired,
-    FiltersConflict,
-    Lapsed,
-    UnknownConsumer,
-)
+from events.errors import AckBeyondServed, CursorAhead, CursorExpired, FiltersConflict, Lapsed, UnknownConsumer
 from events.filters import Filters
 from events.log import retention
 from events.log.kinds import select
@@ -191,9 +184,11 @@ class ConsumersMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_consumer_matches_the_model(self) -> None:
+        async def list_all() -> list[Any]:
+            return [await self.desk.consumers.list(key_id) for key_id in KEYS]
+
         now = self.desk.time
-        for key_id in KEYS:
-            listed = wait(self.desk.consumers.list(key_id))
+        for key_id, listed in zip(KEYS, wait(list_all()), strict=True):
             models = sorted((name, model) for (owner, name), model in self.models.items() if owner == key_id)
             assert [one.consumer.name for one in listed] == [name for name, _ in models]
             for one, (_, model) in zip(listed, models, strict=True):

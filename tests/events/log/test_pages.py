@@ -43,14 +43,6 @@ async def test_pages_follow_without_gap_or_repeat(desk: Desk) -> None:
     assert (await desk.page(25)).end == Position(25, EPOCH + 24)
 
 
-async def test_page_with_all_remaining_events_ends_at_the_end_of_the_log(desk: Desk) -> None:
-    await desk.append(alert(), alert(), low(), low())
-    full = await desk.page(limit=2, filters=ALERTS)
-    assert (places(full), full.end.pos, full.has_more) == ([1, 2], 4, False)
-    cut = await desk.page(limit=1, filters=ALERTS)
-    assert (places(cut), cut.end.pos, cut.has_more) == ([1], 1, True)
-
-
 async def test_empty_page_moves_to_the_end_of_the_log(desk: Desk) -> None:
     await desk.append(low(), low())
     page = await desk.page(filters=NOTHING)
@@ -123,13 +115,6 @@ async def test_position_before_removed_events_is_expired(desk: Desk) -> None:
     desk.time = EPOCH + 9
     await desk.append(alert())
     assert (await desk.head()).start == Position(5, EPOCH + 9)
-
-
-async def test_position_beyond_the_end_is_refused(desk: Desk) -> None:
-    await desk.append(alert())
-    with pytest.raises(CursorAhead) as raised:
-        await desk.page(2)
-    assert raised.value.head.last_pos == 1
 
 
 async def test_stored_event_is_found_only_by_keys_that_see_it(desk: Desk) -> None:

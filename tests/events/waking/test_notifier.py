@@ -74,28 +74,6 @@ async def test_event_between_arm_and_wait_wakes_the_wait(wait: Wait, autojump_cl
     assert await wait(waiter) is WaitEnd.MOVED
 
 
-@WAYS
-async def test_event_already_read_does_not_wake(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
-    hub = Hub()
-    waiter = hub.listen(ACCOUNT, KEY)
-    waiter.expect(Filters(), behind=5)
-    hub.publish([appended(4), appended(5)])
-    assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, False)
-
-
-@WAYS
-async def test_event_that_does_not_match_sets_is_behind(wait: Wait, autojump_clock: trio.abc.Clock) -> None:
-    hub = Hub()
-    waiter = hub.listen(ACCOUNT, KEY)
-    waiter.expect(Filters(types=frozenset({"credits.low"})), behind=1)
-    hub.publish([appended(2)])
-    assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
-    waiter.arm()
-    assert not waiter.is_behind
-    hub.publish([appended(3, key_id="key_of_another", type="credits.low")])
-    assert (await wait(waiter), waiter.is_behind) == (WaitEnd.TIME_UP, True)
-
-
 async def test_wait_ends_when_its_client_leaves(autojump_clock: trio.abc.Clock) -> None:
     waiter = Hub().listen(ACCOUNT, KEY)
     assert await waiter.wait(trio.current_time() + 9, partial(trio.sleep, 1)) is WaitEnd.GONE
@@ -329,26 +307,3 @@ async def test_read_in_progress_is_awaited(end: str, autojump_clock: trio.abc.Cl
         await trio.testing.wait_all_tasks_blocked()
         assert ends == [WaitEnd.MOVED]
         assert await wait_notified(waiter, 1) is (WaitEnd.CLOSING if end == "close" else WaitEnd.TIME_UP)
-
-
-async def test_client_that_leaves_during_a_read_does_not_wait_for_it(
-    autojump_clock: trio.abc.Clock,
-) -> None:
-    hub, reads = Hub(), Reads()
-    async with parked(reads, hub) as (waiter, ends):
-        hub.publish([appended(2, type="credits.low")])
-        waiter.disconnect()
-        await trio.testing.wait_all_tasks_blocked()
-        assert ends == [WaitEnd.GONE]
-        waiter.deliver("a page that nobody takes any more")
-
-
-async def test_wait_cancelled_during_a_read_returns_no_result(
-    autojump_clock: trio.abc.Clock,
-) -> None:
-    hub, reads = Hub(), Reads()
-    async with parked(reads, hub) as (waiter, ends):
-        hub.publish([appended(2, type="credits.low")])
-    assert (ends, waiter.is_parked) == ([], False)
-    waiter.deliver("a page that nobody takes any more")
-    waiter.expire()

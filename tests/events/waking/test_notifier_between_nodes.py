@@ -18,9 +18,7 @@ APPENDED = [
 ]
 
 
-async def test_matching_event_of_another_node_wakes_a_poll(
-    empty_redis: RedisServer,
-) -> None:
+async def test_matching_event_of_another_node_wakes_a_poll(empty_redis: RedisServer) -> None:
     with trio.fail_after(20):
         async with open_redis(empty_redis.url) as one, open_redis(empty_redis.url) as other:
             here, there = Hub(one), Hub(other)

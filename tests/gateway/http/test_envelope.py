@@ -104,12 +104,7 @@ def test_replayed_success_is_free_and_marked(balance: int | None, cached: bool, 
     stored = fragment("github", "/v1/github/profile", {"id": "1"})
     first = success(stored, request_id="req_1", credits_used=5, balance=95, cached=cached)
     body = orjson.loads(replay(stored, status=status, request_id="req_1", balance=balance, cached=cached))
-    assert body == {
-        **orjson.loads(first),
-        "credits_used": 0,
-        "credits_remaining": balance,
-        "idempotent_replay": True,
-    }
+    assert body == {**orjson.loads(first), "credits_used": 0, "credits_remaining": balance, "idempotent_replay": True}
 
 
 def test_replay_repeats_the_first_response_except_variable_fields() -> None:

@@ -15,10 +15,7 @@ PROFILE = "/v1/github/profile?handle=octocat"
 async def test_calls_of_an_isolated_platform_are_rejected_for_free_until_its_reset(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         shown = await node.operate("platform.isolate", platform="github")
-        assert shown == {
-            "platform": "github",
-            "sources": dict.fromkeys(("api", "search", "graphql", "raw"), "open"),
-        }
+        assert shown == {"platform": "github", "sources": dict.fromkeys(("api", "search", "graphql", "raw"), "open")}
         refused = await node.get(PROFILE)
         assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
         assert int(refused.headers["retry-after"]) >= 1

@@ -31,33 +31,29 @@ async def made(node: OpenNode, **body: Any) -> Any:
     return await post(node, f"{MONITORS}?dry_run=1", orjson.dumps({**HOURLY, **body}))
 
 
-@pytest.mark.parametrize(
-    ("recipe", "metrics", "cost"),
-    [
-        (CARD, ["totals.followers", "totals.platforms", "coverage"], 6),
-        (AUDIT, ["score", "score_components.audience", "available_weight"], 6),
-        (EVERYWHERE, ["items[].score", "items[].post.engagement.likes"], 21),
-        (COMMENTS, ["items[].comment.engagement.likes", "scanned"], 3),
-    ],
+PRICED = (
+    (CARD, ["totals.followers", "totals.platforms", "coverage"], None, 6),
+    (AUDIT, ["score", "score_components.audience", "available_weight"], None, 6),
+    (EVERYWHERE, ["items[].score", "items[].post.engagement.likes"], "post.id", 21),
+    (COMMENTS, ["items[].comment.engagement.likes", "scanned"], None, 3),
 )
-async def test_monitor_of_composite_metrics_and_rules_is_created_at_its_price(
-    recipe: dict[str, Any], metrics: list[str], cost: int, tmp_path: Path
-) -> None:
-    async with open_test_node(tmp_path) as node:
-        track: dict[str, Any] = {"metrics": metrics}
-        if recipe is EVERYWHERE:
-            track["row_key"] = "post.id"
-        rules = [{"metric": metrics[0], "op": "gt", "value": 1}]
-        answer = await made(node, **recipe, track=track, alert_rules=rules)
-        assert answer.status in (200, 201), answer.body
-        assert answer.json["data"]["monitor"]["estimated_cost_per_run"] == cost
 
 
-async def test_unknown_composite_path_is_rejected_with_the_nearest_path(tmp_path: Path) -> None:
+async def test_monitor_of_composite_metrics_and_rules_is_created_at_its_price(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        answer = await made(node, **CARD, track={"metrics": ["followers"]})
-        assert answer.status == 400
-        assert "totals.followers" in answer.body.decode()
+        for recipe, metrics, row_key, cost in PRICED:
+            track = {"metrics": metrics} | ({"row_key": row_key} if row_key else {})
+            rules = [{"metric": metrics[0], "op": "gt", "value": 1}]
+            answer = await made(node, **recipe, track=track, alert_rules=rules)
+            assert answer.status in (200, 201), answer.body
+            assert answer.json["data"]["monitor"]["estimated_cost_per_run"] == cost, recipe
+
+
+async def test_metric_that_is_unknown_or_a_text_is_rejected_with_a_hint(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node:
+        for recipe, metric, hint in ((CARD, "followers", "totals.followers"), (FIRED["pulse"][0], "pulse", "text")):
+            answer = await made(node, **recipe, track={"metrics": [metric]})
+            assert (answer.status, hint in answer.body.decode()) == (400, True)
 
 
 ALGOLIA = "hn.algolia.com/api/v1/search_by_date"
@@ -113,10 +109,7 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
         (0.0, 5.0),  # (1 - 1) / 1 and (6 - 1) / 1
     ),
     "pulse": (
-        {
-            "recipe": "prism/devtool-pulse",
-            "params": {"query": "Acme", "repo": "ada/acme", "include": "dossier"},
-        },
+        {"recipe": "prism/devtool-pulse", "params": {"query": "Acme", "repo": "ada/acme", "include": "dossier"}},
         "score",
         "lt",
         45,
@@ -126,8 +119,9 @@ FIRED: Mapping[str, tuple[Recipe, str, str, float, tuple[Script, Script], tuple[
 }
 
 
-@pytest.mark.parametrize("tracks", [False, True], ids=["whole", "numbers"])
-@pytest.mark.parametrize("name", FIRED)
+@pytest.mark.parametrize(
+    ("name", "tracks"), [("totals.followers", False), *((name, True) for name in FIRED)], ids=["untracked", *FIRED]
+)
 async def test_composite_rule_fires_and_is_delivered(name: str, tmp_path: Path, *, tracks: bool) -> None:
     """Goal: an alert reaches the receiver. Method: two runs; the second one exceeds the limit."""
     recipe, metric, op, value, scripts, expected = FIRED[name]

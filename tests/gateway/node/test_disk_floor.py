@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -28,18 +30,23 @@ class Disk:
         await trio.lowlevel.checkpoint()
         return DiskSpace(1_000 * FLOOR, self.free)
 
+    async def set_free(self, free: int, node: OpenNode) -> None:
+        """Change the free space, and let the node check its disk."""
+        self.free = free
+        await node.node.stores.disk.check()
 
-async def check_disk(node: OpenNode) -> None:
-    """Let the node check its disk now."""
-    await node.node.stores.disk.check()
+
+@asynccontextmanager
+async def open_floored(folder: Path) -> AsyncIterator[tuple[OpenNode, Disk]]:
+    disk = Disk()
+    async with open_test_node(folder, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+        yield node, disk
 
 
 async def test_new_calls_are_not_charged_below_the_disk_floor(tmp_path: Path) -> None:
-    disk = Disk()
-    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+    async with open_floored(tmp_path) as (node, disk):
         assert (await node.get(PROFILE.format("cached"))).status == 200
-        disk.free = FLOOR - 1
-        await check_disk(node)
+        await disk.set_free(FLOOR - 1, node)
         for headers in ({}, {"Idempotency-Key": "one"}):
             refused = await node.get(PROFILE.format("new"), headers=headers)
             assert (refused.status, refused.json["error"]["type"]) == (503, "SERVICE_UNAVAILABLE")
@@ -55,16 +62,14 @@ async def test_new_calls_are_not_charged_below_the_disk_floor(tmp_path: Path) ->
         assert await node.gauge("sluice_disk_floor_bytes") == FLOOR
         await node.assert_sound()
 
-        disk.free = 10 * FLOOR
-        await check_disk(node)
+        await disk.set_free(10 * FLOOR, node)
         assert (await node.get(PROFILE.format("new"), headers={"Idempotency-Key": "one"})).json["credits_used"] == 1
         assert (await node.client.get(f"{node.admin_url}/readyz")).status_code == 200
         await node.assert_sound()
 
 
 async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None:
-    disk = Disk()
-    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+    async with open_floored(tmp_path) as (node, disk):
         answers: list[Answered] = []
 
         async def call() -> None:
@@ -75,33 +80,28 @@ async def test_running_calls_are_settled_below_the_floor(tmp_path: Path) -> None
                 nursery.start_soon(call)
                 while not node.upstream.requests:  # noqa: ASYNC110 - the upstream sets no event
                     await trio.sleep(0.01)
-                disk.free = 0
-                await check_disk(node)
+                await disk.set_free(0, node)
         assert [(answer.status, answer.json["credits_used"]) for answer in answers] == [(200, 1)]
         assert (await node.get(PROFILE.format("later"))).status == 503
         await node.assert_sound()
 
 
 async def test_monitor_run_is_rejected_below_the_floor(tmp_path: Path) -> None:
-    disk = Disk()
-    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+    async with open_floored(tmp_path) as (node, disk):
         monitor = await made(node)
-        disk.free = 0
-        await check_disk(node)
+        await disk.set_free(0, node)
         begun = node.node.monitors.clock.begun_total
         with pytest.raises(StoreUnavailable, match=r"store\.disk_floor_bytes"):
             await node.operate("monitor.run", monitor=monitor)
         assert node.node.monitors.clock.begun_total == begun
-        disk.free = 10 * FLOOR
-        await check_disk(node)
+        await disk.set_free(10 * FLOOR, node)
         record = await node.operate("monitor.run", monitor=monitor)
         assert record["status"] != "pending"
         await node.assert_sound()
 
 
 async def test_node_checks_the_disk_and_logs_changes(tmp_path: Path) -> None:
-    disk = Disk()
-    async with open_test_node(tmp_path, probe_disk=disk.probe, store={"disk_floor_bytes": FLOOR}) as node:
+    async with open_floored(tmp_path) as (node, disk):
         for free, event in ((0, "disk_full"), (10 * FLOOR, "disk_has_room")):
             disk.free = free
             while not node.log_events(event):  # noqa: ASYNC110 - the node sets no event
@@ -109,7 +109,7 @@ async def test_node_checks_the_disk_and_logs_changes(tmp_path: Path) -> None:
         assert node.node.stores.disk.refusal is None
 
 
-async def test_table_sizes_are_metrics_and_in_an_operation(tmp_path: Path) -> None:
+async def test_growth_report_has_table_sizes_and_metrics_count_charged_calls(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         report = await node.operate("store.size")
         assert {"accounts", "keys", "events", "claims", "runs", "deliveries"} <= {t["name"] for t in report["tables"]}
@@ -119,10 +119,6 @@ async def test_table_sizes_are_metrics_and_in_an_operation(tmp_path: Path) -> No
         assert samples.keys() == {table["name"] for table in report["tables"]}
         assert float(samples["keys"]) > 0
         assert await node.gauge("sluice_store_bytes") >= max(map(float, samples.values()))
-
-
-async def test_cache_hits_do_not_count_as_charged_calls(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
         for handle in ("a", "b", "a"):
             await node.get(PROFILE.format(handle))
-        assert node.node.metrics.charged_total() == 2
+        assert node.node.metrics.charged_total() == 2, "cache hits are not charged calls"

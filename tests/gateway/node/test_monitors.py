@@ -65,18 +65,23 @@ async def test_operator_run_reports_its_outcome(tmp_path: Path) -> None:
         await opened.assert_sound()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        ({"monitor": "mon_none"}, "unknown monitor mon_none"),
-        ({"monitor": "mon_1", "slot": "9999-12-31T23:59:59-14:00"}, "9999-12-31T23:59:59-14:00 is not an ISO"),
-        ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 time such as 2030-01-31T12:00:00Z"),
-    ],
-)
-async def test_invalid_operator_runs_are_rejected(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+async def test_invalid_runs_and_recipes_are_rejected_with_their_reason(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as opened:
-        with pytest.raises(OperationRefused, match=why):
-            await opened.operate("monitor.run", **arguments)
+        for arguments, why in (
+            ({"monitor": "mon_none"}, "unknown monitor mon_none"),
+            ({"monitor": "mon_1", "slot": "9999-12-31T23:59:59-14:00"}, "9999-12-31T23:59:59-14:00 is not an ISO"),
+            ({"monitor": "mon_1", "slot": "soon"}, "soon is not an ISO 8601 time such as 2030-01-31T12:00:00Z"),
+        ):
+            with pytest.raises(OperationRefused, match=why):
+                await opened.operate("monitor.run", **arguments)
+        for recipe, params, param, meant in (
+            ("github/profil", PROFILE, "recipe", "github/profile"),
+            ("github/profile", {"handel": "octocat"}, "params.handel", "handle"),
+        ):
+            with pytest.raises(RecipeInvalid) as refused:
+                opened.node.monitors.recipes.read(recipe, params)
+            assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
+            assert refused.value.problem
 
 
 async def test_scheduled_runs_start_automatically_without_the_cache(tmp_path: Path) -> None:
@@ -113,20 +118,3 @@ async def test_run_with_failed_upstream_is_free(tmp_path: Path) -> None:
         assert (record["status"], record["credits_used"]) == ("failed", 0)
         assert (record["skip_reason"], record["warnings"]) == ("UPSTREAM_ERROR", ["api: status 500"])
         await opened.assert_sound()
-
-
-@pytest.mark.parametrize(
-    ("recipe", "params", "param", "meant"),
-    [
-        ("github/profil", PROFILE, "recipe", "github/profile"),
-        ("github/profile", {"handel": "octocat"}, "params.handel", "handle"),
-    ],
-)
-async def test_invalid_recipe_is_rejected_with_its_parameter(
-    tmp_path: Path, recipe: str, params: object, param: str, meant: str | None
-) -> None:
-    async with open_test_node(tmp_path) as opened:
-        with pytest.raises(RecipeInvalid) as refused:
-            opened.node.monitors.recipes.read(recipe, params)
-    assert (refused.value.param, refused.value.did_you_mean) == (param, meant)
-    assert refused.value.problem

@@ -77,7 +77,7 @@ async def refusal(node: Entrance, key: str) -> str:
 
 
 async def test_key_revoked_on_one_node_is_rejected_on_another(two: Two) -> None:
-    for number in range(20):
+    for number in range(4):
         key = await two.new_key()
         here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
         await here.desk.keys.revoke(key.id)
@@ -86,10 +86,8 @@ async def test_key_revoked_on_one_node_is_rejected_on_another(two: Two) -> None:
         assert there.gate.statistics().leases == 0
 
 
-async def test_account_suspension_and_resumption_apply_on_another_node(
-    two: Two,
-) -> None:
-    for number in range(10):
+async def test_account_suspension_and_resumption_apply_on_another_node(two: Two) -> None:
+    for number in range(4):
         here, there = (two.one, two.other) if number % 2 else (two.other, two.one)
         await there.admit_and_release(two.key.key)
         await here.desk.lifecycle.suspend(two.account)

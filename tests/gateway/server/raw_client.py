@@ -179,14 +179,19 @@ class Client:
             return True
 
 
-async def statuses(client: Client) -> tuple[int, ...]:
-    """Return the status of every response until the server closes, and 0 for one without a head or cut short."""
-    seen: list[int] = []
+async def responses(client: Client) -> list[Answer]:
+    """Return every response until the server closes. One without a head or cut short has the status 0."""
+    seen: list[Answer] = []
     with suppress(trio.BrokenResourceError):
         while client.buffer or await client.more():
             try:
-                seen.append((await client.answer()).status)
+                seen.append(await client.answer())
             except (EOFError, ValueError, IndexError):
-                seen.append(0)
+                seen.append(Answer(0, (), b""))
                 break
-    return tuple(seen)
+    return seen
+
+
+async def statuses(client: Client) -> tuple[int, ...]:
+    """Return the status of every response until the server closes."""
+    return tuple(answer.status for answer in await responses(client))

@@ -1,29 +1,20 @@
 """A small WebSocket app whose path selects its behavior."""
 
 import json
+from functools import partial
 
 import trio
 
 from gateway.server.asgi import Receive, Scope, Send, SendMessage, WebSocketScope
+from tests.gateway.server.raw_client import open_served
 
 NAMES = (
-    *(
-        "talk",
-        "scope",
-        "refuse",
-        "refuse-in-pieces",
-        "shut",
-        "choose",
-        "chosen-badly",
-        "split",
-        "own",
-        "greet",
-        "flood",
-    ),
-    *("boom", "boom-early", "silent", "leave", "bye", "again", "deaf", "late", "wait", "poll", "both"),
+    "talk scope refuse refuse-in-pieces shut choose chosen-badly split own greet flood "
+    "boom boom-early silent leave bye again deaf late wait poll both"
 )
-PATHS = frozenset(f"/{name}" for name in NAMES)
+PATHS = frozenset(f"/{name}" for name in NAMES.split())
 BIG = "x" * 1_000_000
+open_sockets = partial(open_served, websocket_paths=PATHS)
 
 
 class SocketApp:

@@ -57,18 +57,6 @@ async def park(app: Parking, served: Served, path: str) -> trio.SocketStream:
     return stream
 
 
-async def test_close_and_half_close_are_reported_once() -> None:
-    app = Parking()
-    async with open_served(app) as served:
-        one, other = await park(app, served, "one"), await park(app, served, "other")
-        await one.aclose()
-        await app.holds(1)
-        await other.send_eof()
-        await app.holds(0)
-        assert app.left == ["one", "other"]
-        await other.aclose()
-
-
 async def test_earlier_disconnect_is_reported_immediately() -> None:
     reported = trio.Event()
     gone = trio.Event()
@@ -112,36 +100,6 @@ async def test_hangup_is_reported_despite_unread_bytes() -> None:
         assert app.left == ["held"]
 
 
-async def test_hangup_after_the_response_is_not_reported() -> None:
-    app = Parking()
-    async with open_served(app) as served:
-        stream = await park(app, served, "held")
-        app.parked["held"].set()
-        await app.holds(0)
-        await stream.aclose()
-        other = await park(app, served, "next")  # this connection may get the same descriptor
-        assert app.left == []
-        await other.aclose()
-        await app.holds(0)
-        assert app.left == ["next"]
-
-
-async def test_repeatedly_waiting_connection_reports_hangups_only_while_waiting() -> None:
-    app = Parking()
-    async with open_served(app) as served:
-        async with await served.connect() as client:
-            for nth in range(3):
-                await client.send(GET % b"%d" % nth)
-                await app.holds(1)
-                app.parked[str(nth)].set()
-                assert (await client.answer()).body == b"%d" % nth
-            await client.send(GET % b"last")
-            await app.holds(1)
-            assert app.left == []
-        await app.holds(0)
-        assert app.left == ["last"]
-
-
 async def test_hangup_is_reported_to_each_pipelined_request() -> None:
     app = Parking()
     async with open_served(app) as served:
@@ -169,7 +127,7 @@ async def test_waiting_connections_stay_open_and_idle_ones_are_closed() -> None:
         await app.holds(0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 async def test_each_watcher_is_notified_of_its_own_client_only(seed: int) -> None:
     rng, app, expected = random.Random(seed), Parking(), []
     async with open_served(app) as served:

@@ -130,11 +130,7 @@ print(connections_possible(int(sys.argv[3])), *resource.getrlimit(resource.RLIMI
 
 @pytest.mark.parametrize(
     ("soft", "hard", "wanted", "possible"),
-    [
-        (100, 1_000, 20_000, 500),
-        (1_000, 1_000, 100, 100),
-        (1_000, 10_000, 20_000, 10_000 - KEPT),
-    ],
+    [(100, 1_000, 20_000, 500), (1_000, 1_000, 100, 100), (1_000, 10_000, 20_000, 10_000 - KEPT)],
 )
 def test_clients_get_the_descriptors_that_the_node_does_not_need(soft: int, hard: int, wanted: int, possible: int):
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < hard:

@@ -142,10 +142,7 @@ async def test_stop_closes_rejected_clients_immediately():
 
 async def test_slow_client_gets_complete_rejections():
     shedding = ScriptedShedding(refusal=LONG)
-    async with (
-        open_served(PathApp(), shedding=shedding) as served,
-        await served.connect(buffer_bytes=4_096) as client,
-    ):
+    async with open_served(PathApp(), shedding=shedding) as served, await served.connect(buffer_bytes=4_096) as client:
         for _ in range(100):
             await client.send(GET % b"no")
             await trio.sleep(0.001)

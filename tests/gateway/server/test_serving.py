@@ -132,16 +132,6 @@ async def test_connection_closes_after_a_long_unread_body():
         assert [(answer.body, answer.header(b"connection")) for answer in answers] == [(b"not read", b"close")]
 
 
-async def test_receive_reports_disconnect_to_a_parked_app():
-    app = PathApp()
-    async with open_served(app) as served:
-        async with await served.connect() as client:
-            await client.send(GET % b"park")
-            await app.parked.wait()
-        await app.left.wait()
-        assert app.seen == ["http.disconnect"]
-
-
 @pytest.mark.parametrize("size", [30, 20_000])
 async def test_disconnect_after_pipelined_bytes_is_harmless(size: int):
     app = PathApp()
@@ -153,17 +143,6 @@ async def test_disconnect_after_pipelined_bytes_is_harmless(size: int):
             await trio.sleep(0.05)
         with trio.fail_after(HANGUP_POLL_S * 2):
             await app.left.wait()
-
-
-async def test_request_pipelined_after_a_parked_one_is_answered_after_it():
-    app = PathApp()
-    async with open_served(app) as served, await served.connect() as client:
-        await client.send(GET % b"park" + (GET % b"")[:10])
-        await app.parked.wait()
-        await client.send((GET % b"")[10:])
-        await trio.sleep(0.05)
-        app.release.set()
-        assert [(await client.answer()).body for _ in range(2)] == [b"released", b"ok"]
 
 
 async def test_truncated_body_gets_400():
@@ -224,11 +203,3 @@ async def test_send_to_a_disconnected_client_raises_oserror(caplog: pytest.LogCa
         await app.left.wait()
         assert app.seen == ["ClientGone"]
     assert not caplog.records
-
-
-async def test_path_and_headers_reach_the_app():
-    async with open_served(PathApp()) as served, await served.connect() as client:
-        body = (await client.ask(b"GET http://h/scope?a=%20b HTTP/1.1\r\nHost: h\r\nX-Y: \xe9\r\n\r\n")).body
-        assert b'"path": "/scope"' in body
-        assert b'"query_string": "a=%20b"' in body
-        assert b'["x-y", "\\u00e9"]' in body

@@ -60,9 +60,7 @@ async def test_response_in_one_message_equals_the_usual_messages(status: int, re
 
 
 @pytest.mark.parametrize("headers", [[(b"x", b"a\r\nb: c")], [(b"x\nb", b"c")], [(b"content-length", b"x")]])
-async def test_invalid_header_becomes_the_servers_own_response(
-    headers: list[tuple[bytes, bytes]],
-) -> None:
+async def test_invalid_header_becomes_the_servers_own_response(headers: list[tuple[bytes, bytes]]) -> None:
     app = app_of(200, whole=True, headers=headers)
     async with open_served(app) as served, await served.connect() as client:
         answer = await client.ask(b"GET /small HTTP/1.1\r\nHost: a\r\n\r\n")

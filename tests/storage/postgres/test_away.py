@@ -199,7 +199,7 @@ async def test_calls_fail_immediately_while_the_server_is_unavailable(
         with pytest.raises(StoreUnavailable):
             await store.write(add_note("lost"))
         slowest = 0.0
-        for number in range(200):
+        for number in range(50):
             began = trio.current_time()
             for call in (partial(store.write, add_note("lost")), partial(all_texts, store), store.ping):
                 with pytest.raises(StoreUnavailable):
@@ -319,7 +319,7 @@ async def test_recreated_database_is_unavailable(store: Store, postgres: Postgre
     with psycopg.connect(postgres.url().replace(f"/{name}", "/template1"), autocommit=True) as other:
         other.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
         other.execute(f"CREATE DATABASE {name} TEMPLATE template0".encode())
-    for _ in range(50):
+    for _ in range(10):
         for call in (store.ping, partial(store.write, add_note("x")), partial(all_texts, store)):
             with pytest.raises(StoreUnavailable):
                 await call()

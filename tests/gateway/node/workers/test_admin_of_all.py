@@ -85,12 +85,7 @@ class Workers:
         await stream.aclose()
 
     async def ask(self, path: str, *, method: str = "GET", body: bytes = b"") -> tuple[int, bytes]:
-        scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "headers": [(b"authorization", b"Bearer t")],
-        }
+        scope = {"type": "http", "method": method, "path": path, "headers": [(b"authorization", b"Bearer t")]}
         got: list[dict[str, object]] = []
 
         async def receive() -> dict[str, object]:  # noqa: ASYNC124 - has ASGI's signature

@@ -166,10 +166,7 @@ HYPERCORN = MappingProxyType(
             "an endless method": (404,),
             "a large header": IN_STEP,
         },
-        "cleartext HTTP/2 is read and then rejected": {
-            "HTTP/2.0": (505, 404),
-            "the preface of HTTP/2": (505, 400),
-        },
+        "cleartext HTTP/2 is read and then rejected": {"HTTP/2.0": (505, 404), "the preface of HTTP/2": (505, 400)},
         "another status for the same rejection": {
             "an endless target": (400,),
             "an endless name": (400,),

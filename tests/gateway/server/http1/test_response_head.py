@@ -43,9 +43,7 @@ def test_apps_connection_headers_are_dropped_and_its_date_kept_each_time():
         (b"content-length", b""),
     ],
 )
-def test_invalid_header_or_length_is_refused_each_time(
-    header: tuple[bytes, bytes],
-):
+def test_invalid_header_or_length_is_refused_each_time(header: tuple[bytes, bytes]):
     shapes: Shapes = {}
     for _ in range(3):
         with pytest.raises(AppMisbehaved):

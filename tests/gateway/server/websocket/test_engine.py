@@ -21,8 +21,8 @@ from tests.gateway.server.frames import (
     handshake,
     next_frame,
 )
-from tests.gateway.server.raw_client import Client, Served, open_served
-from tests.gateway.server.socket_apps import BIG, PATHS, SocketApp
+from tests.gateway.server.raw_client import Client, Served
+from tests.gateway.server.socket_apps import BIG, SocketApp, open_sockets
 
 BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
 LIMIT = Bounds().message_bytes
@@ -93,7 +93,7 @@ async def test_valid_frames_are_answered(name: str, early: bool, engine: str):
     sent, wanted = SOUND[name]
     app = SocketApp()
     async with (
-        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        open_sockets(app, engine=engine) as served,
         await opened(served, behind=sent if early else b"") as client,
         trio.open_nursery() as nursery,
     ):
@@ -119,7 +119,7 @@ async def test_invalid_and_close_frames_end_the_websocket_with_their_code(
     sent, code = WRONG[name]
     app = SocketApp()
     async with (
-        open_served(app, engine=engine, websocket_paths=PATHS) as served,
+        open_sockets(app, engine=engine) as served,
         await opened(served, behind=sent if early else b"") as client,
     ):
         if not early:
@@ -133,7 +133,7 @@ async def test_invalid_and_close_frames_end_the_websocket_with_their_code(
 @BOTH
 async def test_frames_may_arrive_byte_by_byte(engine: str):
     app = SocketApp()
-    async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await opened(served) as client:
+    async with open_sockets(app, engine=engine) as served, await opened(served) as client:
         for byte in frame(PING, b"?") + frame(TEXT, "é".encode(), last=False) + frame(CONTINUATION, b"x" * 200):
             await client.send(bytes([byte]))
             await trio.lowlevel.checkpoint()
@@ -144,10 +144,7 @@ async def test_frames_may_arrive_byte_by_byte(engine: str):
 @BOTH
 async def test_scope_describes_the_request(engine: str):
     sent = handshake(b"/%73cope?a=%20b", b"X: y", b"Sec-WebSocket-Protocol: one")
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
-        await served.connect() as client,
-    ):
+    async with open_sockets(SocketApp(), engine=engine) as served, await served.connect() as client:
         assert (await client.ask(sent)).status == 101
         assert json.loads((await next_frame(client)).payload) == {
             "type": "websocket",
@@ -165,26 +162,14 @@ async def test_scope_describes_the_request(engine: str):
 
 
 @BOTH
-async def test_messages_of_every_size_reach_the_client(engine: str):
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
-        await opened(served, b"/greet") as client,
-    ):
-        for wanted in (Frame(TEXT, b""), Frame(TEXT, "é".encode() * 100), Frame(BINARY, b"\0" * 200)):
-            assert await next_frame(client) == wanted
-        assert (await next_frame(client)).payload == BIG.encode()
-        assert await end_of(client) == 1000
-
-
-@BOTH
 async def test_app_may_reject_with_its_own_response(engine: str):
     app = SocketApp()
-    async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
+    async with open_sockets(app, engine=engine) as served, await served.connect() as client:
         answer = await client.ask(handshake(b"/refuse"))
         assert (answer.status, answer.header(b"retry-after"), answer.body) == (429, b"7", b"not now")
         await app.left.wait()
         assert app.received == ["websocket.disconnect"]
-    async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
+    async with open_sockets(app, engine=engine) as served:
         for path, status, body in ((b"/refuse-in-pieces", 401, b"who are you"), (b"/shut", 403, b"edge 403: ")):
             async with await served.connect() as client:
                 answer = await client.ask(handshake(path))
@@ -193,7 +178,7 @@ async def test_app_may_reject_with_its_own_response(engine: str):
 
 
 async def test_rejected_connection_serves_the_next_request():
-    async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
+    async with open_sockets(SocketApp()) as served, await served.connect() as client:
         for path, status in ((b"/refuse", 429), (b"/refuse-in-pieces", 401), (b"/shut", 403), (b"/talk", 101)):
             assert (await client.ask(handshake(path))).status == status
 
@@ -201,10 +186,7 @@ async def test_rejected_connection_serves_the_next_request():
 @BOTH
 async def test_apps_close_reaches_client_and_app(engine: str):
     app = SocketApp()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS) as served,
-        await opened(served, b"/bye") as client,
-    ):
+    async with open_sockets(app, engine=engine) as served, await opened(served, b"/bye") as client:
         assert await next_frame(client) == Frame(CLOSE, (4_000).to_bytes(2) + b"enough")
         await client.send(closing(4_000))
         assert await client.closed()
@@ -218,10 +200,7 @@ async def test_apps_close_reaches_client_and_app(engine: str):
 async def test_app_that_returns_or_fails_ends_the_websocket(
     path: bytes, code: int, engine: str, caplog: pytest.LogCaptureFixture
 ):
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
-        await opened(served, path) as client,
-    ):
+    async with open_sockets(SocketApp(), engine=engine) as served, await opened(served, path) as client:
         assert await end_of(client) == code
     assert len(caplog.records) == (path != b"/leave")
 
@@ -229,7 +208,7 @@ async def test_app_that_returns_or_fails_ends_the_websocket(
 @BOTH
 async def test_app_receives_1006_for_a_vanished_client(engine: str, caplog: pytest.LogCaptureFixture):
     app = SocketApp()
-    async with open_served(app, engine=engine, websocket_paths=PATHS) as served:
+    async with open_sockets(app, engine=engine) as served:
         async with await opened(served) as client:
             await client.send(frame(TEXT, b"half")[:3])
             await app.opened.wait()
@@ -241,7 +220,7 @@ async def test_app_receives_1006_for_a_vanished_client(engine: str, caplog: pyte
 @BOTH
 async def test_data_before_the_accept_is_kept(engine: str):
     app = SocketApp()
-    async with open_served(app, engine=engine, websocket_paths=PATHS) as served, await served.connect() as client:
+    async with open_sockets(app, engine=engine) as served, await served.connect() as client:
         await client.send(handshake(b"/late") + frame(TEXT, b"one") + frame(TEXT, b"two")[:3])
         await trio.sleep(0.05)
         await client.send(frame(TEXT, b"two")[3:])
@@ -251,7 +230,7 @@ async def test_data_before_the_accept_is_kept(engine: str):
 
 
 async def test_every_ping_of_a_flood_gets_a_pong():
-    async with open_served(SocketApp(), websocket_paths=PATHS) as served, await opened(served) as client:
+    async with open_sockets(SocketApp()) as served, await opened(served) as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send, frame(PING, b"x" * 100) * 2_000)
             for _ in range(2_000):
@@ -263,10 +242,7 @@ async def test_every_ping_of_a_flood_gets_a_pong():
 @BOTH
 async def test_app_that_interrupts_receiving_loses_no_message(engine: str):
     app = SocketApp()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS) as served,
-        await opened(served, b"/poll") as client,
-    ):
+    async with open_sockets(app, engine=engine) as served, await opened(served, b"/poll") as client:
         for byte in (frame(TEXT, b"one") + frame(PING) + frame(BINARY, b"two")) * 5 + closing(1000):
             await client.send(bytes([byte]))
             await trio.sleep(0.001)
@@ -277,10 +253,7 @@ async def test_app_that_interrupts_receiving_loses_no_message(engine: str):
 @BOTH
 async def test_concurrent_messages_and_pongs_are_never_interleaved(engine: str):
     app = SocketApp()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS) as served,
-        await opened(served, b"/both") as client,
-    ):
+    async with open_sockets(app, engine=engine) as served, await opened(served, b"/both") as client:
         await client.send(frame(PING, b"1"))
         got = [await next_frame(client) for _ in range(5)]
         await client.send(frame(PING, b"2") + frame(TEXT, b"heard"))

@@ -7,9 +7,7 @@ import pytest
 import trio
 
 from tests.gateway.server.frames import ACCEPT, KEY, TEXT, frame, handshake, next_frame
-from tests.gateway.server.raw_client import open_served
-from tests.gateway.server.socket_apps import PATHS, SocketApp
-from tests.gateway.server.test_engines import MALFORMED
+from tests.gateway.server.socket_apps import PATHS, SocketApp, open_sockets
 
 PLAIN = 200
 """The status of a request that is not for a WebSocket: the app answers it like any other."""
@@ -57,10 +55,7 @@ def differs(name: str, engine: str) -> bool:
 async def test_handshake_has_its_expected_response(name: str, engine: str):
     sent, status = CASES[name]
     app = SocketApp()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS) as served,
-        await served.connect() as client,
-    ):
+    async with open_sockets(app, engine=engine) as served, await served.connect() as client:
         answer = await client.ask(sent)
         if differs(name, engine):
             return
@@ -78,7 +73,10 @@ async def test_handshake_has_its_expected_response(name: str, engine: str):
 
 @BOTH
 async def test_server_without_websockets_ignores_the_upgrade(engine: str):
-    async with open_served(app := SocketApp(), engine=engine) as served, await served.connect() as client:
+    async with (
+        open_sockets(app := SocketApp(), engine=engine, websocket_paths=frozenset()) as served,
+        await served.connect() as client,
+    ):
         for sent, _ in (CASES["valid"], CASES["no key"], CASES["an old version"]):
             assert (await client.ask(sent)).body == b"plain"
         assert set(app.asked) == {"http"}
@@ -87,16 +85,13 @@ async def test_server_without_websockets_ignores_the_upgrade(engine: str):
 @BOTH
 async def test_websocket_path_still_answers_plain_requests(engine: str):
     plain = b"GET /talk HTTP/1.1\r\nHost: a\r\n\r\n"
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
-        await served.connect() as client,
-    ):
+    async with open_sockets(SocketApp(), engine=engine) as served, await served.connect() as client:
         assert [(await client.ask(plain)).body for _ in range(2)] == [b"plain"] * 2
         assert (await client.ask(handshake())).status == 101
 
 
 async def test_handshake_in_two_pieces_has_the_same_response():
-    async with open_served(SocketApp(), websocket_paths=PATHS) as served:
+    async with open_sockets(SocketApp()) as served:
         for sent, status in CASES.values():
             for cut in (1, 20, len(sent) // 2):
                 async with await served.connect() as client:
@@ -107,10 +102,7 @@ async def test_handshake_in_two_pieces_has_the_same_response():
 @BOTH
 async def test_app_chooses_a_subprotocol_of_the_client(engine: str):
     offer = handshake(b"/choose", b"Sec-WebSocket-Protocol: one, two", b"sec-websocket-protocol: three")
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
-        await served.connect() as client,
-    ):
+    async with open_sockets(SocketApp(), engine=engine) as served, await served.connect() as client:
         answer = await client.ask(offer)
         assert answer.header(b"sec-websocket-protocol") == b"three"
         assert answer.header(b"x-app") == b"yes"
@@ -119,21 +111,52 @@ async def test_app_chooses_a_subprotocol_of_the_client(engine: str):
 
 @pytest.mark.parametrize("path", [b"/chosen-badly", b"/split", b"/own", b"/boom-early", b"/silent"])
 async def test_app_failure_before_the_accept_returns_500(path: bytes, caplog: pytest.LogCaptureFixture):
-    async with open_served(SocketApp(), websocket_paths=PATHS) as served, await served.connect() as client:
+    async with open_sockets(SocketApp()) as served, await served.connect() as client:
         answer = await client.ask(handshake(path))
         assert (answer.status, answer.header(b"connection")) == (500, b"close")
         assert [record.name for record in caplog.records] == ["sluice.server"]
 
 
+H = b"Host: a\r\n"
+U = H + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+V = b"Sec-WebSocket-Version: 13\r\n"
+K = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+MALFORMED = {
+    "no key": b"GET / HTTP/1.1\r\n" + U + V + b"\r\n",
+    "no key, and more bytes": b"GET / HTTP/1.1\r\n" + U + V + b"\r\n" + b"\x81\x85abcd" * 50,
+    "no version": b"GET / HTTP/1.1\r\n" + U + K + b"\r\n" + b"more",
+    "a bad version": b"GET / HTTP/1.1\r\n" + U + K + b"Sec-WebSocket-Version: banana\r\n\r\n" + b"more",
+    "Upgrade without Connection": b"GET / HTTP/1.1\r\n" + H + b"Upgrade: websocket\r\n" + V + K + b"\r\n" + b"more",
+    "Connection without Upgrade": b"GET / HTTP/1.1\r\n" + H + b"Connection: Upgrade\r\n" + V + K + b"\r\n" + b"more",
+    "HTTP/1.0": b"GET / HTTP/1.0\r\n" + U + V + K + b"\r\n" + b"more",
+    "no Host": b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + V + K + b"\r\n",
+    "high bytes in Connection": b"GET / HTTP/1.1\r\n" + H + b"Connection: \xff, Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    "high bytes in an extension": b"GET / HTTP/1.1\r\n" + U + V + K + b"Sec-WebSocket-Extensions: \xff\r\n\r\n",
+    "high bytes in a protocol": b"GET / HTTP/1.1\r\n" + U + V + K + b"Sec-WebSocket-Protocol: \xff\r\n\r\n",
+    "a valid request and early frames": b"GET / HTTP/1.1\r\n" + U + V + K + b"\r\n" + b"\x81\x85abcd" * 50,
+    "with a body": b"GET /echo HTTP/1.1\r\n" + U + V + K + b"Content-Length: 5\r\n\r\nhello",
+    "h2c": b"GET / HTTP/1.1\r\n" + H + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+    "h2c with bad settings": b"GET / HTTP/1.1\r\n" + H + b"Upgrade: h2c\r\nHTTP2-Settings: !\xff!\r\n\r\n",
+    "the preface of HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 100,
+    "the preface with Host": b"PRI * HTTP/2.0\r\n" + H + b"\r\nSM\r\n\r\n" + b"\xff" * 100,
+    "CONNECT": b"CONNECT a:443 HTTP/1.1\r\n" + H + b"\r\nmore",
+    "noise": bytes(range(256)) * 4,
+}
+
+
 @BOTH
-async def test_malformed_upgrade_ends_no_other_websocket(engine: str, caplog: pytest.LogCaptureFixture):
-    """Goal: pgjones/hypercorn#225 stays fixed where upgrades are accepted. Method: each form whole, cut or followed."""
+@pytest.mark.parametrize("accepts", [True, False], ids=["websockets", "no websockets"])
+async def test_malformed_upgrade_ends_no_other_connection(engine: str, accepts: bool, caplog: pytest.LogCaptureFixture):
+    """Goal: pgjones/hypercorn#225 stays fixed. Method: each form whole, cut after its head or before its last byte."""
+    forms = [*MALFORMED.values(), *(sent for sent, _ in CASES.values())] if accepts else [*MALFORMED.values()]
+    paths = PATHS if accepts else frozenset()
     async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS) as served,
+        open_sockets(SocketApp(), engine=engine, websocket_paths=paths, patience_s=20) as served,
         await served.connect() as bystander,
     ):
-        assert (await bystander.ask(handshake())).status == 101
-        for data in (*MALFORMED.values(), *(sent for sent, _ in CASES.values())):
+        if accepts:
+            assert (await bystander.ask(handshake())).status == 101
+        for data in forms:
             aimed = data.replace(b" / HTTP", b" /talk HTTP").replace(b"/echo", b"/talk")
             for sent in (aimed, aimed.partition(b"\r\n\r\n")[0] + b"\r\n\r\n", aimed[:-1]):
                 async with await served.connect() as client:
@@ -144,7 +167,10 @@ async def test_malformed_upgrade_ends_no_other_websocket(engine: str, caplog: py
                         await client.send(b"and more\r\n\r\n")
                         with trio.move_on_after(0.01):
                             await client.stream.receive_some(1_000)
-        await bystander.send(frame(TEXT, b"still here"))
-        assert (await next_frame(bystander)).payload == b"still here"
+        if accepts:
+            await bystander.send(frame(TEXT, b"still here"))
+            assert (await next_frame(bystander)).payload == b"still here"
+        else:
+            assert (await bystander.ask(b"GET / HTTP/1.1\r\n" + H + b"\r\n")).body == b"plain"
         assert not served.ended.is_set()
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

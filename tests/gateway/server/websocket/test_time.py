@@ -7,8 +7,7 @@ import trio
 
 from gateway.server.bounds import Bounds
 from tests.gateway.server.frames import CLOSE, PING, PONG, TEXT, Frame, closing, end_of, frame, handshake, next_frame
-from tests.gateway.server.raw_client import open_served
-from tests.gateway.server.socket_apps import PATHS, SocketApp
+from tests.gateway.server.socket_apps import SocketApp, open_sockets
 from tests.gateway.server.websocket.test_engine import opened
 
 BOTH = pytest.mark.parametrize("engine", ["native", "hypercorn"])
@@ -18,10 +17,7 @@ QUICK = Bounds(ping_s=0.2)
 @BOTH
 async def test_idle_client_is_pinged_and_stays_while_it_answers(engine: str):
     app = SocketApp()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
-        await opened(served) as client,
-    ):
+    async with open_sockets(app, engine=engine, bounds=QUICK) as served, await opened(served) as client:
         began_at = trio.current_time()
         for _ in range(4):
             ping = await next_frame(client)
@@ -38,10 +34,7 @@ async def test_client_without_pongs_is_disconnected_despite_messages(engine: str
     """Method: an app that only receives. An app that is sending would notice the lost client by its sends."""
     app = SocketApp()
     app.release.set()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
-        await opened(served, b"/deaf") as client,
-    ):
+    async with open_sockets(app, engine=engine, bounds=QUICK) as served, await opened(served, b"/deaf") as client:
         with trio.fail_after(10):
             with suppress(trio.BrokenResourceError):
                 while not app.left.is_set():
@@ -53,10 +46,7 @@ async def test_client_without_pongs_is_disconnected_despite_messages(engine: str
 
 @BOTH
 async def test_busy_client_is_also_pinged(engine: str):
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=QUICK) as served,
-        await opened(served) as client,
-    ):
+    async with open_sockets(SocketApp(), engine=engine, bounds=QUICK) as served, await opened(served) as client:
         pings = 0
         with trio.move_on_after(4):
             while pings < 3:
@@ -69,10 +59,7 @@ async def test_busy_client_is_also_pinged(engine: str):
 
 async def test_unread_pong_counts_as_an_answer():
     app = SocketApp()
-    async with (
-        open_served(app, websocket_paths=PATHS, bounds=QUICK) as served,
-        await opened(served, b"/deaf") as client,
-    ):
+    async with open_sockets(app, bounds=QUICK) as served, await opened(served, b"/deaf") as client:
         await trio.sleep(0.7)
         await client.send(frame(TEXT, b"kept") + frame(PONG))
         app.release.set()
@@ -87,7 +74,7 @@ async def test_client_that_does_not_read_is_disconnected(engine: str, caplog: py
     """Goal: a send lasts at most `write_s`. Method: small buffers, an app that sends without end, no reads."""
     app = SocketApp()
     async with (
-        open_served(app, engine=engine, websocket_paths=PATHS, bounds=Bounds(write_s=0.2)) as served,
+        open_sockets(app, engine=engine, bounds=Bounds(write_s=0.2)) as served,
         await served.connect(buffer_bytes=4_096) as client,
     ):
         await client.send(handshake(b"/flood"))
@@ -102,7 +89,7 @@ async def test_slow_reader_gets_everything_and_its_pongs():
     app = SocketApp()
     bounds = Bounds(write_s=0.5, answer_bytes_per_s=1_000, ping_s=3)
     async with (
-        open_served(app, websocket_paths=PATHS, bounds=bounds) as served,
+        open_sockets(app, bounds=bounds) as served,
         await served.connect(buffer_bytes=16_384) as client,
         trio.open_nursery() as nursery,
     ):
@@ -122,7 +109,7 @@ async def test_client_that_only_pings_uses_bounded_memory():
     """Goal: unsent pongs are limited. Method: pings until the socket is full, in both directions."""
     app = SocketApp()
     async with (
-        open_served(app, websocket_paths=PATHS, bounds=Bounds(ping_s=0.3)) as served,
+        open_sockets(app, bounds=Bounds(ping_s=0.3)) as served,
         await served.connect(buffer_bytes=4_096) as client,
     ):
         assert (await client.ask(handshake())).status == 101
@@ -136,10 +123,7 @@ async def test_client_that_only_pings_uses_bounded_memory():
 @BOTH
 async def test_websocket_outlives_every_time_limit_of_plain_requests(engine: str):
     bounds = Bounds(header_s=0.25, idle_s=0.25, body_s=0.25, write_s=0.25)
-    async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS, bounds=bounds) as served,
-        await opened(served) as client,
-    ):
+    async with open_sockets(SocketApp(), engine=engine, bounds=bounds) as served, await opened(served) as client:
         for _ in range(2):
             await trio.sleep(0.5)
             await client.send(frame(TEXT, b"a"))
@@ -149,10 +133,7 @@ async def test_websocket_outlives_every_time_limit_of_plain_requests(engine: str
 @BOTH
 async def test_app_that_notices_the_stop_sends_its_own_close(engine: str):
     app = SocketApp()
-    async with (
-        open_served(app, engine=engine, websocket_paths=PATHS, drain_s=5) as served,
-        await opened(served, b"/wait") as client,
-    ):
+    async with open_sockets(app, engine=engine, drain_s=5) as served, await opened(served, b"/wait") as client:
         await app.opened.wait()
         served.shutdown.set()
         await client.send(frame(TEXT, b"still served"))
@@ -169,7 +150,7 @@ async def test_app_that_notices_the_stop_sends_its_own_close(engine: str):
 @BOTH
 async def test_open_websockets_get_a_close_at_the_stop(engine: str, caplog: pytest.LogCaptureFixture):
     async with (
-        open_served(SocketApp(), engine=engine, websocket_paths=PATHS, drain_s=0.2) as served,
+        open_sockets(SocketApp(), engine=engine, drain_s=0.2) as served,
         await opened(served, b"/wait") as client,
         await opened(served, b"/talk") as other,
     ):
@@ -183,7 +164,7 @@ async def test_open_websockets_get_a_close_at_the_stop(engine: str, caplog: pyte
 
 async def test_stop_does_not_wait_for_an_unread_websocket():
     app = SocketApp()
-    async with open_served(app, websocket_paths=PATHS, drain_s=0.2) as served, await served.connect() as client:
+    async with open_sockets(app, drain_s=0.2) as served, await served.connect() as client:
         await client.send(handshake(b"/flood"))
         await app.opened.wait()
         served.shutdown.set()
@@ -194,7 +175,7 @@ async def test_stop_does_not_wait_for_an_unread_websocket():
 async def test_open_websocket_is_not_closed_to_make_room():
     bounds = Bounds(connections=2)
     async with (
-        open_served(SocketApp(), websocket_paths=PATHS, bounds=bounds) as served,
+        open_sockets(SocketApp(), bounds=bounds) as served,
         await opened(served) as client,
         await served.connect() as plain,
     ):
