@@ -10,7 +10,7 @@ import orjson
 import pytest
 import trio
 
-from tests.cases.test_http import CASES
+from tests.cases.files import CASES
 from tests.fakes.feeding import FEED, append_some
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.feed.test_polling import ENGINES

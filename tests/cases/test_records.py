@@ -10,7 +10,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from tests.cases.test_http import CASES
+from tests.cases.files import CASES
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
