@@ -38,11 +38,11 @@ PLATFORMS = load_platforms()
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
 COUNTED = {
     "discourse": {"comments", "likes"},
-    "lemmy": {"comments", "likes"},
+    "lemmy": {"comments", "downvotes", "likes", "upvotes"},
     "podcasts": {"duration_seconds"},
     "youtube": {"duration_seconds"},
 }
-"""Fields that a platform computes from several counts, a text or milliseconds."""
+"""Fields that a platform reads from one of several places, or computes from several counts, a text or milliseconds."""
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 EXAMPLES = 8
 """Changed answers for each source of an endpoint. They do not depend on which endpoints a run checks."""

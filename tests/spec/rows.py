@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from upstreams.composites import composite_slugs, load_all
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.sandbox.rehearse import example_values
@@ -87,6 +87,16 @@ every_platform_lists = _by_platform(row for row in LISTS if not row.endpoint.arc
 """The lists of each platform, for `check_each`. `tests/upstreams/composites` walks the lists of composites."""
 
 
+async def renew(node: OpenNode, balance: int = CREDITS) -> None:
+    """Give a node a new account and key, an empty cache, its usual upstream, and no recorded upstream request."""
+    node.account = await node.new_account(balance)
+    node.key, node.key_id = await node.new_key(node.account)
+    for key in tuple(node.node.calls.cache._entries):
+        node.node.calls.cache.forget(key)
+    node.upstream.always(None)
+    node.upstream.requests.clear()
+
+
 async def check_each(
     rows: Iterable[Row],
     check: Callable[[OpenNode, Row], Awaitable[None]],
@@ -102,13 +112,8 @@ async def check_each(
     failures: dict[str, Exception] = {}
     tables = {"patience_s": PATIENCE_S, "environ": ENVIRON, "upstreams": upstreams, **tables}
     async with open_test_node(folder, **tables) as node:
-        cache = node.node.calls.cache
         for row in rows:
-            node.account = await node.new_account()
-            node.key, node.key_id = await node.new_key(node.account)
-            for key in tuple(cache._entries):
-                cache.forget(key)
-            node.upstream.requests.clear()
+            await renew(node)
             try:
                 await check(node, row)
             except Exception as exc:  # noqa: BLE001 - raised below, after the other endpoints

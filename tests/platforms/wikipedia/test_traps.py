@@ -124,6 +124,13 @@ def test_most_viewed_pages_cover_a_day_or_a_month(date: str | None, path: str) -
     assert asked("top", {"date": date} if date else {}, {"items": []}).endswith(f"/top/en.wikipedia/all-access/{path}")
 
 
+@pytest.mark.parametrize("rank", [None, "first", 0])
+def test_unreadable_rank_is_the_position(rank: Any) -> None:
+    articles = [{"article": "Ada", "rank": 1}, {"article": "Grace", "rank": rank}]
+    found = single("top", {}, always({"items": [{"articles": articles}]}))
+    assert [one["rank"] for one in found.record["items"]] == [1, 2]
+
+
 @pytest.mark.parametrize("spelled", ["Ada Lovelace", " Ada_Lovelace", "Ada  _Lovelace "])
 def test_title_spellings_are_normalized(spelled: str) -> None:
     assert (TITLE.canonical(spelled), CATEGORY.canonical(f"Category:{spelled}")) == ("Ada_Lovelace", "Ada_Lovelace")
