@@ -102,10 +102,16 @@ async def test_every_route_declares_whether_it_starts_charged_work(node: OpenNod
 
 
 async def test_every_endpoint_counts_toward_its_key_and_stops_at_its_cap(node: OpenNode) -> None:
+    """The balance that the owner sees is correct after each answer, and nothing stays reserved."""
     key, key_id = await node.new_key(node.account, credit_limit=50_000)
+    charged, wrong = 0, []
     for row in ROWS:
-        await node.get(row.target(), key=key)
-    assert await used(node, key_id) == await spent(node) > len(ROWS) / 2
+        charged += (await node.get(row.target(), key=key)).json["credits_used"]
+        shown = (await node.get("/v1/credits/balance")).json["data"]
+        if (shown["balance"], shown["held"]) != (CREDITS - charged, 0):
+            wrong.append((row.id, shown))
+    assert wrong == []
+    assert await used(node, key_id) == await spent(node) == charged > len(ROWS) / 2
     count = await cap(node, key_id)
     fresh = {"cache-control": "no-cache"}
     for row in ROWS:
