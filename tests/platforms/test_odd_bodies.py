@@ -24,17 +24,16 @@ from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gate.matrix import sample
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.drive import told_as_sent
+from tests.platforms.each import PLATFORMS, every_platform
 from tests.platforms.odd import CARRIED, UNREADABLE, Change, Path, carried, changes, numbers_in, paths, text_of
 from tests.platforms.odd_node import OddBench, Question, check_envelope, running_bench
 from tests.platforms.promised import check_data
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamThrottled
 from upstreams.model.steps import Answer, Call
-from upstreams.platforms import load_platforms
 from upstreams.sandbox.rehearse import example_values
 
 Record = dict[str, Any]
-PLATFORMS = load_platforms()
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
 COUNTED = {
     "discourse": {"comments", "likes"},
@@ -46,7 +45,6 @@ COUNTED = {
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
 EXAMPLES = 8
 """Changed answers for each source of an endpoint. They do not depend on which endpoints a run checks."""
-every_platform = pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
 
 
 @pytest.fixture(scope="module")

@@ -6,18 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.platforms.case import check, drive, recorded
-from tests.platforms.discourse.cases import CASES, HOST, REPLY, replies
+from tests.platforms.case import drive, recorded
+from tests.platforms.discourse.cases import HOST, REPLY, replies
 from tests.platforms.drive import always, told
 from upstreams.model.errors import NotFound, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.discourse import PLATFORM
 from upstreams.platforms.discourse.reads import POST_URL
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
 
 
 def page_of(resource: str, upstream: Any, *, cursor: Any = None, **params: Any) -> Page:

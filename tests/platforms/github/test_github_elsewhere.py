@@ -147,13 +147,6 @@ def test_app_without_a_name_stays_unnamed() -> None:
     assert (author["id"], author["username"]) == ("5", None)
 
 
-def test_values_missing_in_graphql_are_null_and_not_zero() -> None:
-    found = single("repo", {"url": REPO}, data(repository={"id": 1}))
-    assert {name for name, value in found.items() if value is not None} == {"id"}
-    issue = single("issue", {"url": ISSUE}, data(repository={"issue": {"number": 7}}))
-    assert {*issue["engagement"].values(), *issue["ext"].values()} <= {None, False}
-
-
 def test_downloads_are_null_without_all_assets() -> None:
     def released(total: int) -> Json:
         assets = {"totalCount": total, "nodes": [{"download_count": 2}, {"download_count": 3}]}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.platforms.case import NOW_AT, drive, from_sandbox, walk
+from tests.platforms.case import NOW_AT, drive, from_sandbox
 from tests.platforms.drive import Upstream, always, told
-from tests.platforms.github.asking import ISSUE, REPO, page, single
-from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from tests.platforms.github.asking import REPO, page, single
+from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.steps import Answer, Call, Single
 from upstreams.platforms.github import PLATFORM
 
@@ -103,67 +103,8 @@ def test_composite_of_a_missing_subject_is_not_found(resource: str, params: Mapp
 
 # The stand-in
 
-LISTS: Mapping[str, Mapping[str, str | int]] = {
-    "profile/repos": {"handle": "octocat"},
-    "repo/releases": {"url": REPO},
-    "repo/issues": {"url": REPO, "state": "all"},
-    "repo/top-issues": {"url": REPO},
-    "issue/comments": {"url": ISSUE},
-    "search": {"query": "trio", "sort": "created"},
-    "search/repos": {"query": "trio"},
-    "search/users": {"query": "trio", "limit": 50},
-}
-SINGLES: Mapping[str, Mapping[str, str | int]] = {
-    "profile": {"handle": "octocat"},
-    "repo": {"url": REPO},
-    "repo/readme": {"url": REPO},
-    "issue": {"url": ISSUE},
-    "comment": {"url": f"{ISSUE}#issuecomment-5"},
-    "repo/dossier": {"url": REPO},
-    "user/profile-velocity": {"handle": "octocat"},
-}
-
-
-def test_every_endpoint_has_a_sandbox_case() -> None:
-    assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
-
-
-@pytest.mark.parametrize("resource", LISTS)
-def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
-    pages = walk(PLATFORM, resource, LISTS[resource])
-    assert len(pages) > 1
-    assert all(page.records for page in pages)
-
-
-@pytest.mark.parametrize("resource", SINGLES)
-def test_sandbox_record_is_deterministic(resource: str) -> None:
-    first, second = (single(resource, SINGLES[resource], from_sandbox()) for _ in range(2))
-    assert first == second
-
 
 def test_sandbox_issue_is_the_same_in_every_call() -> None:
     for post in page("repo/issues", {"url": REPO, "state": "closed"}, from_sandbox()).records:
         assert post == single("issue", {"url": post["url"]}, from_sandbox())
         assert post["ext"]["state"] == "closed"
-
-
-@pytest.mark.parametrize(
-    ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
-)
-@pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
-def test_sandbox_fails_by_trigger_words(resource: str, word: str, refusal: type[UpstreamError]) -> None:
-    params = {
-        name: str(value).replace("octocat", word).replace("example", word).replace("trio", word)
-        for name, value in {**LISTS, **SINGLES}[resource].items()
-    }
-    if word == "missing" and resource.startswith("search"):
-        assert page(resource, params, from_sandbox()).total == 0
-        return
-    with pytest.raises(refusal):
-        drive(PLATFORM, resource, params, from_sandbox())
-
-
-def test_parameter_examples_work() -> None:
-    for endpoint in PLATFORM.endpoints:
-        params = {param.name: param.example for param in endpoint.params if param.required}
-        assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.platforms.case import check, drive, from_sandbox, recorded
+from tests.platforms.case import drive, from_sandbox, recorded
 from tests.platforms.drive import always, told
-from tests.platforms.mastodon.cases import CASES, ROWS
+from tests.platforms.mastodon.cases import ROWS
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.mastodon import PLATFORM
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
 
 
 @pytest.mark.parametrize(("file", "read"), ROWS, ids=[file for file, _ in ROWS])

@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.platforms.case import check, drive
+from tests.platforms.case import drive
 from tests.platforms.drive import always, told
-from tests.platforms.peertube.cases import CASES
 from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.peertube import PLATFORM
 
 _NAMED = {"handle": "ada"}
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
 
 
 def record_of(body: Any, resource: str = "video", **params: Any) -> Any:

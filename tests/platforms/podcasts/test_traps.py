@@ -11,10 +11,9 @@ import pytest
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.scripted_upstream import json_answer as scripted
-from tests.platforms.case import check, drive
+from tests.platforms.case import drive
 from tests.platforms.drive import always, told
 from tests.platforms.podcasts.cases import (
-    CASES,
     EPISODE_BY_HAND,
     FEED_BY_HAND,
     FOUND,
@@ -25,11 +24,6 @@ from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed, Up
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.podcasts import PLATFORM
 from upstreams.platforms.podcasts.reads import FEED_URL
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
 
 
 def places_of(

@@ -10,9 +10,9 @@ import pytest
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.scripted_upstream import json_answer as scripted
-from tests.platforms.case import NOW_AT, check, drive, recorded
+from tests.platforms.case import NOW_AT, drive, recorded
 from tests.platforms.drive import always, endpoint, told
-from tests.platforms.youtube.cases import ATOM, CASES, CHANNEL, thread
+from tests.platforms.youtube.cases import ATOM, CHANNEL, thread
 from upstreams.model.errors import (
     InvalidArgument,
     NotFound,
@@ -26,11 +26,6 @@ from upstreams.platforms.youtube import PLATFORM
 
 KEY = {"key": "k3y"}
 CHANNEL_ID = "UC_x5XG1OV2P6uZZ5FSM9Ttw"
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
 
 
 def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) -> tuple[list[tuple[str, Any]], Any]:
