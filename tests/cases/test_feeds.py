@@ -85,9 +85,7 @@ CASES: dict[str, dict[str, Any]] = {
             "text": "Small item\n\nQ&A and P&L; R&D",
         }
     },
-    "bare_ampersand_atom.xml": {
-        "1": {"url": "https://bakery.example.org/of-rye-&-wheat.html", "text": "Rye & Wheat"},
-    },
+    "bare_ampersand_atom.xml": {"1": {"url": "https://bakery.example.org/of-rye-&-wheat.html", "text": "Rye & Wheat"}},
     "bare_ampersand_title.xml": {"q": {"text": "Market day - & Boats & Tents"}},
     "surrogate_ncr.xml": {"a": {"text": "Small item\n\n\U0001f680 go"}},
     "surrogate_raw.xml": {"a": {"text": "Small item\n\n\U0001f680 go"}},

@@ -114,8 +114,7 @@ async def test_known_host_is_not_a_server_of_any_software(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "host",
-    ["notx.com", "x.com.example.org", "myreddit.com", "example.org", "net", "com", "discuss.huggingface.co"],
+    "host", ["notx.com", "x.com.example.org", "myreddit.com", "example.org", "net", "com", "discuss.huggingface.co"]
 )
 def test_lookalike_hosts_are_not_known_platforms(host: str) -> None:
     assert owner_of(host) is None
@@ -123,11 +122,7 @@ def test_lookalike_hosts_are_not_known_platforms(host: str) -> None:
 
 async def test_lookup_resolves_hosts_of_supported_platforms(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        for url in (
-            "https://mastodon.social/@Gargron",
-            "https://gitlab.com/gitlab-org/cli",
-            "https://github.com/a/b",
-        ):
+        for url in ("https://mastodon.social/@Gargron", "https://gitlab.com/gitlab-org/cli", "https://github.com/a/b"):
             assert (await node.get(f"/v1/prism/lookup?url={quote(url)}&dry_run=1")).json["data"]["resolved"] is not None
     platforms = load_all()
     usual = {str(one.default) for p in platforms for e in p.endpoints for one in e.params if one.is_host}

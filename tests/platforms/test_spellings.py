@@ -116,8 +116,7 @@ def check_spellings(platform: Platform, endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id_", "name", "one", "other"),
-    [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several],
+    ("id_", "name", "one", "other"), [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several]
 )
 def test_platform_specific_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
     found = next(found for found in listings() if found.id == id_)

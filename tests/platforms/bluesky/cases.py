@@ -297,10 +297,7 @@ CASES: tuple[Case, ...] = (
             {f"{_APPVIEW}/app.bsky.graph.{call}": {rows: [_LISTED_ACTOR]}},
             expected=lambda body, rows=rows: [author(actor) for actor in body[rows]],
         )
-        for resource, call, rows in (
-            ("followers", "getFollowers", "followers"),
-            ("following", "getFollows", "follows"),
-        )
+        for resource, call, rows in (("followers", "getFollowers", "followers"), ("following", "getFollows", "follows"))
     ),
     _of_post("likes by hand", "post/likes", "getLikes", {"likes": [{"actor": _LISTED_ACTOR}]}, expected=_likers),
     _of_post("a thread by hand", "post/comments", "getPostThread", _THREAD, expected=_thread),

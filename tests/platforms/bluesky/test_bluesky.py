@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.platforms.bluesky import cases
 from tests.platforms.case import drive, recorded
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import Upstream, always, page_of, single_of, told, watched
 from upstreams.model.errors import InvalidArgument, NotFound, StaleCursor, UpstreamFailed, UpstreamThrottled
 from upstreams.model.refusals import Backoff
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.bluesky import PLATFORM
 
 Json = dict[str, Any]
@@ -32,15 +32,12 @@ _LISTS = {
 
 
 def _record(resource: str, upstream: Upstream, **params: str | int) -> Json:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, resource, params, upstream)
     return result.record
 
 
 def _page(resource: str, upstream: Upstream, **params: str | int) -> Page:
-    result = drive(PLATFORM, resource, params, upstream, credentials=_SIGNED_IN)
-    assert isinstance(result, Page)
-    return result
+    return page_of(PLATFORM, resource, params, upstream, credentials=_SIGNED_IN)
 
 
 def _post(view: Json) -> Json:
@@ -49,15 +46,10 @@ def _post(view: Json) -> Json:
 
 def _calls_of(resource: str, *answers: Answer, **params: str | int) -> list[Call]:
     """Return the calls that a read makes if it receives these answers in order."""
-    calls: list[Call] = []
     waiting = iter(answers)
-
-    def answer(_host_and_path: str, call: Call) -> Answer:
-        calls.append(call)
-        return next(waiting)
-
+    calls, answer = watched(lambda _host_and_path, _call: next(waiting))
     drive(PLATFORM, resource, params, answer, credentials=_SIGNED_IN)
-    return calls
+    return [call for _, call in calls]
 
 
 @pytest.mark.parametrize("place", range(6))
@@ -146,12 +138,7 @@ def test_current_adult_labels_make_a_post_nsfw(labels: list[Json] | None, nsfw: 
 
 @pytest.mark.parametrize(
     ("counts", "shares"),
-    [
-        ({"repostCount": 2, "quoteCount": 3}, 5),
-        ({"repostCount": 2}, 2),
-        ({"quoteCount": 0}, 0),
-        ({}, None),
-    ],
+    [({"repostCount": 2, "quoteCount": 3}, 5), ({"repostCount": 2}, 2), ({"quoteCount": 0}, 0), ({}, None)],
 )
 def test_shares_sum_known_reposts_and_quotes(counts: Json, shares: int | None) -> None:
     assert _post({"uri": "at://x/app.bsky.feed.post/3l", **counts})["engagement"]["shares"] == shares
@@ -363,8 +350,7 @@ def test_page_without_a_cursor_is_the_last(resource: str) -> None:
 def test_repeated_cursor_ends_the_list() -> None:
     """Bluesky repeats the last cursor if a page has no visible items."""
     upstream = always({"followers": [{"did": "did:plc:ada"}], "cursor": "3l"})
-    page = drive(PLATFORM, "followers", {"handle": "ada.test"}, upstream, cursor={"c": "3l"})
-    assert isinstance(page, Page)
+    page = page_of(PLATFORM, "followers", {"handle": "ada.test"}, upstream, cursor={"c": "3l"})
     assert (len(page.records), page.next) == (1, None)
     assert _page("followers", upstream, handle="ada.test").next == {"c": "3l"}
 
@@ -374,14 +360,9 @@ def test_numeric_cursor_is_accepted() -> None:
 
 
 def test_later_page_sends_the_cursor() -> None:
-    asked: list[Call] = []
-
-    def answer(_host_and_path: str, call: Call) -> Answer:
-        asked.append(call)
-        return told({"feed": []})
-
+    calls, answer = watched(always({"feed": []}))
     drive(PLATFORM, "user/posts", {"handle": "ada.test", "limit": 7}, answer, cursor={"c": "next"})
-    assert asked[0].query == {"actor": "ada.test", "filter": "posts_with_replies", "limit": 7, "cursor": "next"}
+    assert calls[0][1].query == {"actor": "ada.test", "filter": "posts_with_replies", "limit": 7, "cursor": "next"}
 
 
 @pytest.mark.parametrize(

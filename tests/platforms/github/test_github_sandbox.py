@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from tests.platforms.case import NOW_AT, drive, from_sandbox
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import Upstream, always, single_of, told
 from tests.platforms.github.asking import REPO, page, single
 from upstreams.model.errors import NotFound, UpstreamFailed
-from upstreams.model.steps import Answer, Call, Single
+from upstreams.model.steps import Answer, Call
 from upstreams.platforms.github import PLATFORM
 
 
@@ -25,8 +25,7 @@ def partly(*working: str) -> Upstream:
 
 
 def test_dossier_lists_its_legs_and_tolerates_missing_optional_ones() -> None:
-    whole = drive(PLATFORM, "repo/dossier", {"url": REPO}, from_sandbox())
-    assert isinstance(whole, Single)
+    whole = single_of(PLATFORM, "repo/dossier", {"url": REPO}, from_sandbox())
     assert [leg.endpoint for leg in whole.legs] == [
         "github/repo",
         "github/repo/readme",
@@ -34,8 +33,7 @@ def test_dossier_lists_its_legs_and_tolerates_missing_optional_ones() -> None:
         "github/repo/top-issues",
     ]
     assert (len(whole.record["releases"]), len(whole.record["top_issues"])) == (5, 10)
-    half = drive(PLATFORM, "repo/dossier", {"url": REPO}, partly("/example/project", "/readme"))
-    assert isinstance(half, Single)
+    half = single_of(PLATFORM, "repo/dossier", {"url": REPO}, partly("/example/project", "/readme"))
     assert half.record["article"] == whole.record["article"]
     assert (half.record["releases"], half.record["top_issues"]) == (None, None)
     assert [bool(leg.answer) for leg in half.legs] == [True, True, False, False]
@@ -64,8 +62,7 @@ def test_velocity_counts_recent_activity() -> None:
         "own_repos_stars": 7,
         "last_pushed_at": "2024-12-20T00:00:00Z",
     }
-    alone = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, partly("/octocat"), now_at=NOW_AT)
-    assert isinstance(alone, Single)
+    alone = single_of(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, partly("/octocat"), now_at=NOW_AT)
     assert alone.record["velocity"] is None
 
 
@@ -73,8 +70,7 @@ def test_velocity_without_repositories_keeps_the_profile() -> None:
     def upstream(host_and_path: str, _call: Call) -> Answer:
         return told({"message": "odd"} if host_and_path.endswith("/repos") else {"id": 1, "login": "octocat"})
 
-    found = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, upstream)
-    assert isinstance(found, Single)
+    found = single_of(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, upstream)
     assert (found.record["author"]["id"], found.record["velocity"]) == ("1", None)
     assert [bool(leg.answer) for leg in found.legs] == [True, False]
 

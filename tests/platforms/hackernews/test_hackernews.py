@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
 from tests.platforms.case import drive, from_sandbox, recorded, walk
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import Upstream, always, page_of, single_of, told, watched
 from tests.platforms.hackernews import cases
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.hackernews import PLATFORM
 
 Json = dict[str, Any]
@@ -35,15 +36,10 @@ LISTS: Mapping[str, Params] = {
 
 
 def record(resource: str, params: Params, upstream: Upstream) -> Json:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
-    return result.record
+    return single_of(PLATFORM, resource, params, upstream).record
 
 
-def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, resource, params, upstream, **more)
-    assert isinstance(result, Page)
-    return result
+page = partial(page_of, PLATFORM)
 
 
 def by_path(bodies: Mapping[str, Any]) -> Upstream:
@@ -61,12 +57,7 @@ def by_path(bodies: Mapping[str, Any]) -> Upstream:
 
 def calls_of(resource: str, params: Params, upstream: Upstream, **more: Any) -> list[tuple[str, Call]]:
     """Return the calls that a read makes, by host and path."""
-    made: list[tuple[str, Call]] = []
-
-    def noting(host_and_path: str, call: Call) -> Answer:
-        made.append((host_and_path, call))
-        return upstream(host_and_path, call)
-
+    made, noting = watched(upstream)
     drive(PLATFORM, resource, params, noting, **more)
     return made
 

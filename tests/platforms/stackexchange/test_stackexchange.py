@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.platforms.case import drive, recorded
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import Upstream, always, page_of, single_of, told, watched
 from tests.platforms.stackexchange import cases
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.refusals import Backoff
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Call, Page
 from upstreams.platforms.stackexchange import PLATFORM
 
 Json = dict[str, Any]
@@ -34,25 +35,15 @@ ALL: Mapping[str, Params] = {**LISTS, **SINGLES}
 
 
 def record(resource: str, params: Params, upstream: Upstream) -> Json:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
-    return result.record
+    return single_of(PLATFORM, resource, params, upstream).record
 
 
-def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, resource, params, upstream, **more)
-    assert isinstance(result, Page)
-    return result
+page = partial(page_of, PLATFORM)
 
 
 def call_of(resource: str, params: Params, **more: Any) -> tuple[str, Call]:
     """Return the only call that a read makes, with its host and path."""
-    made: list[tuple[str, Call]] = []
-
-    def upstream(host_and_path: str, call: Call) -> Answer:
-        made.append((host_and_path, call))
-        return told({"items": [{}], "has_more": False})
-
+    made, upstream = watched(always({"items": [{}], "has_more": False}))
     drive(PLATFORM, resource, params, upstream, **more)
     (call,) = made
     return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,32 +11,25 @@ import pytest
 from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
 from tests.platforms.case import drive, from_sandbox
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import always, single_of, watched
 from tests.platforms.wikipedia.cases import DAYS, SUMMARY
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Page
 from upstreams.platforms.wikipedia import CATEGORY, PLATFORM
 from upstreams.platforms.wikipedia.reads import TITLE
 
 VIEWS = ("page/pageviews", {"title": "Ada"})
 
 
-def single(resource: str, params: dict[str, Any], upstream: Upstream) -> Single:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
-    return result
+single = partial(single_of, PLATFORM)
 
 
 def asked(resource: str, params: dict[str, Any], body: Any) -> str:
     """Return the URL of the call that a request makes."""
-    made: list[str] = []
-
-    def upstream(host_and_path: str, call: Call) -> Answer:
-        made.append(f"{host_and_path}{call.target('').removeprefix(call.path)}")
-        return told(body)
-
+    calls, upstream = watched(always(body))
     drive(PLATFORM, resource, params, upstream)
-    return made[0]
+    host_and_path, call = calls[0]
+    return f"{host_and_path}{call.target('').removeprefix(call.path)}"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.scripted_upstream import json_answer as scripted
 from tests.platforms.case import NOW_AT, drive, recorded
-from tests.platforms.drive import always, endpoint, told
+from tests.platforms.drive import always, endpoint, page_of, told
 from tests.platforms.youtube.cases import ATOM, CHANNEL, thread
 from upstreams.model.errors import (
     InvalidArgument,
@@ -50,11 +50,7 @@ def refused(status: int, reason: str, resource: str = "video", date: str = "", *
     error = failing(status, reason, **{name: params.pop(name, "") for name in ("location", "domain")})
     with pytest.raises(UpstreamError) as refusal:
         drive(
-            PLATFORM,
-            resource,
-            params or {"url": "abcdefghijk"},
-            always(error.body, status, date=date),
-            credentials=KEY,
+            PLATFORM, resource, params or {"url": "abcdefghijk"}, always(error.body, status, date=date), credentials=KEY
         )
     return refusal.value
 
@@ -66,8 +62,7 @@ def test_rows_of_recorded_lists_match_the_table() -> None:
         assert result.record == CHANNEL(row)
     for file in ("v3_commentThreads__channel.json", "v3_commentThreads__channel_all.json"):
         body = recorded("youtube", file).body
-        page = drive(PLATFORM, "video/comments", {"url": "abcdefghijk"}, always(body), credentials=KEY)
-        assert isinstance(page, Page)
+        page = page_of(PLATFORM, "video/comments", {"url": "abcdefghijk"}, always(body), credentials=KEY)
         assert page.records == [thread(row) for row in body["items"]]
 
 
@@ -133,8 +128,7 @@ ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL
 
 
 @pytest.mark.parametrize(
-    ("named", "answers"),
-    [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))],
+    ("named", "answers"), [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))]
 )
 @pytest.mark.parametrize("resource", ["channel/videos", "channel/shorts"])
 def test_channel_without_the_playlist_has_an_empty_page(
