@@ -41,7 +41,10 @@ SPELLED: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
         "stackexchange/question": (
             ("id", "11227809", "https://stackoverflow.com/questions/11227809/why-is-it-faster"),
         ),
-        "bluesky/profile": (("handle", "bsky.app", "https://bsky.app/profile/bsky.app?ref=x"),),
+        "bluesky/profile": (
+            ("handle", "bsky.app", "https://bsky.app/profile/bsky.app?ref=x"),
+            ("user_id", "plc:ada", "did:plc:ada"),
+        ),
         "bluesky/post": (
             ("url", "at://bsky.app/app.bsky.feed.post/3lada", "https://bsky.app/profile/bsky.app/post/3lada/liked-by"),
         ),
