@@ -14,8 +14,6 @@ from tests.cases.paid_calls import DEAD_BROWSER, send
 from tests.cases.paid_calls import ended as call_ended
 from tests.fakes.node import CREDITS, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
-from tests.gateway.api.routes.asking import ask
-from tests.gateway.api.routes.test_jobs import ended
 from tests.spec.rows import CREDENTIALS, ENVIRON
 from upstreams.composites import load_all
 from upstreams.model.endpoint import Endpoint, Platform
@@ -187,16 +185,6 @@ async def test_lookup_does_not_follow_redirect_to_a_forbidden_page(tmp_path: Pat
         answer = await node.get(f"/v1/prism/lookup?url={quote(PAGE, safe='')}")
         assert (answer.status, answer.json["error"]["details"]["reason"]) == (404, "robots_disallowed")
         assert "other.example.org/b" not in node.upstream.requests
-
-
-@pytest.mark.parametrize(("path", "body"), [("batch-scrape", {"urls": [PAGE]}), ("crawl", {"url": PAGE, "limit": 2})])
-async def test_job_fetches_no_forbidden_page(path: str, body: object, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        node.upstream.script = forbidding(HOST)
-        status, begun = await ask(node, "POST", f"/v1/web/{path}", body)
-        assert status < 300, begun
-        await ended(node, begun["data"]["job_id"])
-        assert set(node.upstream.requests) == {f"{HOST}/robots.txt"}
 
 
 @pytest.mark.parametrize("sitemap", ["include", "only"])

@@ -137,6 +137,6 @@ def test_feeds_contribute_only_links_to_pages() -> None:
 @pytest.mark.critical
 def test_long_sitemap_with_a_syntax_error_takes_bounded_time() -> None:
     started = process_time()
-    found = read("<urlset>&" + f"<url><loc>{SITE}/x</loc></url>" * 60_000 + "<" * 3_000_000)
+    found = read("<urlset>&" + f"<url><loc>{SITE}/x</loc></url>" * 20_000 + "<" * 1_000_000)
     assert found == ["/x"]
-    assert process_time() - started < 30
+    assert process_time() - started < 10
