@@ -53,12 +53,15 @@ class Question:
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
 
 
-def question_of(platform: Platform, endpoint: Endpoint) -> Question:
-    """Return the example request of an endpoint, limited to a few rows."""
+def few_rows(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the values of an endpoint's example request, limited to a few rows."""
     values = example_values(endpoint)
-    if "limit" in values:
-        values["limit"] = ROWS
-    return Question(endpoint, f"/v1/{platform.slug}/{endpoint.resource}?{urlencode(values)}")
+    return values | {"limit": ROWS} if "limit" in values else values
+
+
+def question_of(platform: Platform, endpoint: Endpoint) -> Question:
+    """Return the example request of an endpoint."""
+    return Question(endpoint, f"/v1/{platform.slug}/{endpoint.resource}?{urlencode(few_rows(endpoint))}")
 
 
 @dataclass(slots=True)

@@ -26,12 +26,11 @@ from tests.platforms.case import drive, from_sandbox
 from tests.platforms.drive import told_as_sent
 from tests.platforms.each import PLATFORMS, every_platform
 from tests.platforms.odd import CARRIED, UNREADABLE, Change, Path, carried, changes, numbers_in, paths, text_of
-from tests.platforms.odd_node import OddBench, Question, check_envelope, running_bench
+from tests.platforms.odd_node import OddBench, Question, check_envelope, few_rows, running_bench
 from tests.platforms.promised import check_data
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamThrottled
 from upstreams.model.steps import Answer, Call
-from upstreams.sandbox.rehearse import example_values
 
 Record = dict[str, Any]
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
@@ -255,7 +254,7 @@ def check_source(platform: Platform, which: tuple[Endpoint, int], odd: int, want
         platform.rest(told)
         return told
 
-    values, signed_in = example_values(endpoint), dict.fromkeys(platform.credentials, "ada.test")
+    values, signed_in = few_rows(endpoint), dict.fromkeys(platform.credentials, "ada.test")
     with suppress(UpstreamError):
         result = drive(platform, endpoint.resource, values, upstream, credentials=signed_in, rung_index=rung_index)
         shaped = shape(endpoint.archetype, result, lambda state: orjson.dumps(state).decode())
