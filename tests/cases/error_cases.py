@@ -208,21 +208,8 @@ async def add_sessions(node: OpenNode, count: int, status: str) -> None:
     def row(number: int) -> tuple[Any, ...]:
         id_ = SESSION[:-2] + f"{number:02d}"
         times = (9e12, 1.0, 1.0, closed)
-        return (
-            id_,
-            node.account,
-            node.key_id,
-            "https://a.example.org/",
-            0,
-            status,
-            because,
-            "[]",
-            0,
-            0,
-            300,
-            "n",
-            *times,
-        )
+        owner = (node.account, node.key_id, "https://a.example.org/")
+        return (id_, *owner, 0, status, because, "[]", 0, 0, 300, "n", *times)
 
     await node.node.stores.store.write(lambda tx: tx.run_many(ADD_SESSION, [row(number) for number in range(count)]))
 
@@ -312,7 +299,7 @@ async def no_captions(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
 async def robots_disallowed(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:
     rules = ScriptedAnswer(200, b"User-agent: *\nDisallow: /\n", {"content-type": "text/plain"})
     node.upstream.script = lambda _asked: rules
-    return await node.get(SCRAPE)
+    return await node.get(SCRAPE.replace(PAGE_HOST, "closed.example.org"))  # a host whose robots.txt is not known yet
 
 
 async def too_costly(node: OpenNode, _patch: pytest.MonkeyPatch) -> Answered:

@@ -1,9 +1,10 @@
-"""The files of the cases, and nodes that read them."""
+"""The files of the cases, nodes that read them, and checks of many cases on one node."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 from tests.fakes.scripted_upstream import ScriptedAnswer
+
+T = TypeVar("T")
 
 CASES = Path(__file__).parents[3] / "shared" / "cases"
 ABSENT = ScriptedAnswer(404, b"", {"content-type": "text/plain"})
@@ -28,3 +31,15 @@ async def read_at(node: OpenNode, address: str, answer: ScriptedAnswer, target: 
     node.upstream.script = lambda asked: answer if asked == address else ABSENT
     more = "".join(f"&{name}={quote(str(value), safe='')}" for name, value in values.items())
     return await node.get(f"/v1/{target}?url={quote(f'https://{address}', safe='')}{more}")
+
+
+async def check_all(cases: Mapping[str, T], check: Callable[[str, T], Awaitable[None]]) -> None:
+    """Run `check` for each case by its name, and report all failed cases together."""
+    failures: dict[str, Exception] = {}
+    for name, one in cases.items():
+        try:
+            await check(name, one)
+        except Exception as exc:  # noqa: BLE001 - raised below, after the other cases
+            failures[name] = exc
+    if failures:
+        raise ExceptionGroup(", ".join(failures), list(failures.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,13 @@ import orjson
 import pytest
 import trio
 
+from tests.cases.files import check_all
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
-from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS
+from tests.spec.rows import CREDENTIALS, ENVIRON
+from tests.spec.shared_node import renew
 
 pytestmark = pytest.mark.critical
 
@@ -25,21 +28,6 @@ async def post(node: OpenNode, path: str, body: Any, **headers: str) -> Answered
     named = {"x-api-key": node.key, "content-type": "application/json", **headers}
     answer = await node.client.post(node.url + path, content=orjson.dumps(body), headers=named)
     return Answered(answer.status_code, dict(answer.headers), answer.content)
-
-
-async def test_answered_call_leaves_no_credits_reserved_at_any_endpoint(tmp_path: Path) -> None:
-    """Goal: `balance` and `held` are correct after an answer. Method: call each endpoint, then read the balance."""
-    limits = {"requests_per_minute": 5_000}
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS, limits=limits) as node:
-        wrong, spent = [], 0
-        for row in ROWS:
-            answer = await node.get(row.target())
-            spent += answer.json["credits_used"]
-            shown = (await node.get(BALANCE)).json["data"]
-            if (shown["balance"], shown["held"]) != (CREDITS - spent, 0):
-                wrong.append((row.id, shown))
-        assert wrong == []
-        await node.assert_sound()
 
 
 async def test_credits_stay_reserved_until_the_call_is_answered(tmp_path: Path) -> None:
@@ -97,28 +85,32 @@ BATCHES: dict[str, tuple[dict[str, Any], int]] = {
 }
 
 
-@pytest.mark.parametrize("path", BATCHES)
-async def test_repeated_batch_rows_are_read_and_charged_once(path: str, tmp_path: Path) -> None:
-    body, most = BATCHES[path]
+async def test_repeated_batch_rows_are_read_and_charged_once(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        priced = await post(node, f"{path.partition('?')[0]}?dry_run=1", body)
-        assert priced.json["data"]["estimated_credits"] == most
-        answer = await post(node, path.partition("?")[0], body)
-        data = answer.json["data"]
-        results = data["results"]
-        assert len(results) == len(next(iter(body.values())))
-        assert sum(one["credits_used"] for one in results) == answer.json["credits_used"] <= most
-        assert answer.json["credits_used"] == await node.net(answer.json["request_id"])
-        seen: set[bytes] = set()
-        for sent, row in zip(next(iter(body.values())), results, strict=True):
-            assert row["input"] == sent
-            name = orjson.dumps(sent).lower()
-            assert row["credits_used"] == 0 or name not in seen
-            seen.add(name)
-        statuses = {(orjson.dumps(one["input"]).lower(), one["status"]) for one in results}
-        assert len(statuses) == len(seen), "identical rows have identical statuses"
-        assert sum(leg["rows"] for leg in data["legs"]) == len(results)
-        await node.assert_sound()
+        await check_all(BATCHES, partial(check_batch, node))
+
+
+async def check_batch(node: OpenNode, path: str, batch: tuple[dict[str, Any], int]) -> None:
+    body, most = batch
+    await renew(node)
+    priced = await post(node, f"{path.partition('?')[0]}?dry_run=1", body)
+    assert priced.json["data"]["estimated_credits"] == most
+    answer = await post(node, path.partition("?")[0], body)
+    data = answer.json["data"]
+    results = data["results"]
+    assert len(results) == len(next(iter(body.values())))
+    assert sum(one["credits_used"] for one in results) == answer.json["credits_used"] <= most
+    assert answer.json["credits_used"] == await node.net(answer.json["request_id"])
+    seen: set[bytes] = set()
+    for sent, row in zip(next(iter(body.values())), results, strict=True):
+        assert row["input"] == sent
+        name = orjson.dumps(sent).lower()
+        assert row["credits_used"] == 0 or name not in seen
+        seen.add(name)
+    statuses = {(orjson.dumps(one["input"]).lower(), one["status"]) for one in results}
+    assert len(statuses) == len(seen), "identical rows have identical statuses"
+    assert sum(leg["rows"] for leg in data["legs"]) == len(results)
+    await node.assert_sound()
 
 
 async def test_repeated_rows_that_fail_are_free_and_all_reported(tmp_path: Path) -> None:

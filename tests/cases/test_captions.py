@@ -24,13 +24,13 @@ WORDLESS = (
 )  # fmt: skip
 
 
-async def transcript(node: OpenNode, raw: bytes, number: int, host: str = HOST) -> Answered:
+async def transcript(node: OpenNode, raw: bytes, number: int) -> Answered:
     answers = {
-        f"{host}/api/v1/videos/{number}/captions": json_answer({"data": [TRACK]}),
-        f"{host}/lazy-static/en.vtt": ScriptedAnswer(200, raw, {"content-type": "text/vtt"}),
+        f"{HOST}/api/v1/videos/{number}/captions": json_answer({"data": [TRACK]}),
+        f"{HOST}/lazy-static/en.vtt": ScriptedAnswer(200, raw, {"content-type": "text/vtt"}),
     }
     node.upstream.script = lambda asked: answers.get(asked, ABSENT)
-    return await node.get(f"/v1/peertube/video/transcript?id={number}&instance={host}")
+    return await node.get(f"/v1/peertube/video/transcript?id={number}&instance={HOST}")
 
 
 def texts(raw: str) -> list[str]:
@@ -54,25 +54,6 @@ async def test_captions_without_words_return_a_free_404(tmp_path: Path) -> None:
             assert answer.json["error"]["details"]["reason"] == "no_captions", answer.json
         await node.assert_sound()
         assert (await node.money())[0] == 100_000
-
-
-async def test_instance_with_underscore_is_called_unless_it_is_private(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        raw = b"WEBVTT\n\n00:01.000 --> 00:02.000\nYes."
-        assert (await transcript(node, raw, 1, "my_tube.example.org")).json["data"]["transcript"] == "Yes."
-        for host in ("a_b.internal", "a_b.localhost", "a_b", "_.example.internal", "example.a_b"):
-            node.upstream.requests.clear()
-            assert (await transcript(node, raw, 1, host)).status == 400, host
-            assert (await node.get(f"/v1/mastodon/post?id=6&instance={host}")).status == 400, host
-            assert node.upstream.requests == []
-        node.upstream.always(None)
-        for target, host in (
-            ("mastodon/post?id=6", "my_toot.example.org"),
-            ("peertube/video?id=7", "my_tube.example.org"),
-        ):
-            answer = await node.get(f"/v1/{target}&instance={host}")
-            assert answer.status == 200, answer.json
-            assert node.upstream.requests[-1].startswith(f"{host}/")
 
 
 CUE = "00:01.000 --> 00:02.000"
@@ -139,6 +120,6 @@ def test_long_captions_take_linear_time() -> None:
     started = process_time()
     with pytest.raises(UnexpectedBody):
         read_captions((f"WEBVTT\n\n{CUE}\nx\n\n" + f"{CUE}\nx\n\n" * CUES_MAX).encode())
-    read_captions((f"WEBVTT\n\n{CUE}\n" + "x\n" * 1_000_000 + f"\n{CUE}\nx").encode())
-    read_captions((f"WEBVTT\n\n{CUE}\n" + "\n" * 1_000_000 + " " * 1_000_000 + "-->").encode())
-    assert process_time() - started < 20
+    read_captions((f"WEBVTT\n\n{CUE}\n" + "x\n" * 300_000 + f"\n{CUE}\nx").encode())
+    read_captions((f"WEBVTT\n\n{CUE}\n" + "\n" * 300_000 + " " * 300_000 + "-->").encode())
+    assert process_time() - started < 10

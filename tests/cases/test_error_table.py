@@ -7,7 +7,9 @@ sends without declaring it.
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,15 @@ import pytest
 
 from gateway.docs.errors import REASONS
 from gateway.http.codes import CODES
-from tests.cases.error_cases import CASES
+from tests.cases.error_cases import CASES, Case
+from tests.cases.files import check_all
+from tests.fakes.calling import Answered
 from tests.fakes.chromium import Chromium
 from tests.fakes.chromium import chromium as chromium  # noqa: PLC0414 - a fixture is found by its name here
 from tests.fakes.node import open_test_node
+from tests.fakes.patient_clock import BRISKLY
 from tests.processes.commands import PROJECT
+from tests.spec.shared_node import renew
 from tests.upstreams.web.test_scraping import page, scrape, serve
 from upstreams.web.browser import page as pictures
 
@@ -53,6 +59,7 @@ def sources() -> list[Path]:
     return [path for path in found if not str(path.relative_to(PROJECT)).startswith(NO_ERRORS)]
 
 
+@cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
@@ -87,26 +94,47 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("key", TABLE)
+def by_node() -> list[dict[str, Case]]:
+    """Return the cases whose nodes have the same settings."""
+    groups = defaultdict[str, dict[str, Case]](dict)
+    for key in TABLE:
+        groups[repr((CASES[key].tables, CASES[key].platforms))][key] = CASES[key]
+    return [*groups.values()]
+
+
+@BRISKLY
+@pytest.mark.parametrize("cases", by_node(), ids=lambda cases: next(iter(cases)))
 async def test_running_node_returns_each_code_and_reason(
-    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cases: dict[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, (code, _, reason) = CASES[key], key.partition("/")
-    platforms: dict[str, Any] = {"platforms": case.platforms} if case.platforms else {}
-    async with open_test_node(tmp_path, credits=case.credits, **platforms, **case.tables) as node:
-        answer = await case.bring(node, monkeypatch)
-        body = answer.json
-        error = body["error"]
-        assert (error["type"], answer.status) == (code, CODES[code].status), body
-        assert not reason or error["details"]["reason"] == reason, body
-        details = error.get("details") or {}
-        assert not {"reason", "did_you_mean"} <= details.keys(), "only one of the two (7.1)"
-        assert "reason" not in details or f"{code}/{details['reason']}" in REASONS
-        assert (body["success"], body["credits_used"]) == (False, case.charged)
-        assert error["message"]
-        assert error["doc_url"].endswith(f"/docs/errors#{code}")
-        assert body["request_id"].startswith("req_")
-        await node.assert_sound()
+    """Each case has an account and a key of its own, an empty cache, and no earlier upstream request."""
+    first = next(iter(cases.values()))
+    platforms: dict[str, Any] = {"platforms": first.platforms} if first.platforms else {}
+    async with open_test_node(tmp_path, patience_s=300, **platforms, **first.tables) as node:
+
+        async def check(key: str, case: Case) -> None:
+            await renew(node, case.credits)
+            with monkeypatch.context() as patching:
+                answer = await case.bring(node, patching)
+            assert_listed(key, answer, case.charged)
+            await node.assert_sound()
+
+        await check_all(cases, check)
+
+
+def assert_listed(key: str, answer: Answered, charged: int) -> None:
+    """Check that an answer is the refusal of this code and reason."""
+    (code, _, reason), body = key.partition("/"), answer.json
+    error = body["error"]
+    assert (error["type"], answer.status) == (code, CODES[code].status), body
+    assert not reason or error["details"]["reason"] == reason, body
+    details = error.get("details") or {}
+    assert not {"reason", "did_you_mean"} <= details.keys(), "only one of the two (7.1)"
+    assert "reason" not in details or f"{code}/{details['reason']}" in REASONS
+    assert (body["success"], body["credits_used"]) == (False, charged)
+    assert error["message"]
+    assert error["doc_url"].endswith(f"/docs/errors#{code}")
+    assert body["request_id"].startswith("req_")
 
 
 async def test_running_node_returns_browser_reasons(

@@ -13,6 +13,7 @@ import pytest
 from tests.cases.files import case, needs_cases, read_at
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
+from tests.gate.matrix import sample
 from upstreams.content.amounts import duration
 from upstreams.content.charset import text_of
 from upstreams.content.dates import instant_of
@@ -84,9 +85,7 @@ CASES: dict[str, dict[str, Any]] = {
             "text": "Small item\n\nQ&A and P&L; R&D",
         }
     },
-    "bare_ampersand_atom.xml": {
-        "1": {"url": "https://bakery.example.org/of-rye-&-wheat.html", "text": "Rye & Wheat"},
-    },
+    "bare_ampersand_atom.xml": {"1": {"url": "https://bakery.example.org/of-rye-&-wheat.html", "text": "Rye & Wheat"}},
     "bare_ampersand_title.xml": {"q": {"text": "Market day - & Boats & Tents"}},
     "surrogate_ncr.xml": {"a": {"text": "Small item\n\n\U0001f680 go"}},
     "surrogate_raw.xml": {"a": {"text": "Small item\n\n\U0001f680 go"}},
@@ -171,25 +170,20 @@ SLIPS = {
 }
 
 
-@pytest.mark.parametrize("order", ["before", "after"])
-async def test_one_syntax_error_does_not_damage_other_items(tmp_path: Path, order: str) -> None:
+async def test_one_syntax_error_does_not_damage_other_items(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for name, slip in SLIPS.items():
-            inner = slip + ITEM if order == "before" else ITEM + slip
-            found = await episodes(node, f"{HEAD}{inner}{TAIL}".encode())
-            assert_has(found, {"1": {}, "2": WHOLE})
-            assert found["1"]["text"].startswith("one"), name
+            for inner in (slip + ITEM, ITEM + slip):
+                found = await episodes(node, f"{HEAD}{inner}{TAIL}".encode())
+                assert_has(found, {"1": {}, "2": WHOLE})
+                assert found["1"]["text"].startswith("one"), name
 
 
-@pytest.mark.parametrize("before", ["Warning: a & b\n", "<br />\n<b>Notice</b>: x<br />\n", "\ufeff \n", "&<!-- x -->"])
-async def test_bytes_before_a_feed_are_ignored(tmp_path: Path, before: str) -> None:
+async def test_bytes_before_and_a_cut_after_the_items_are_ignored(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        raw = f"{before}<?xml version='1.0'?>{HEAD}{ITEM}{TAIL}"
-        assert_has(await episodes(node, raw.encode()), {"2": WHOLE})
-
-
-async def test_truncated_feed_has_all_items_before_the_cut(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
+        for before in ("Warning: a & b\n", "<br />\n<b>Notice</b>: x<br />\n", "\ufeff \n", "&<!-- x -->"):
+            raw = f"{before}<?xml version='1.0'?>{HEAD}{ITEM}{TAIL}"
+            assert_has(await episodes(node, raw.encode()), {"2": WHOLE})
         cut = f"{HEAD}{ITEM}<item><guid>1</guid><title>on"
         assert_has(await episodes(node, cut.encode()), {"2": WHOLE, "1": {"text": "on"}})
         half_tag = f'{HEAD}{ITEM}<item><guid>1</guid><title>one</title><enclosure url="https://x'
@@ -391,8 +385,8 @@ def test_repair_takes_linear_time(name: str) -> None:
         return process_time() - started
 
     seconds(1_000)
-    short = min(seconds(100_000) for _ in range(2))
-    assert seconds(800_000) < 8 * 4 * max(short, 0.005)
+    short = min(seconds(25_000) for _ in range(2))
+    assert seconds(200_000) < 8 * 4 * max(short, 0.005)
 
 
 @pytest.mark.critical
@@ -407,7 +401,7 @@ def test_declared_entities_expand_within_a_limit() -> None:
 @pytest.mark.parametrize("letters", [b"&", b"<", b">", b'"', b"\0", b"\xff", b"]]>", b""])
 def test_any_syntax_error_keeps_the_next_item(letters: bytes) -> None:
     raw = ITEM.encode()
-    for place in range(0, len(raw), 2):
+    for place in sample(range(len(raw))):
         broken = raw[:place] + letters + raw[place + 1 :]
         last = read_feed(HEAD.encode() + broken + raw + TAIL.encode())["items"][-1]
         assert (last["id"], last["url"]) == ("2", WHOLE["url"]), broken

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import brotli
 import pytest
 
+from tests.cases.files import CASES, check_all
 from tests.fakes.calling import Answered
-from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.upstream_server import Peer, UpstreamServer, open_upstream_server, reply
+from tests.fakes.node import CREDITS, OpenNode, open_test_node
+from tests.fakes.upstream_server import Peer, open_upstream_server, reply
 
-CASES: Final = Path(__file__).parents[3] / "shared" / "cases"
 WORDS: Final = "Plain words about bread go on here. " * 4
 PAGE: Final = (
     f"<html><head><title>Bread</title></head><body><main><h1>Bread</h1><p>{WORDS}</p></main></body></html>".encode()
@@ -125,79 +127,94 @@ REFUSED: Final = {
 """Responses whose end or whose body is uncertain."""
 
 
+@dataclass(slots=True)
+class Pages:
+    """A node whose page requests receive these responses. Each response has a host of its own."""
+
+    node: OpenNode
+    responses: Mapping[str, bytes]
+    connections: dict[str, list[int]]
+    """The number of the connection of each page request, by the response's name."""
+
+    async def scrape(self, name: str, page: str = "page") -> Answered:
+        return await self.node.get(f"/v1/web/scrape?url=https://{host_of(name)}/a/{page}.html&formats=text")
+
+
+def host_of(name: str) -> str:
+    return f"h{crc32(name.encode())}.example.org"
+
+
 @asynccontextmanager
-async def node_before(
-    tmp_path: Path, response: bytes, *, keeps: bool = False
-) -> AsyncIterator[tuple[OpenNode, UpstreamServer]]:
-    """Open a node whose page requests get `response`. Then the connection is closed, unless `keeps` is set."""
+async def open_pages(tmp_path: Path, responses: Mapping[str, bytes], *, keeps: bool = False) -> AsyncIterator[Pages]:
+    """Open a node and its upstream. After each response, the connection is closed, unless `keeps` is set."""
+    names = {host_of(name).encode(): name for name in responses}
+    connections: dict[str, list[int]] = {name: [] for name in responses}
 
     async def script(peer: Peer) -> None:
         while True:
-            request = await peer.request()
-            if b"/robots.txt" in request.partition(b"\r\n")[0]:
+            _, host, *_, file = (await peer.request()).split(b" ")[1].split(b"/")
+            if file == b"robots.txt":
                 await peer.send(reply(status="404 Not Found"))
                 continue
-            await peer.send(response)
+            connections[names[host]].append(peer.number)
+            await peer.send(responses[names[host]])
             if not keeps:
                 return
 
     async with (
         open_upstream_server(script) as server,
-        open_test_node(tmp_path, egress=server.url) as node,
+        open_test_node(tmp_path, egress=server.url, limits={"requests_per_minute": 5_000}) as node,
     ):
-        yield node, server
-
-
-async def scrape(node: OpenNode, page: str = "page") -> Answered:
-    return await node.get(f"/v1/web/scrape?url=https://bread.example.org/a/{page}.html&formats=text")
-
-
-def page_requests(server: UpstreamServer) -> int:
-    return sum(b"/robots.txt" not in request.partition(b"\r\n")[0] for request in server.requests)
-
-
-async def assert_read(tmp_path: Path, response: bytes) -> None:
-    async with node_before(tmp_path, response) as (node, server):
-        answer = await scrape(node)
-        assert answer.status == 200, answer.json
-        text = answer.json["data"]["page"]["content"]["text"]
-        assert "Plain words about bread go on here." in text
-        assert "bad" not in text
-        assert "junk" not in text
-        assert page_requests(server) == 1
-
-
-@pytest.mark.parametrize("name", RAW)
-async def test_sample_responses_are_read(name: str, tmp_path: Path) -> None:
-    await assert_read(tmp_path, (CASES / name).read_bytes())
-
-
-@pytest.mark.parametrize("name", READ)
-async def test_responses_that_common_clients_accept_are_read(name: str, tmp_path: Path) -> None:
-    await assert_read(tmp_path, READ[name])
-
-
-@pytest.mark.critical
-@pytest.mark.parametrize("name", [*REFUSED, *CUT])
-async def test_ambiguous_responses_are_rejected_for_free(name: str, tmp_path: Path) -> None:
-    """A malformed response is not requested again. A truncated one is, because a connection can break."""
-    async with node_before(tmp_path, {**REFUSED, **CUT}[name]) as (node, server):
-        answer = await scrape(node)
-        assert (answer.status, answer.json["credits_used"]) == (502, 0), answer.json
-        assert page_requests(server) == (3 if name in CUT else 1)
+        yield Pages(node, responses, connections)
         await node.assert_sound()
 
 
+async def test_responses_that_common_clients_accept_are_read(tmp_path: Path) -> None:
+    responses = {name: (CASES / name).read_bytes() for name in RAW} | READ
+    async with open_pages(tmp_path, responses) as pages:
+
+        async def check(name: str, _response: bytes) -> None:
+            answer = await pages.scrape(name)
+            assert answer.status == 200, answer.json
+            text = answer.json["data"]["page"]["content"]["text"]
+            assert "Plain words about bread go on here." in text
+            assert "bad" not in text
+            assert "junk" not in text
+            assert len(pages.connections[name]) == 1
+
+        await check_all(responses, check)
+
+
 @pytest.mark.critical
-@pytest.mark.parametrize("name", [name for name in READ if not name.startswith(CERTAIN)])
-async def test_leniently_read_response_closes_its_connection(name: str, tmp_path: Path) -> None:
+async def test_ambiguous_responses_are_rejected_for_free(tmp_path: Path) -> None:
+    """A malformed response is not requested again. A truncated one is, because a connection can break."""
+    async with open_pages(tmp_path, REFUSED | CUT) as pages:
+
+        async def check(name: str, _response: bytes) -> None:
+            answer = await pages.scrape(name)
+            assert (answer.status, answer.json["credits_used"]) == (502, 0), answer.json
+            assert len(pages.connections[name]) == (3 if name in CUT else 1)
+
+        await check_all(pages.responses, check)
+        assert await pages.node.money() == (CREDITS, 0)
+
+
+@pytest.mark.critical
+async def test_leniently_read_response_closes_its_connection(tmp_path: Path) -> None:
     """Goal: bytes that another client would take for a second response never answer another call.
 
     Method: the connection stays open after each response. A second page must use another connection.
     """
-    async with node_before(tmp_path, READ[name], keeps=True) as (node, server):
-        for number, page in enumerate(("one", "two")):
-            assert (await scrape(node, page)).status == 200
-            assert page_requests(server) == number + 1
-        # One connection reads robots.txt and the first page, and another one the second page.
-        assert server.connections == 2
+    lenient = {name: response for name, response in READ.items() if not name.startswith(CERTAIN)}
+    async with open_pages(tmp_path, lenient, keeps=True) as pages:
+
+        async def check(name: str, _response: bytes) -> None:
+            for number, page in enumerate(("one", "two")):
+                assert (await pages.scrape(name, page)).status == 200
+                assert len(pages.connections[name]) == number + 1
+            first, second = pages.connections[name]
+            assert first != second
+
+        await check_all(lenient, check)
+        used = [number for numbers in pages.connections.values() for number in numbers]
+        assert len(used) == len(set(used))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -10,7 +11,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from tests.cases.test_http import CASES
+from tests.cases.files import CASES
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 
@@ -49,7 +50,7 @@ def instance(host: str, *statuses: dict[str, Any]) -> Callable[[str], ScriptedAn
 
 async def read(node: OpenNode, target: str, expected: int = 200) -> Any:
     answer = await node.get(target)
-    assert answer.status == expected, answer.json
+    assert answer.status == expected, (target, answer.json)
     return answer.json["data"] if expected == 200 else answer.json
 
 
@@ -70,65 +71,52 @@ async def test_sample_ids_may_have_letters_and_numbers(tmp_path: Path) -> None:
         assert profile["author"]["id"] == ULID["account"]["id"]
 
 
-@pytest.mark.parametrize("id_", IDS)
-async def test_ids_of_mastodon_compatible_servers_are_accepted(id_: str, tmp_path: Path) -> None:
+async def test_ids_of_mastodon_compatible_servers_are_accepted(tmp_path: Path) -> None:
     host = "toot.example.org"
     async with open_test_node(tmp_path) as node:
-        node.upstream.script = instance(host, status(id_))
-        where = f"instance={host}"
-        assert (await read(node, f"/v1/mastodon/post?id={id_}&{where}"))["post"]["id"] == id_
-        assert (await read(node, f"/v1/mastodon/post/comments?id={id_}&{where}"))["items"][0]["comment"][
-            "post_id"
-        ] == id_
-        (post,) = (await read(node, f"/v1/mastodon/profile/posts?user_id={id_}A&{where}"))["items"]
-        assert post["post"]["id"] == id_
-        for path in (
-            f"@baker/statuses/{id_}",
-            f"statuses/{id_}",
-            f"users/baker/statuses/{id_}",
-            f"@a/posts/{id_}",
-            f"notice/{id_}",
-        ):
-            url = quote(f"https://{host}/{path}", safe="")
-            assert (await read(node, f"/v1/mastodon/post?url={url}"))["post"]["id"] == id_
+        node.upstream.script = instance(host, *map(status, IDS))
+        for id_ in IDS:
+            where = f"instance={host}"
+            assert (await read(node, f"/v1/mastodon/post?id={id_}&{where}"))["post"]["id"] == id_
+            (reply,) = (await read(node, f"/v1/mastodon/post/comments?id={id_}&{where}"))["items"]
+            assert reply["comment"]["post_id"] == id_
+            (post,) = (await read(node, f"/v1/mastodon/profile/posts?user_id={id_}A&{where}"))["items"]
+            assert post["post"]["id"] == id_
+            for path in ("@baker/statuses", "statuses", "users/baker/statuses", "@a/posts", "notice"):
+                url = quote(f"https://{host}/{path}/{id_}", safe="")
+                assert (await read(node, f"/v1/mastodon/post?url={url}"))["post"]["id"] == id_
 
 
 @pytest.mark.critical
-@pytest.mark.parametrize("id_", [*BAD_IDS, "lookup", "verify_credentials"])
-async def test_invalid_id_is_rejected_before_any_call(id_: str, tmp_path: Path) -> None:
+async def test_invalid_id_is_rejected_before_any_call(tmp_path: Path) -> None:
+    targets = (("mastodon/post?id=", "id"), ("mastodon/profile?user_id=", "user_id"))
+    hosts = ("", "&instance=toot.example.org")
     async with open_test_node(tmp_path) as node:
-        for target, param in (("mastodon/post?id=", "id"), ("mastodon/profile?user_id=", "user_id")):
-            for host in ("", "&instance=toot.example.org"):
-                answer = await read(node, f"/v1/{target}{quote(id_, safe='')}{host}", 400)
-                assert answer["error"]["details"]["param"] == param
+        for id_, (target, param), host in product((*BAD_IDS, "lookup", "verify_credentials"), targets, hosts):
+            answer = await read(node, f"/v1/{target}{quote(id_, safe='')}{host}", 400)
+            assert answer["error"]["details"]["param"] == param
         assert node.upstream.requests == []
         assert await node.money() == (CREDITS, 0)
 
 
-@pytest.mark.parametrize(
-    ("media", "urls", "thumbnail"),
-    [
-        (UNKNOWN_MEDIA["media_attachments"], ["https://other.example.org/a.jpg"], None),
-        ([{"url": "/a.png", "preview_url": "/b.png", "remote_url": None}], [], None),
-        (
-            [{"url": None, "preview_url": None, "remote_url": "https://r.example.org/a.png"}],
-            ["https://r.example.org/a.png"],
-            None,
-        ),
-        ([{"url": "//c.example.org/a.png", "preview_url": "javascript:x"}], [], None),
-        (
-            [{"url": "/a.png"}, {"url": "https://c.example.org/b.png", "preview_url": "https://c.example.org/s.png"}],
-            ["https://c.example.org/b.png"],
-            "https://c.example.org/s.png",
-        ),
-    ],
+OTHER, SMALL = "https://c.example.org/b.png", "https://c.example.org/s.png"
+MEDIA: Final = (
+    (UNKNOWN_MEDIA["media_attachments"], ["https://other.example.org/a.jpg"], None),
+    ([{"url": "/a.png", "preview_url": "/b.png", "remote_url": None}], [], None),
+    ([{"url": None, "preview_url": None, "remote_url": OTHER}], [OTHER], None),
+    ([{"url": "//c.example.org/a.png", "preview_url": "javascript:x"}], [], None),
+    ([{"url": "/a.png"}, {"url": OTHER, "preview_url": SMALL}], [OTHER], SMALL),
 )
-async def test_media_addresses_are_absolute(media: Any, urls: list[str], thumbnail: str | None, tmp_path: Path) -> None:
-    host = "mastodon-unknown-media.example.org"
+"""Attachments, and the addresses and the thumbnail that are returned."""
+
+
+async def test_media_addresses_are_absolute(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        node.upstream.script = instance(host, {**UNKNOWN_MEDIA, "media_attachments": media})
-        content = (await read(node, f"/v1/mastodon/post?id=6&instance={host}"))["post"]["content"]
-        assert (content["media_urls"], content["thumbnail_url"]) == (urls, thumbnail)
+        for number, (media, urls, thumbnail) in enumerate(MEDIA):
+            host = f"media{number}.example.org"
+            node.upstream.script = instance(host, {**UNKNOWN_MEDIA, "media_attachments": media})
+            content = (await read(node, f"/v1/mastodon/post?id=6&instance={host}"))["post"]["content"]
+            assert (content["media_urls"], content["thumbnail_url"]) == (urls, thumbnail), media
 
 
 async def test_hosts_may_have_underscores(tmp_path: Path) -> None:
@@ -144,60 +132,48 @@ async def test_hosts_may_have_underscores(tmp_path: Path) -> None:
 
 
 @pytest.mark.critical
-@pytest.mark.parametrize(
-    "host",
-    ["a_b.internal", "a_b.localhost", "a_b", "a_b.local", "a.b_c", "_", "a_b_127.0.0.1", "my_host.lan"],
-)
-async def test_underscores_do_not_allow_private_hosts(host: str, tmp_path: Path) -> None:
+async def test_underscores_do_not_allow_private_hosts(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        for target in ("mastodon/post?id=6", "peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d"):
-            answer = await read(node, f"/v1/{target}&instance={quote(host)}", 400)
-            assert answer["error"]["details"]["param"] == "instance"
-        await read(node, f"/v1/web/scrape?url=https://{host}/", 400)
+        for host in ("a_b.internal", "a_b.localhost", "a_b", "a_b.local", "a.b_c", "_", "a_b_127.0.0.1", "my_host.lan"):
+            for target in ("mastodon/post?id=6", "peertube/video?id=9c9de5e8-0a1e-484a-b099-e80766180a6d"):
+                answer = await read(node, f"/v1/{target}&instance={quote(host)}", 400)
+                assert answer["error"]["details"]["param"] == "instance"
+            await read(node, f"/v1/web/scrape?url=https://{host}/", 400)
         assert node.upstream.requests == []
         assert await node.money() == (CREDITS, 0)
 
 
-@pytest.mark.parametrize(
-    ("address", "endpoint", "param", "value"),
-    [
-        ("git@github.com:python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("git@github.com:python-trio/trio", "/v1/github/repo", "url", "python-trio/trio"),
-        ("ssh://git@github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("ssh://git@github.com:22/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("git://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("git+ssh://git@github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("git+https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("`git@GitHub.com:python-trio/trio.git`", "/v1/github/repo", "url", "python-trio/trio"),
-        ("https://github.com/python-trio/trio.git", "/v1/github/repo", "url", "python-trio/trio"),
-        ("git@gitlab.com:gitlab-org/cli.git", "/v1/gitlab/repo", "url", "gitlab.com/gitlab-org/cli"),
-    ],
-)
-async def test_lookup_accepts_git_addresses(
-    address: str, endpoint: str, param: str, value: str, tmp_path: Path
-) -> None:
+GITHUB: Final = ("/v1/github/repo", "python-trio/trio")
+GIT_ADDRESSES: Final = {
+    "git@github.com:python-trio/trio.git": GITHUB,
+    "git@github.com:python-trio/trio": GITHUB,
+    "ssh://git@github.com/python-trio/trio.git": GITHUB,
+    "ssh://git@github.com:22/python-trio/trio.git": GITHUB,
+    "git://github.com/python-trio/trio.git": GITHUB,
+    "git+ssh://git@github.com/python-trio/trio.git": GITHUB,
+    "git+https://github.com/python-trio/trio.git": GITHUB,
+    "`git@GitHub.com:python-trio/trio.git`": GITHUB,
+    "https://github.com/python-trio/trio.git": GITHUB,
+    "git@gitlab.com:gitlab-org/cli.git": ("/v1/gitlab/repo", "gitlab.com/gitlab-org/cli"),
+}
+
+
+async def test_lookup_accepts_git_addresses(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        data = await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}&dry_run=1")
-        assert (data["resolved"]["endpoint"], data["resolved"]["params"]) == (endpoint, {param: value})
-        assert (await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}"))["repository"]["url"] is not None
+        for address, (endpoint, value) in GIT_ADDRESSES.items():
+            target = f"/v1/prism/lookup?url={quote(address, safe='')}"
+            resolved = (await read(node, f"{target}&dry_run=1"))["resolved"]
+            assert (resolved["endpoint"], resolved["params"]) == (endpoint, {"url": value})
+            assert (await read(node, target))["repository"]["url"] is not None
 
 
 @pytest.mark.critical
-@pytest.mark.parametrize(
-    "address",
-    [
-        "git@127.0.0.1:a/b",
-        "git@localhost:a/b.git",
-        "git@a_b.internal:a/b.git",
-        "ssh://git@github.com:2222/a/b",
-        "root@github.com:a/b",
-        "git@x@github.com:a/b",
-        "git@github.com:",
-    ],
-)
-async def test_lookup_rejects_unsupported_git_addresses(address: str, tmp_path: Path) -> None:
+async def test_lookup_rejects_unsupported_git_addresses(tmp_path: Path) -> None:
+    private = ("git@127.0.0.1:a/b", "git@localhost:a/b.git", "git@a_b.internal:a/b.git")
+    wrong = ("ssh://git@github.com:2222/a/b", "root@github.com:a/b", "git@x@github.com:a/b", "git@github.com:")
     async with open_test_node(tmp_path) as node:
-        await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}", 400)
+        for address in (*private, *wrong):
+            await read(node, f"/v1/prism/lookup?url={quote(address, safe='')}", 400)
         assert node.upstream.requests == []
 
 

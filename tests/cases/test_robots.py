@@ -14,8 +14,6 @@ from tests.cases.paid_calls import DEAD_BROWSER, send
 from tests.cases.paid_calls import ended as call_ended
 from tests.fakes.node import CREDITS, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
-from tests.gateway.api.routes.asking import ask
-from tests.gateway.api.routes.test_jobs import ended
 from tests.spec.rows import CREDENTIALS, ENVIRON
 from upstreams.composites import load_all
 from upstreams.model.endpoint import Endpoint, Platform
@@ -142,15 +140,16 @@ async def test_search_reads_no_forbidden_result_page(tmp_path: Path) -> None:
         assert all(one.endswith("/robots.txt") for one in pages), pages
 
 
-@pytest.mark.parametrize("path", ["@ada/5", "@ada", "owner/name", "c/name", "t/topic/5", "w/abc", "a/page.html"])
-async def test_lookup_respects_robots_after_trying_servers(path: str, tmp_path: Path) -> None:
+async def test_lookup_respects_robots_after_trying_servers(tmp_path: Path) -> None:
     """Servers are called through their API. The page itself is forbidden."""
     async with open_test_node(tmp_path) as node:
-        node.upstream.script = forbidding(HOST)
-        answer = await node.get(f"/v1/prism/lookup?url={quote(f'https://{HOST}/{path}', safe='')}")
-        assert f"{HOST}/{path}" not in node.upstream.requests
-        assert (answer.status, answer.json["credits_used"]) == (404, 0), answer.json
-        assert answer.json["error"]["details"]["reason"] == "robots_disallowed"
+        for number, path in enumerate(("@ada/5", "@ada", "owner/name", "c/name", "t/topic/5", "w/abc", "a/page.html")):
+            host = f"pages{number}.example.org"
+            node.upstream.script = forbidding(host)
+            answer = await node.get(f"/v1/prism/lookup?url={quote(f'https://{host}/{path}', safe='')}")
+            assert f"{host}/{path}" not in node.upstream.requests
+            assert (answer.status, answer.json["credits_used"]) == (404, 0), answer.json
+            assert answer.json["error"]["details"]["reason"] == "robots_disallowed"
         await node.assert_sound()
 
 
@@ -186,16 +185,6 @@ async def test_lookup_does_not_follow_redirect_to_a_forbidden_page(tmp_path: Pat
         answer = await node.get(f"/v1/prism/lookup?url={quote(PAGE, safe='')}")
         assert (answer.status, answer.json["error"]["details"]["reason"]) == (404, "robots_disallowed")
         assert "other.example.org/b" not in node.upstream.requests
-
-
-@pytest.mark.parametrize(("path", "body"), [("batch-scrape", {"urls": [PAGE]}), ("crawl", {"url": PAGE, "limit": 2})])
-async def test_job_fetches_no_forbidden_page(path: str, body: object, tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        node.upstream.script = forbidding(HOST)
-        status, begun = await ask(node, "POST", f"/v1/web/{path}", body)
-        assert status < 300, begun
-        await ended(node, begun["data"]["job_id"])
-        assert set(node.upstream.requests) == {f"{HOST}/robots.txt"}
 
 
 @pytest.mark.parametrize("sitemap", ["include", "only"])

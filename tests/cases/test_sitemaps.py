@@ -59,30 +59,31 @@ async def test_every_sample_sitemap_is_read(tmp_path: Path) -> None:
         await node.assert_sound()
 
 
-@pytest.mark.parametrize("status", [404, 403, 410, 500, 302])
-async def test_map_keeps_sitemap_pages_if_the_page_fails(tmp_path: Path, status: int) -> None:
-    places = [f"/{number}" for number in range(500)]
+async def test_map_keeps_sitemap_pages_if_the_page_fails(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        root = ScriptedAnswer(status, b"no", {"content-type": "text/html", "location": "https://10.0.0.1/"})
-        answers = {"/sitemap.xml": ScriptedAnswer(200, urlset(*places).encode(), XML), "/": root}
-        answer = await map_(node, HOST, answers, limit=5_000)
-        assert paths(answer, HOST) == places
-        assert "The page itself could not be read" in answer.json["data"]["_warnings"][-1]
-        assert answer.json["credits_used"] == 1
-        alone = await map_(node, HOST, {"/": root})
-        assert alone.status != 200
-        assert alone.json["credits_used"] == 0
+        for status in (404, 403, 410, 500, 302):
+            host = f"fails{status}.example.org"
+            places = [f"/{number}" for number in range(500)]
+            root = ScriptedAnswer(status, b"no", {"content-type": "text/html", "location": "https://10.0.0.1/"})
+            sitemap = ScriptedAnswer(200, urlset(*places).replace(HOST, host).encode(), XML)
+            answer = await map_(node, host, {"/sitemap.xml": sitemap, "/": root}, limit=5_000)
+            assert paths(answer, host) == places
+            assert "The page itself could not be read" in answer.json["data"]["_warnings"][-1]
+            assert answer.json["credits_used"] == 1
+            alone = await map_(node, host, {"/": root})
+            assert alone.status != 200
+            assert alone.json["credits_used"] == 0
         await node.assert_sound()
 
 
-@pytest.mark.parametrize("body", [b"", b"<", b"<a>" * 10_000])
-async def test_map_keeps_sitemap_pages_if_the_page_cannot_be_parsed(tmp_path: Path, body: bytes) -> None:
+async def test_map_keeps_sitemap_pages_if_the_page_cannot_be_parsed(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
-        answers = {
-            "/sitemap.xml": ScriptedAnswer(200, urlset("/1").encode(), XML),
-            "/": ScriptedAnswer(200, body, {"content-type": "text/html"}),
-        }
-        assert paths(await map_(node, HOST, answers), HOST) == ["/1"]
+        for body in (b"", b"<", b"<a>" * 10_000):
+            answers = {
+                "/sitemap.xml": ScriptedAnswer(200, urlset("/1").encode(), XML),
+                "/": ScriptedAnswer(200, body, {"content-type": "text/html"}),
+            }
+            assert paths(await map_(node, HOST, answers), HOST) == ["/1"]
 
 
 def test_one_syntax_error_does_not_damage_other_urls() -> None:
@@ -136,6 +137,6 @@ def test_feeds_contribute_only_links_to_pages() -> None:
 @pytest.mark.critical
 def test_long_sitemap_with_a_syntax_error_takes_bounded_time() -> None:
     started = process_time()
-    found = read("<urlset>&" + f"<url><loc>{SITE}/x</loc></url>" * 60_000 + "<" * 3_000_000)
+    found = read("<urlset>&" + f"<url><loc>{SITE}/x</loc></url>" * 20_000 + "<" * 1_000_000)
     assert found == ["/x"]
-    assert process_time() - started < 30
+    assert process_time() - started < 10

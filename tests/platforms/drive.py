@@ -96,6 +96,33 @@ def drive(
     return read(found, Args(_values(found, params), cursor, known, now_at))
 
 
+def page_of(platform: Platform, resource: str, params: Mapping[str, str | int], answer: Upstream, **more: Any) -> Page:
+    """Return the page of a list, like `drive`."""
+    result = drive(platform, resource, params, answer, **more)
+    assert isinstance(result, Page)
+    return result
+
+
+def single_of(
+    platform: Platform, resource: str, params: Mapping[str, str | int], answer: Upstream, **more: Any
+) -> Single:
+    """Return the record of an endpoint that is not a list, like `drive`."""
+    result = drive(platform, resource, params, answer, **more)
+    assert isinstance(result, Single)
+    return result
+
+
+def watched(answer: Upstream) -> tuple[list[tuple[str, Call]], Upstream]:
+    """Return a list of the calls that are made, by `host/path`, and an upstream that adds to it."""
+    made: list[tuple[str, Call]] = []
+
+    def upstream(host_and_path: str, call: Call) -> Answer:
+        made.append((host_and_path, call))
+        return answer(host_and_path, call)
+
+    return made, upstream
+
+
 def endpoint(platform: Platform, resource: str) -> Endpoint:
     """Return the endpoint with this resource."""
     return next(found for found in platform.endpoints if found.resource == resource)

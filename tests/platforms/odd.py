@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Literal
-
-from hypothesis import strategies as st
 
 from tests.fakes.scripted_upstream import ScriptedAnswer
 
 Path = tuple[str | int, ...]
+Kind = Literal["drop", "put", "twice", "add", "insert"]
 HTML = b"<!DOCTYPE html>\n<html><head><title>Just a moment</title></head><body>Sorry</body></html>"
 _DEEP, _HUGE = "@deep@", "@huge@"
 _RAW = {_DEEP: "[" * 3_000 + "]" * 3_000, _HUGE: "9" * 5_000}
@@ -115,7 +115,7 @@ def numbers_in(body: Any) -> set[int]:
 class Change:
     """A change to a body. `place` selects the path to change, modulo the number of paths."""
 
-    kind: Literal["drop", "put", "twice", "add", "insert"]
+    kind: Kind
     place: int
     value: Any = None
 
@@ -148,10 +148,11 @@ class Change:
             parent.insert(last, deepcopy(parent[last] if self.kind == "twice" else self.value))
 
 
-def changes() -> st.SearchStrategy[Change]:
-    """Generate changes. Most of them replace a value."""
-    kinds = st.sampled_from(("put", "put", "put", "drop", "drop", "twice", "add", "insert"))
-    return st.builds(Change, kinds, st.integers(0, 100_000), st.sampled_from(VALUES))
+def changes(chance: Random) -> list[Change]:
+    """Return one to three changes. Most of them replace a value."""
+    kinds: tuple[Kind, ...] = ("put", "put", "put", "drop", "drop", "twice", "add", "insert")
+    wanted = range(chance.randint(1, 3))
+    return [Change(chance.choice(kinds), chance.randrange(100_000), chance.choice(VALUES)) for _ in wanted]
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,13 +53,15 @@ class Question:
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
 
 
-def questions_of(platform: Platform) -> Iterator[Question]:
-    """Yield the example request of each endpoint, limited to a few rows."""
-    for one in platform.endpoints:
-        values = example_values(one)
-        if "limit" in values:
-            values["limit"] = ROWS
-        yield Question(one, f"/v1/{platform.slug}/{one.resource}?{urlencode(values)}")
+def few_rows(endpoint: Endpoint) -> dict[str, Any]:
+    """Return the values of an endpoint's example request, limited to a few rows."""
+    values = example_values(endpoint)
+    return values | {"limit": ROWS} if "limit" in values else values
+
+
+def question_of(platform: Platform, endpoint: Endpoint) -> Question:
+    """Return the example request of an endpoint."""
+    return Question(endpoint, f"/v1/{platform.slug}/{endpoint.resource}?{urlencode(few_rows(endpoint))}")
 
 
 @dataclass(slots=True)
@@ -69,17 +71,18 @@ class OddBench:
     node: OpenNode
     token: trio.lowlevel.TrioToken
     credits_used: int = 0
-    _learnt: dict[str, list[Question]] = field(default_factory=dict)
+    _learnt: dict[str, Question] = field(default_factory=dict)
 
     def run(self, work: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an asynchronous function in the node's thread."""
         return trio.from_thread.run(work, *args, trio_token=self.token)
 
-    def questions(self, platform: Platform) -> list[Question]:
-        """Return the platform's requests. They are recorded once, while the upstream answers normally."""
-        if platform.slug not in self._learnt:
-            self._learnt[platform.slug] = [self.run(self._learn, one) for one in questions_of(platform)]
-        return self._learnt[platform.slug]
+    def question(self, platform: Platform, endpoint: Endpoint) -> Question:
+        """Return the endpoint's request. It is recorded once, while the upstream answers normally."""
+        found = question_of(platform, endpoint)
+        if found.target not in self._learnt:
+            self._learnt[found.target] = self.run(self._learn, found)
+        return self._learnt[found.target]
 
     async def ask(self, question: Question) -> Answered:
         """Return the node's answer to a request, which must arrive within 10 seconds."""
@@ -157,7 +160,9 @@ def check_envelope(question: Question, answer: Answered) -> None:
     assert body["success"] is True
     assert body["cached"] is False
     pages_or_legs = endpoint.collect is not None or "legs" in body["data"]  # price by page or by leg
-    assert pages_or_legs or body["credits_used"] == COST[endpoint.tier]
+    found = body["data"].get("items", body["data"].get(endpoint.archetype.key))
+    is_empty = not found if endpoint.archetype.many else endpoint.archetype.found_nothing(found)
+    assert pages_or_legs or body["credits_used"] == (0 if is_empty else COST[endpoint.tier])
     check_data(endpoint.archetype, body["data"])
     if endpoint.archetype.many:
         page = body["pagination"]

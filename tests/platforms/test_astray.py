@@ -18,13 +18,13 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 import orjson
 import pytest
 import trio
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from gateway.http.errors import Refused, refusal_of
 from gateway.http.params import declared_by
 from gateway.http.request import query_of
 from tests.fakes.scripted_exchange import LONG_S, source_over
+from tests.gate.matrix import sample
+from tests.simulation.scheduling import run_seeded
 from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
@@ -46,31 +46,18 @@ PLAIN = ("zq7x", "73517")
 """Words that occur nowhere else. Numbers are included, because some parameters accept only numbers."""
 PIECES = (
     *("..", ".", "/", "\\", "a", "b1", "/../", "..\\", "..;/", "%2e", "%2E%2E", "%252e%252e", "%2f", "%252F", "%5c"),
-    *(
-        "\uff0e",
-        "\u2025",
-        "\uff0f",
-        "\uff3c",
-        "\u3002",
-        "\u0663",
-        "\uff17",
-        "é",
-        "😀",
-        "\ufeff",
-        "\u202e",
-        "user@evil.test",
-        "user:pw@",
-        "@",
-        ":",
-        "://",
-    ),
-    *("//evil.test", "http://evil.test/", "#", "?", ";", "&", "=", "+", " ", "\t", "\r\n", "\n", "\r\nHost: evil\r\n"),
-    *("\0", "\x7f", "~", "*", ".git", ".json", "x" * 300, "%", "%zz", "did:plc:", ",", "(", '"', "<"),
+    *("\uff0e", "\u2025", "\uff0f", "\uff3c", "\u3002", "\u0663", "\uff17", "é", "😀", "\ufeff", "\u202e"),
+    *("user@evil.test", "user:pw@", "@", ":", "://", "//evil.test", "http://evil.test/", "#", "?", ";", "&", "=", "+"),
+    *(" ", "\t", "\r\n", "\n", "\r\nHost: evil\r\n", "\0", "\x7f", "~", "*", ".git", ".json", "x" * 300, "%", "%zz"),
+    *("did:plc:", ",", "(", '"', "<"),
 )
-HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join)
+COMBINED = tuple("".join(chance.choices(PIECES, k=chance.randint(1, 5))) for chance in map(Random, range(25)))
+HOSTILE = (
+    *("..", ".", "%2e%2e", "%252e%252e", "../..", "a/../../user", "..\\..", "\uff0e\uff0e", "@", "x" * 5_000),
+    *(put for put in COMBINED if put.strip()),
+)
+"""Listed values, and combinations of pieces that are the same in every run. `test_spellings.py` sends blank values."""
 SOME_HOST = "feeds.npr.org"
-FEW = settings(max_examples=25, deadline=None)
-"""The number of random values for each of the 160 places. The listed values are sent too."""
 Sent = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
 """A request, parsed from its bytes: host, path segments and query, all decoded, and the body."""
 
@@ -117,7 +104,8 @@ def places() -> Iterator[Place]:
                     yield Place(platform, endpoint, None, failing=failing)
 
 
-PLACES = list(places())
+PLACES = tuple(places())
+SOME = sample(PLACES, lambda place: place.platform.slug)
 
 
 def few_rows(endpoint: Endpoint) -> dict[str, int]:
@@ -184,7 +172,7 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
         except UpstreamError:
             assert sent, "a refusal before the first call must happen when planning"
 
-    trio.run(run)
+    run_seeded(run, 0)  # calls of one round are made in the same order for every value
     return sent
 
 
@@ -278,27 +266,13 @@ def check(place: Place, put: str) -> None:
             assert one in allowed, (one, expected)
 
 
-@pytest.mark.parametrize("place", PLACES, ids=str)
+@pytest.mark.parametrize("place", SOME, ids=str)
 def test_hostile_value_is_refused_or_stays_in_its_place(place: Place) -> None:
-    @FEW
-    @given(HOSTILE)
-    @example("..")
-    @example(".")
-    @example("%2e%2e")
-    @example("%252e%252e")
-    @example("../..")
-    @example("a/../../user")
-    @example("..\\..")
-    @example("\uff0e\uff0e")
-    @example("@")
-    @example("x" * 5_000)
-    def hold(put: str) -> None:
+    for put in HOSTILE:
         check(place, put)
-
-    hold()
 
 
 def test_every_platform_and_kind_of_value_is_covered() -> None:
-    assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
+    assert {place.platform.slug for place in SOME} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
-    assert sum(plain_of(place) is not None for place in PLACES) >= 100
+    assert sum(plain_of(place) is not None for place in SOME) > len(SOME) / 2

@@ -14,6 +14,7 @@ from gateway.calls.request import cache_key
 from gateway.http.errors import Refused
 from gateway.http.params import declared_by
 from tests.fakes.node import OpenNode, open_test_node
+from tests.platforms.each import check_endpoints, every_platform
 from tests.platforms.odd_node import unhurried
 from tests.spec.rows import ENVIRON, OF_PLATFORMS
 from upstreams.catalog import Listing
@@ -40,7 +41,10 @@ SPELLED: Mapping[str, tuple[tuple[str, str, str], ...]] = MappingProxyType(
         "stackexchange/question": (
             ("id", "11227809", "https://stackoverflow.com/questions/11227809/why-is-it-faster"),
         ),
-        "bluesky/profile": (("handle", "bsky.app", "https://bsky.app/profile/bsky.app?ref=x"),),
+        "bluesky/profile": (
+            ("handle", "bsky.app", "https://bsky.app/profile/bsky.app?ref=x"),
+            ("user_id", "plc:ada", "did:plc:ada"),
+        ),
         "bluesky/post": (
             ("url", "at://bsky.app/app.bsky.feed.post/3lada", "https://bsky.app/profile/bsky.app/post/3lada/liked-by"),
         ),
@@ -97,29 +101,29 @@ def keys_of(listing: Listing, name: str, texts: Iterator[str] | tuple[str, ...])
     return [cache_key(listing, rules.read({**values, name: text}.items())) for text in texts]
 
 
-@pytest.mark.parametrize("listing", tuple(listings()), ids=lambda listing: listing.id)
-def test_example_spellings_share_a_cache_entry(listing: Listing) -> None:
-    for param in listing.endpoint.params:
-        if param.type in ("string", "url") and not param.choices:
-            keys = keys_of(listing, param.name, spellings(param))
-            assert len(set(keys)) == 1, (param.name, keys)
+@every_platform
+def test_example_spellings_share_a_cache_entry_and_blank_values_are_refused(platform: Platform) -> None:
+    check_endpoints(platform, check_spellings)
+
+
+def check_spellings(platform: Platform, endpoint: Endpoint) -> None:
+    asked = listing(platform, endpoint)
+    for param in endpoint.params:
+        if param.type not in ("string", "url") or param.choices:
+            continue
+        keys = keys_of(asked, param.name, spellings(param))
+        assert len(set(keys)) == 1, (param.name, keys)
+        if param.required:
+            with pytest.raises(Refused):
+                keys_of(asked, param.name, (" \t ",))
 
 
 @pytest.mark.parametrize(
-    ("id_", "name", "one", "other"),
-    [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several],
+    ("id_", "name", "one", "other"), [(id_, *spelled) for id_, several in SPELLED.items() for spelled in several]
 )
 def test_platform_specific_spellings_share_a_cache_entry(id_: str, name: str, one: str, other: str) -> None:
     found = next(found for found in listings() if found.id == id_)
     assert len(set(keys_of(found, name, (one, other)))) == 1
-
-
-@pytest.mark.parametrize("listing", tuple(listings()), ids=lambda listing: listing.id)
-def test_blank_values_are_refused_by_name_for_free(listing: Listing) -> None:
-    for param in listing.endpoint.params:
-        if param.required and param.type in ("string", "url") and not param.choices:
-            with pytest.raises(Refused):
-                keys_of(listing, param.name, (" \t ",))
 
 
 def respelled(listing: Listing, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The generated stand-ins: endpoints read from them what the field tables expect, field by field.
+"""The stand-ins: endpoints read from them what the field tables expect, field by field.
 
 These tests need no recordings. They also check that templates contain no recorded values.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-import pytest
 
 from tests.platforms.case import Case, from_sandbox, recordings_dir, walk
 from tests.platforms.drive import drive, sandbox_of
+from tests.platforms.each import check_endpoints, named
 from tests.platforms.playing import play
 from tests.platforms.stand_in import FOLDER, made_of
 from tests.platforms.templates import literals_of, placeholders_in
@@ -27,21 +27,15 @@ from upstreams.sandbox.rehearse import example_values
 from upstreams.sandbox.site import by_host
 
 CREDENTIALS = {"identifier": "ada.test", "password": "abcd-efgh", "token": "t0ken", "key": "k3y"}
+every_platform = named(PLATFORMS)
 MADE = [platform for platform in PLATFORMS if (FOLDER / f"{platform.slug}.json").is_file()]
-ENDPOINTS = [(platform, endpoint) for platform in MADE for endpoint in platform.endpoints]
-LISTS = [(platform, one) for platform, one in ENDPOINTS if one.archetype.many]
-every_made = pytest.mark.parametrize("platform", MADE, ids=[platform.slug for platform in MADE])
+every_made = named(MADE)
 
 FAILING: dict[str, tuple[str, type[UpstreamError]]] = {
     "missing": ("404", NotFound),
     "throttled": ("429", UpstreamThrottled),
     "broken": ("500", UpstreamFailed),
 }
-
-
-def named(pairs: list[tuple[Platform, Endpoint]]) -> Any:
-    ids = [f"{platform.slug}/{one.resource}" for platform, one in pairs]
-    return pytest.mark.parametrize(("platform", "one"), pairs, ids=ids)
 
 
 def template(platform: Platform) -> Any:
@@ -74,30 +68,42 @@ def checked(platform: Platform, case: Case) -> bool:
     return True
 
 
-@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
+@every_platform
 def test_stand_in_records_match_the_field_tables(platform: Platform) -> None:
-    """A handwritten stand-in is compared only in cases that make the same calls."""
+    """A handwritten stand-in is compared only in cases that make the same calls.
+
+    Of several cases with the same parameters, one is compared, because the stand-in answers all of them alike.
+    """
     cases = [case for case in cases_of(platform) if case.refused is None]
-    told = {case.resource for case in cases if checked(platform, case)}
+    alike = {(case.resource, *sorted(case.params), case.without_credentials): case for case in cases}
+    told = {case.resource for case in alike.values() if checked(platform, case)}
     assert told
     assert platform not in MADE or {one.resource for one in platform.endpoints} - told == set(), "no case was compared"
 
 
-@named(ENDPOINTS)
-def test_stand_in_answers_only_calls_to_its_own_platform(platform: Platform, one: Endpoint) -> None:
+@every_made
+def test_stand_in_answers_only_calls_to_its_own_platform(platform: Platform) -> None:
     """Goal: a platform that accepts any host does not answer for another one.
 
     Method: compare with its stand-in alone.
     """
-    alone = sandbox_of(by_host(routes_of(platform.slug, template(platform))))
-    values = example_values(one)
-    assert drive(platform, one.resource, values, from_sandbox(), credentials=CREDENTIALS) == drive(
-        platform, one.resource, values, alone, credentials=CREDENTIALS
-    )
+    alone, together = sandbox_of(by_host(routes_of(platform.slug, template(platform)))), from_sandbox()
+    for one in platform.endpoints:
+        own, other = (
+            drive(platform, one.resource, example_values(one), upstream, credentials=CREDENTIALS)
+            for upstream in (alone, together)
+        )
+        assert own == other, one.resource
 
 
-@named(LISTS)
-def test_list_is_paged_to_its_end_without_duplicates(platform: Platform, one: Endpoint) -> None:
+@every_platform
+def test_list_is_paged_to_its_end_without_duplicates(platform: Platform) -> None:
+    check_endpoints(platform, check_paging)
+
+
+def check_paging(platform: Platform, one: Endpoint) -> None:
+    if not one.archetype.many:
+        return
     values = example_values(one)
     if "limit" in values:
         values["limit"] = 20
@@ -105,9 +111,13 @@ def test_list_is_paged_to_its_end_without_duplicates(platform: Platform, one: En
     assert sum(len(page.records) for page in pages) > 0
 
 
-@named(ENDPOINTS)
-def test_sandbox_fails_like_its_platform(platform: Platform, one: Endpoint) -> None:
+@every_platform
+def test_sandbox_fails_like_its_platform(platform: Platform) -> None:
     """Goal: trigger words cause failures on every endpoint whose request names a subject."""
+    check_endpoints(platform, check_failures)
+
+
+def check_failures(platform: Platform, one: Endpoint) -> None:
     for word, (number, refusal) in FAILING.items():
         failed = [wanted for wanted in subjects(one, word, number) if outcome(platform, one, wanted, refusal)]
         assert failed or not names(one), word

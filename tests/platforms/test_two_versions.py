@@ -113,9 +113,7 @@ async def test_new_account_on_a_newer_server_is_read(autojump_clock: MockClock) 
     assert [one["id"] for one in (await page_of(hosted, "posts")).records] == ["501", "502"]
 
 
-async def test_server_without_version_4_still_serves_version_3(
-    autojump_clock: MockClock,
-) -> None:
+async def test_server_without_version_4_still_serves_version_3(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, older)
     await page_of(hosted, "posts")
     assert isinstance(await hosted.get("profile", handle="ada", instance=HOST), Single)
@@ -143,9 +141,7 @@ async def test_host_with_neither_version_is_refused_and_cached(autojump_clock: M
         await hosted.get("profile", handle="ada", instance="printer.local")
 
 
-async def test_version_4_failure_is_reported_without_version_3(
-    autojump_clock: MockClock,
-) -> None:
+async def test_version_4_failure_is_reported_without_version_3(autojump_clock: MockClock) -> None:
     hosted = Hosted(PLATFORM, lambda call: http_answer(status=429) if "/v4/" in call.target else NO_PATH)
     with pytest.raises(UpstreamThrottled):
         await hosted.get("profile", handle="ada", instance=HOST)

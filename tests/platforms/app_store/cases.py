@@ -72,12 +72,7 @@ CHARTED = table(
     released_at=utc("im:releaseDate.label"),
     ext={"bundle_id": "id.attributes.im:bundleId"},
 )
-REVIEWER = table(
-    reviewer,
-    id=lambda row: at(row, "uri.label").rpartition("/id")[2],
-    name="name.label",
-    url="uri.label",
-)
+REVIEWER = table(reviewer, id=lambda row: at(row, "uri.label").rpartition("/id")[2], name="name.label", url="uri.label")
 
 
 def reviews(app_id: str) -> Any:
@@ -224,13 +219,7 @@ CASES: tuple[Case, ...] = (
         _SOLD,
         has_more=False,
     ),
-    Case(
-        "an app",
-        "app-info",
-        {"app_id": "4711"},
-        {f"{_HOST}/lookup": {"resultCount": 1, "results": [SOLD]}},
-        _lone,
-    ),
+    Case("an app", "app-info", {"app_id": "4711"}, {f"{_HOST}/lookup": {"resultCount": 1, "results": [SOLD]}}, _lone),
     Case(
         "an app that is not there",
         "app-info",

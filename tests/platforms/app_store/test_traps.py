@@ -8,18 +8,16 @@ import pytest
 
 from tests.platforms.app_store.cases import DEVELOPER, LAST, REVIEW, SOLD, feed
 from tests.platforms.case import drive
-from tests.platforms.drive import Upstream, always, endpoint, told
+from tests.platforms.drive import Upstream, always, endpoint, page_of, watched
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
-from upstreams.model.steps import Answer, Call, Page
+from upstreams.model.steps import Page
 from upstreams.platforms.app_store import PLATFORM
 
 REVIEWS = ("app-reviews", {"app_id": "4711"})
 
 
 def reviews(upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, *REVIEWS, upstream, **more)
-    assert isinstance(result, Page)
-    return result
+    return page_of(PLATFORM, *REVIEWS, upstream, **more)
 
 
 def test_single_review_outside_a_list_is_read() -> None:
@@ -59,15 +57,10 @@ def test_reviews_end_at_the_last_page_or_the_tenth(page: int, last: int, followi
 
 
 def test_page_number_is_sent_only_for_later_pages() -> None:
-    asked: list[str] = []
-
-    def upstream(host_and_path: str, _call: Call) -> Answer:
-        asked.append(host_and_path)
-        return told(feed(REVIEW))
-
+    calls, upstream = watched(always(feed(REVIEW)))
     reviews(upstream)
     reviews(upstream, cursor={"p": 2})
-    assert ["page=" in one for one in asked] == [False, True]
+    assert ["page=" in place for place, _ in calls] == [False, True]
 
 
 def test_developer_number_is_not_an_app_and_may_have_no_apps() -> None:
@@ -95,8 +88,7 @@ def test_statuses_403_429_and_503_mean_throttling(status: int) -> None:
 
 @pytest.mark.parametrize(("price", "told_as"), [(-1, (None, None)), (0, (0, True)), (2.99, (2.99, False))])
 def test_negative_price_is_null(price: float, told_as: tuple[float | None, bool | None]) -> None:
-    page = drive(PLATFORM, "app-search", {"query": "x"}, always({"results": [{**SOLD, "price": price}]}))
-    assert isinstance(page, Page)
+    page = page_of(PLATFORM, "app-search", {"query": "x"}, always({"results": [{**SOLD, "price": price}]}))
     found = page.records[0]["price"]
     assert (found["current"], found["is_free"]) == told_as
 
@@ -127,14 +119,9 @@ def test_app_id_spellings_are_normalized(resource: str, spelled: str, canonical:
     ],
 )
 def test_url_includes_the_country(resource: str, params: dict[str, str], target: str) -> None:
-    asked: list[str] = []
-
-    def upstream(_host_and_path: str, call: Call) -> Answer:
-        asked.append(f"{call.target('')}&")
-        return told({**feed(REVIEW), "results": [SOLD]})
-
+    calls, upstream = watched(always({**feed(REVIEW), "results": [SOLD]}))
     drive(PLATFORM, resource, params, upstream)
-    assert asked[0].startswith(target)
+    assert f"{calls[0][1].target('')}&".startswith(target)
     if "https" in str(params):
         with pytest.raises(InvalidArgument):
             drive(PLATFORM, resource, {**params, "country": "fr"}, upstream)

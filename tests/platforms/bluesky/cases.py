@@ -7,34 +7,15 @@ These recordings belong to no endpoint: `lexicons/*` (the interface's schemas), 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from tests.platforms.case import Case
+from tests.platforms.table import Json, at, below, table, utc
+from upstreams.model import archetypes as make
 from upstreams.model.errors import NotFound
-
-Json = dict[str, Any]
 
 _APPVIEW = "public.api.bsky.app/xrpc"
 _RESOLVED = {f"{_APPVIEW}/com.atproto.identity.resolveHandle": "resolveHandle.json"}
-
-
-def at(value: Any, path: str) -> Any:
-    """Return the value at a dotted path, or None."""
-    for step in path.split("."):
-        if isinstance(value, list):
-            value = value[int(step)] if int(step) < len(value) else None
-        else:
-            value = value.get(step) if isinstance(value, dict) else None
-    return value
-
-
-def utc(told: str | None) -> str | None:
-    """Return a recorded time in our format, with Z, and with milliseconds only if the time has any."""
-    if told is None:
-        return None
-    seconds, fraction = re.fullmatch(r"([^.]+?)(?:\.(\d+))?(?:Z|\+00:00)", told).groups()
-    return f"{seconds}.{fraction[:3]}Z" if fraction and int(fraction) else f"{seconds}Z"
 
 
 def key_of(uri: str | None) -> str | None:
@@ -42,112 +23,110 @@ def key_of(uri: str | None) -> str | None:
     return None if uri is None else uri.split("/")[-1]
 
 
-def _account(actor: Json) -> Json:
+def address(view: Json) -> str | None:
+    """Return the URL of a post. A deleted post has no author."""
+    handle = at(view, "author.handle")
+    return handle and f"https://bsky.app/profile/{handle}/post/{key_of(view['uri'])}"
+
+
+def first(*paths: str) -> Any:
+    """Return the value at the first path that has one."""
+    return lambda row: next((found for path in paths if (found := at(row, path)) is not None), None)
+
+
+def _verified(actor: Json) -> bool | None:
     status = at(actor, "verification.verifiedStatus")
-    return {
-        "id": actor["did"].replace("did:", "", 1),
-        "username": actor["handle"],
-        "display_name": at(actor, "displayName"),
-        "avatar_url": at(actor, "avatar"),
-        "verified": None if status is None else status == "valid",
-        "url": f"https://bsky.app/profile/{actor['handle']}",
-    }
+    return None if status is None else status == "valid"
 
 
-def author(actor: Json) -> Json:
-    """Return the Author that the table defines."""
-    return _account(actor) | {
-        "bio": at(actor, "description"),
-        "followers": at(actor, "followersCount"),
-        "following": at(actor, "followsCount"),
-        "posts_count": at(actor, "postsCount"),
-        "likes_count": None,
-        "private": None,
-        "joined_at": utc(at(actor, "createdAt")),
-        "location": None,
-        "external_url": at(actor, "website"),
-        "ext": {},
-    }
+_ACCOUNT: Json = {
+    "id": lambda actor: actor["did"].replace("did:", "", 1),
+    "username": "handle",
+    "display_name": "displayName",
+    "avatar_url": "avatar",
+    "verified": _verified,
+    "url": lambda actor: f"https://bsky.app/profile/{actor['handle']}",
+}
+author = table(
+    make.author,
+    **_ACCOUNT,
+    bio="description",
+    followers="followersCount",
+    following="followsCount",
+    posts_count="postsCount",
+    joined_at=utc("createdAt"),
+    external_url="website",
+)
+_BYLINE = table(make.byline, **_ACCOUNT)
 
 
-def _media(view: Json) -> Json:
-    media = at(view, "embed.media") or at(view, "embed") or {}
-    urls = [image["fullsize"] for image in media.get("images", [])]
-    if "playlist" in media:
-        urls.append(media["playlist"])
-    thumbnail = at(media, "thumbnail") or at(media, "images.0.thumb") or at(media, "external.thumb")
-    return {"media_urls": urls, "thumbnail_url": thumbnail, "duration_seconds": None}
+def _media(row: Json) -> list[str]:
+    media = first("post.embed.media", "post.embed")(row) or {}
+    return [*(image["fullsize"] for image in media.get("images", [])), *filter(None, [media.get("playlist")])]
 
 
-def _is_pinned(reason: Json | None) -> bool | None:
-    return True if reason is not None and reason["$type"].endswith("#reasonPin") else None
+def _shares(row: Json) -> int | None:
+    counts = [row["post"][name] for name in ("repostCount", "quoteCount") if name in row["post"]]
+    return sum(counts) if counts else None
+
+
+_POST = table(
+    make.post,
+    id=lambda row: key_of(row["post"]["uri"]),
+    url=lambda row: address(row["post"]),
+    text="post.record.text",
+    author=below("post.author", _BYLINE),
+    media_urls=_media,
+    thumbnail_url=first(
+        *(f"post.embed.{at}" for at in ("media.thumbnail", "media.images.0.thumb", "media.external.thumb")),
+        *(f"post.embed.{at}" for at in ("thumbnail", "images.0.thumb", "external.thumb")),
+    ),
+    likes="post.likeCount",
+    comments="post.replyCount",
+    shares=_shares,
+    saves="post.bookmarkCount",
+    pinned=lambda row: (at(row, "reason.$type") or "").endswith("#reasonPin") or None,
+    nsfw=lambda row: bool(
+        {"porn", "sexual", "nudity", "graphic-media"} & {label["val"] for label in row["post"]["labels"]}
+    ),
+    published_at=utc("post.record.createdAt"),
+    ext={
+        "uri": "post.uri",
+        "cid": "post.cid",
+        "language": "post.record.langs.0",
+        "langs": "post.record.langs",
+        "indexed_at": utc("post.indexedAt"),
+        "reposts": "post.repostCount",
+        "quotes": "post.quoteCount",
+        "link": first("post.embed.external.uri", "post.embed.media.external.uri"),
+        "reply_to": "post.record.reply.parent.uri",
+        "reposted_by": "reason.by.handle",
+        "reposted_at": utc("reason.indexedAt"),
+    },
+)
+_COMMENT = table(
+    make.comment,
+    id=lambda view: key_of(view["uri"]),
+    url=address,
+    text="record.text",
+    author=below("author", _BYLINE),
+    likes="likeCount",
+    replies_count="replyCount",
+    published_at=utc("record.createdAt"),
+)
 
 
 def post(view: Json, reason: Json | None = None) -> Json:
     """Return the Post that the table defines."""
-    address = f"https://bsky.app/profile/{view['author']['handle']}/post/{key_of(view['uri'])}"
-    langs = at(view, "record.langs")
-    counts = [view[name] for name in ("repostCount", "quoteCount") if name in view]
-    adult = {"porn", "sexual", "nudity", "graphic-media"} & {label["val"] for label in view["labels"]}
-    return {
-        "id": key_of(view["uri"]),
-        "url": address,
-        "content": {"text": view["record"]["text"] or None, **_media(view)},
-        "author": _account(view["author"]),
-        "engagement": {
-            "views": None,
-            "likes": at(view, "likeCount"),
-            "comments": at(view, "replyCount"),
-            "shares": sum(counts) if counts else None,
-            "saves": at(view, "bookmarkCount"),
-        },
-        "flags": {"pinned": _is_pinned(reason), "deleted": None, "nsfw": bool(adult), "spoiler": None},
-        "published_at": utc(view["record"]["createdAt"]),
-        "ext": {
-            "uri": view["uri"],
-            "cid": view["cid"],
-            "language": langs[0] if langs else None,
-            "langs": langs,
-            "indexed_at": utc(view["indexedAt"]),
-            "reposts": at(view, "repostCount"),
-            "quotes": at(view, "quoteCount"),
-            "link": at(view, "embed.external.uri") or at(view, "embed.media.external.uri"),
-            "reply_to": at(view, "record.reply.parent.uri"),
-            "reposted_by": at(reason, "by.handle"),
-            "reposted_at": utc(at(reason, "indexedAt")),
-        },
-    }
+    return _POST({"post": view, "reason": reason})
 
 
-def comment(node: Json, parent_id: str, post_id: str) -> Json:
+def comment(node: Json, parent_id: str | None, post_id: str | None) -> Json:
     """Return the Comment that the table defines, with its replies. A deleted comment has only its URI."""
-    if "post" not in node:
-        return {
-            "id": key_of(node["uri"]),
-            "url": None,
-            "parent_id": parent_id,
-            "post_id": post_id,
-            "text": None,
-            "author": None,
-            "engagement": {"likes": None, "replies": None},
-            "flags": {"pinned": None, "deleted": True},
-            "published_at": None,
-            "replies": [],
-        }
-    view = node["post"]
-    own = key_of(view["uri"])
-    return {
-        "id": own,
-        "url": f"https://bsky.app/profile/{view['author']['handle']}/post/{own}",
-        "parent_id": parent_id,
-        "post_id": post_id,
-        "text": view["record"]["text"] or None,
-        "author": _account(view["author"]),
-        "engagement": {"likes": view["likeCount"], "replies": view["replyCount"]},
-        "flags": {"pinned": None, "deleted": None},
-        "published_at": utc(view["record"]["createdAt"]),
-        "replies": [comment(reply, own, post_id) for reply in node.get("replies", [])],
-    }
+    found = _COMMENT(node["post"] if "post" in node else {"uri": node["uri"]})
+    replies = [comment(reply, found["id"], post_id) for reply in node.get("replies", [])]
+    flags = {"pinned": None, "deleted": None if "post" in node else True}
+    return {**found, "parent_id": parent_id, "post_id": post_id, "flags": flags, "replies": replies}
 
 
 def comments(thread: Json) -> list[Json]:
@@ -297,10 +276,7 @@ CASES: tuple[Case, ...] = (
             {f"{_APPVIEW}/app.bsky.graph.{call}": {rows: [_LISTED_ACTOR]}},
             expected=lambda body, rows=rows: [author(actor) for actor in body[rows]],
         )
-        for resource, call, rows in (
-            ("followers", "getFollowers", "followers"),
-            ("following", "getFollows", "follows"),
-        )
+        for resource, call, rows in (("followers", "getFollowers", "followers"), ("following", "getFollows", "follows"))
     ),
     _of_post("likes by hand", "post/likes", "getLikes", {"likes": [{"actor": _LISTED_ACTOR}]}, expected=_likers),
     _of_post("a thread by hand", "post/comments", "getPostThread", _THREAD, expected=_thread),

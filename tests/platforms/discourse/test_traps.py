@@ -6,24 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.platforms.case import check, drive, recorded
-from tests.platforms.discourse.cases import CASES, HOST, REPLY, replies
-from tests.platforms.drive import always, told
+from tests.platforms.case import drive, recorded
+from tests.platforms.discourse.cases import HOST, REPLY, replies
+from tests.platforms.drive import always, page_of, single_of, told, watched
 from upstreams.model.errors import NotFound, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Answer, Call, Page, Single
 from upstreams.platforms.discourse import PLATFORM
 from upstreams.platforms.discourse.reads import POST_URL
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
-
-
-def page_of(resource: str, upstream: Any, *, cursor: Any = None, **params: Any) -> Page:
-    result = drive(PLATFORM, resource, {"host": HOST, **params}, upstream, cursor=cursor)
-    assert isinstance(result, Page)
-    return result
+def posts_of(resource: str, upstream: Any, *, cursor: Any = None, **params: Any) -> Page:
+    return page_of(PLATFORM, resource, {"host": HOST, **params}, upstream, cursor=cursor)
 
 
 @pytest.mark.parametrize("file", ["topic_posts__2144", "topic_posts__2144_pn21", "topic_posts__2108_pn5"])
@@ -37,19 +30,19 @@ def test_recorded_portions_are_in_topic_order(file: str) -> None:
         asked.append(call.query.get("post_ids[]"))
         return told(portion if place.endswith("posts.json") else topic)
 
-    assert page_of("post/comments", upstream, id="9").records == replies(20)(topic, portion)
+    assert posts_of("post/comments", upstream, id="9").records == replies(20)(topic, portion)
     assert asked == [None, [str(number) for number in numbers]]
 
 
 def test_posts_sent_with_their_topic_need_no_second_call() -> None:
     topic = recorded("discourse", "topic__1148.json").body
     topic["post_stream"]["stream"] = [one["id"] for one in topic["post_stream"]["posts"]]
-    assert page_of("post/comments", always(topic), id="1148").records == replies(19)(topic)
+    assert posts_of("post/comments", always(topic), id="1148").records == replies(19)(topic)
 
 
 def test_recorded_single_post_matches_the_table() -> None:
     row = recorded("discourse", "post.json").body
-    assert page_of("comments", always({"latest_posts": [row]})).records == [REPLY(row)]
+    assert posts_of("comments", always({"latest_posts": [row]})).records == [REPLY(row)]
 
 
 def test_later_page_requests_only_its_posts() -> None:
@@ -61,14 +54,14 @@ def test_later_page_requests_only_its_posts() -> None:
         ids = call.query.get("post_ids[]") or ["100"]
         return told({"post_stream": {"stream": stream, "posts": [{"id": int(one)} for one in ids]}})
 
-    page = page_of("post/comments", upstream, cursor={"o": 20}, id="9", limit=2)
+    page = posts_of("post/comments", upstream, cursor={"o": 20}, id="9", limit=2)
     assert [record["id"] for record in page.records] == ["121", "122"]
     assert (asked[1], page.next, page.total) == (["121", "122"], {"o": 22}, 99)
 
 
 def test_topic_too_long_to_list_its_posts_returns_the_sent_ones() -> None:
     body = {"post_stream": {"posts": [{"id": 1}, {"id": 2}]}}
-    page = page_of("post/comments", always(body), id="9")
+    page = posts_of("post/comments", always(body), id="9")
     assert [record["id"] for record in page.records] == ["2"]
     assert page.next is None
 
@@ -87,14 +80,9 @@ def test_topic_url_spellings_are_normalized(address: str, value: str) -> None:
 
 
 def test_topic_url_is_read_from_its_own_forum() -> None:
-    places: list[str] = []
-
-    def upstream(place: str, _call: Call) -> Answer:
-        places.append(place)
-        return told({"id": 12, "slug": "how-to"})
-
-    result = drive(PLATFORM, "post", {"url": "https://forum.example.net/t/how-to/12"}, upstream)
-    assert isinstance(result, Single)
+    calls, upstream = watched(always({"id": 12, "slug": "how-to"}))
+    result = single_of(PLATFORM, "post", {"url": "https://forum.example.net/t/how-to/12"}, upstream)
+    places = [place for place, _ in calls]
     assert (places, result.record["url"]) == (["forum.example.net/t/12.json"], "https://forum.example.net/t/how-to/12")
 
 
@@ -123,19 +111,19 @@ def test_image_urls_are_resolved_against_the_forum() -> None:
 )
 def test_refusal_reason_is_read_from_the_body(status: int, kind: str, refused: Any, reason: str | None) -> None:
     with pytest.raises(refused) as refusal:
-        page_of("posts", always({"errors": ["No."], "error_type": kind}, status))
+        posts_of("posts", always({"errors": ["No."], "error_type": kind}, status))
     assert getattr(refusal.value, "reason", None) == reason
 
 
 def test_topic_search_without_results_is_an_empty_page() -> None:
-    page = page_of("search", always({"posts": [], "grouped_search_result": {}}), query="x")
+    page = posts_of("search", always({"posts": [], "grouped_search_result": {}}), query="x")
     assert (page.records, page.next) == ([], None)
     with pytest.raises(UpstreamFailed):
-        page_of("search", always({}), query="x")
+        posts_of("search", always({}), query="x")
 
 
 @pytest.mark.parametrize("resource", ["search", "search/comments"])
 def test_search_ends_at_the_last_served_page(resource: str) -> None:
     body = {"topics": [], "posts": [], "grouped_search_result": {"more_full_page_results": True}}
-    pages = [page_of(resource, always(body), cursor={"p": number}, query="parsers").next for number in (9, 10)]
+    pages = [posts_of(resource, always(body), cursor={"p": number}, query="parsers").next for number in (9, 10)]
     assert pages == [{"p": 10}, None]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from tests.platforms.case import drive
-from tests.platforms.drive import Upstream, told
-from upstreams.model.steps import Answer, Call, Page, Single
+from tests.platforms.drive import Upstream, always, page_of, single_of, watched
+from upstreams.model.steps import Call
 from upstreams.platforms.github import PLATFORM
 
 REPO = "https://github.com/example/project"
@@ -15,23 +16,13 @@ ISSUE = f"{REPO}/issues/7"
 
 
 def single(resource: str, params: Mapping[str, str | int], upstream: Upstream) -> dict[str, Any]:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
-    return result.record
+    return single_of(PLATFORM, resource, params, upstream).record
 
 
-def page(resource: str, params: Mapping[str, str | int], upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, resource, params, upstream, **more)
-    assert isinstance(result, Page)
-    return result
+page = partial(page_of, PLATFORM)
 
 
 def calls_of(resource: str, params: Mapping[str, str | int], body: Any, **more: Any) -> list[tuple[str, Call]]:
-    made: list[tuple[str, Call]] = []
-
-    def upstream(host_and_path: str, call: Call) -> Answer:
-        made.append((host_and_path, call))
-        return told(body)
-
+    made, upstream = watched(always(body))
     drive(PLATFORM, resource, params, upstream, **more)
     return made

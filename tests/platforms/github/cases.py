@@ -8,156 +8,105 @@ These recordings belong to none: `org_members__*`, `repo_stargazers__*`, `user_f
 from __future__ import annotations
 
 from base64 import b64decode
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 from tests.platforms.case import Case
+from tests.platforms.table import at, below, ident, table
+from tests.platforms.table import each as each_of
+from upstreams.model import archetypes as make
 from upstreams.model.errors import NotFound, UpstreamFailed, UpstreamThrottled
 
 Record = dict[str, Any]
 
-AUTHOR = {
+BYLINE: dict[str, Any] = {
+    "id": ident("id"),
     "username": "login",
-    "display_name": "name",
     "avatar_url": "avatar_url",
-    "bio": "bio",
-    "followers": "followers",
-    "following": "following",
-    "posts_count": "public_repos",
     "url": "html_url",
-    "joined_at": "created_at",
-    "location": "location",
-    "external_url": "blog",
 }
-AUTHOR_EXT = {
-    "company": "company",
-    "twitter_username": "twitter_username",
-    "type": "type",
-    "public_gists": "public_gists",
-}
-REPOSITORY = {
+byline = table(make.byline, **BYLINE)
+author = table(
+    make.author,
+    **BYLINE,
+    display_name="name",
+    bio="bio",
+    followers="followers",
+    following="following",
+    posts_count="public_repos",
+    joined_at="created_at",
+    location="location",
+    external_url="blog",
+    ext={name: name for name in ("company", "twitter_username", "type", "public_gists")},
+)
+_OWNER = {"username": "login", "avatar_url": "avatar_url", "type": "type"}
+_SAME = ("full_name", "name", "description", "homepage", "language", "topics", "default_branch", "archived", "fork")
+_REPOSITORY = {
+    **{name: name for name in (*_SAME, "created_at", "updated_at", "pushed_at")},
     "url": "html_url",
-    "full_name": "full_name",
-    "name": "name",
-    "description": "description",
-    "homepage": "homepage",
-    "language": "language",
-    "topics": "topics",
     "license": "license.spdx_id",
     "stars": "stargazers_count",
     "forks": "forks_count",
     "watchers": "subscribers_count",
     "open_issues": "open_issues_count",
     "size_kb": "size",
-    "default_branch": "default_branch",
-    "archived": "archived",
-    "fork": "fork",
-    "created_at": "created_at",
-    "updated_at": "updated_at",
-    "pushed_at": "pushed_at",
 }
-OWNER = {"username": "login", "avatar_url": "avatar_url", "type": "type"}
-BYLINE = {"username": "login", "avatar_url": "avatar_url", "url": "html_url"}
-RELEASE = {
-    "url": "html_url",
-    "tag": "tag_name",
-    "name": "name",
-    "text": "body",
-    "prerelease": "prerelease",
-    "author": "author.login",
-    "published_at": "published_at",
-}
-
-
-def at(body: Any, path: str) -> Any:
-    """Return the value at a dotted path, or None if the path does not exist or leads to an empty text."""
-    found = reduce(lambda inner, name: inner.get(name) if isinstance(inner, dict) else None, path.split("."), body)
-    return None if found == "" else found
-
-
-def by(table: dict[str, str], body: Any) -> Record:
-    """Return the record that the field table defines."""
-    return {field: at(body, path) for field, path in table.items()}
-
-
-def author(user: Any) -> Record:
-    unsent = dict.fromkeys(("verified", "likes_count", "private"))
-    return {"id": str(user["id"]), **unsent, **by(AUTHOR, user), "ext": by(AUTHOR_EXT, user)}
 
 
 def repository(repo: Any) -> Record:
-    return {"id": str(repo["id"]), **by(REPOSITORY, repo), "owner": by(OWNER, repo["owner"])}
+    owner = {field: at(repo["owner"], path) for field, path in _OWNER.items()}
+    return {"id": str(repo["id"]), **{field: at(repo, path) for field, path in _REPOSITORY.items()}, "owner": owner}
 
 
-def byline(user: Any) -> Record | None:
-    if user is None:
-        return None
-    return {"id": str(user["id"]), "display_name": None, "verified": None, **by(BYLINE, user)}
-
-
-def issue(entry: Any) -> Record:
-    return {
-        "id": str(entry["number"]),
-        "url": entry["html_url"],
-        "content": {
-            "text": entry["title"] + (f"\n\n{entry['body']}" if entry["body"] else ""),
-            "media_urls": [],
-            "thumbnail_url": None,
-            "duration_seconds": None,
-        },
-        "author": byline(entry["user"]),
-        "engagement": {
-            "views": None,
-            "likes": at(entry, "reactions.total_count"),
-            "comments": entry["comments"],
-            "shares": None,
-            "saves": None,
-        },
-        "flags": dict.fromkeys(("pinned", "deleted", "nsfw", "spoiler")),
-        "published_at": entry["created_at"],
-        "ext": {
-            "node": str(entry["id"]),
-            "state": entry["state"],
-            "state_reason": entry.get("state_reason"),
-            "labels": [label["name"] for label in entry["labels"]],
-            "closed_at": entry["closed_at"],
-            "is_pr": at(entry, "pull_request.html_url") is not None,
-        },
-    }
+issue = table(
+    make.post,
+    id=ident("number"),
+    url="html_url",
+    text=lambda entry: "\n\n".join(filter(None, (entry["title"], entry["body"]))),
+    author=below("user", byline),
+    likes="reactions.total_count",
+    comments="comments",
+    published_at="created_at",
+    ext={
+        "node": ident("id"),
+        **{name: name for name in ("state", "state_reason", "closed_at")},
+        "labels": each_of("labels", "name"),
+        "is_pr": lambda entry: at(entry, "pull_request.html_url") is not None,
+    },
+)
+_COMMENT = table(
+    make.comment,
+    id=ident("id"),
+    url="html_url",
+    text="body",
+    author=below("user", byline),
+    likes="reactions.total_count",
+    published_at="created_at",
+)
+release = table(
+    make.release,
+    id=ident("id"),
+    url="html_url",
+    tag="tag_name",
+    name="name",
+    text="body",
+    prerelease="prerelease",
+    author="author.login",
+    published_at="published_at",
+    ext={"downloads": lambda entry: sum(asset["download_count"] for asset in entry["assets"])},
+)
+readme = table(
+    make.article,
+    id="sha",
+    url="html_url",
+    title="name",
+    text=lambda file: b64decode(file["content"]).decode(),
+    ext={"path": "path", "size_bytes": "size"},
+)
 
 
 def comment(entry: Any, post_id: str) -> Record:
-    return {
-        "id": str(entry["id"]),
-        "url": entry.get("html_url"),
-        "parent_id": None,
-        "post_id": post_id,
-        "text": entry["body"],
-        "author": byline(entry["user"]),
-        "engagement": {"likes": at(entry, "reactions.total_count"), "replies": None},
-        "flags": {"pinned": None, "deleted": None},
-        "published_at": entry["created_at"],
-        "replies": [],
-    }
-
-
-def release(entry: Any) -> Record:
-    downloads = sum(asset["download_count"] for asset in entry["assets"])
-    return {"id": str(entry["id"]), **by(RELEASE, entry), "ext": {"downloads": downloads}}
-
-
-def readme(file: Any) -> Record:
-    return {
-        "id": file["sha"],
-        "url": file["html_url"],
-        "title": file["name"],
-        "text": b64decode(file["content"]).decode(),
-        "description": None,
-        "image_url": None,
-        "language": None,
-        "updated_at": None,
-        "ext": {"path": file["path"], "size_bytes": file["size"]},
-    }
+    return {**_COMMENT(entry), "post_id": post_id}
 
 
 def each(record: Any, body: Any) -> list[Record]:

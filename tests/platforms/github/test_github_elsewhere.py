@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from tests.platforms.case import drive, from_sandbox
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import Upstream, always, page_of, single_of, told, watched
 from tests.platforms.github.asking import ISSUE, REPO
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed, UpstreamThrottled
 from upstreams.model.params import Args
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.github import PLATFORM, graphql
 from upstreams.sandbox.app import Behaviour, Sandbox
 
@@ -23,15 +23,12 @@ _RAW = "raw.githubusercontent.com/example/project/HEAD/"
 
 
 def single(resource: str, params: Mapping[str, str | int], upstream: Upstream) -> Json:
-    result = drive(PLATFORM, resource, params, upstream, rung_index=1)
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, resource, params, upstream, rung_index=1)
     return result.record
 
 
 def page(upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, "repo/releases", {"url": REPO}, upstream, rung_index=1, **more)
-    assert isinstance(result, Page)
-    return result
+    return page_of(PLATFORM, "repo/releases", {"url": REPO}, upstream, rung_index=1, **more)
 
 
 # The readme
@@ -147,13 +144,6 @@ def test_app_without_a_name_stays_unnamed() -> None:
     assert (author["id"], author["username"]) == ("5", None)
 
 
-def test_values_missing_in_graphql_are_null_and_not_zero() -> None:
-    found = single("repo", {"url": REPO}, data(repository={"id": 1}))
-    assert {name for name, value in found.items() if value is not None} == {"id"}
-    issue = single("issue", {"url": ISSUE}, data(repository={"issue": {"number": 7}}))
-    assert {*issue["engagement"].values(), *issue["ext"].values()} <= {None, False}
-
-
 def test_downloads_are_null_without_all_assets() -> None:
     def released(total: int) -> Json:
         assets = {"totalCount": total, "nodes": [{"download_count": 2}, {"download_count": 3}]}
@@ -171,16 +161,11 @@ def test_unreadable_releases_are_not_an_empty_list(releases: Any) -> None:
 
 def test_releases_continue_at_the_graphql_cursor() -> None:
     place = {"hasNextPage": True, "endCursor": "Y3Vyc29y"}
-    asked: list[Call] = []
-
-    def answer(_host_and_path: str, call: Call) -> Answer:
-        asked.append(call)
-        return told({"data": {"repository": {"releases": {"nodes": [], "pageInfo": place}}}})
-
+    asked, answer = watched(data(repository={"releases": {"nodes": [], "pageInfo": place}}))
     assert page(answer).next == {"c": "Y3Vyc29y"}
     page(answer, cursor={"c": "Y3Vyc29y"})
-    assert [call.json["variables"]["after"] for call in asked] == [None, "Y3Vyc29y"]
-    assert {(call.method, call.target("")) for call in asked} == {("POST", "/graphql")}
+    assert [call.json["variables"]["after"] for _, call in asked] == [None, "Y3Vyc29y"]
+    assert {(call.method, call.target("")) for _, call in asked} == {("POST", "/graphql")}
 
 
 # The stand-in

@@ -69,7 +69,7 @@ async def test_moved_issue_is_read_from_rest(tmp_path: Path) -> None:
         assert [row["status"] for row in data["results"]] == ["ok", "ok", "not_found"]
         assert data["results"][1]["record"]["engagement"]["comments"] == 5
         assert [one for one in node.upstream.requests if "/repos/" in one] == [
-            "api.github.com/repos/ada/tools/issues/2",
+            "api.github.com/repos/ada/tools/issues/2"
         ]
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.platforms.case import NOW_AT, drive, from_sandbox, walk
-from tests.platforms.drive import Upstream, always, told
-from tests.platforms.github.asking import ISSUE, REPO, page, single
-from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.model.steps import Answer, Call, Single
+from tests.platforms.case import NOW_AT, drive, from_sandbox
+from tests.platforms.drive import Upstream, always, single_of, told
+from tests.platforms.github.asking import REPO, page, single
+from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.model.steps import Answer, Call
 from upstreams.platforms.github import PLATFORM
 
 
@@ -25,8 +25,7 @@ def partly(*working: str) -> Upstream:
 
 
 def test_dossier_lists_its_legs_and_tolerates_missing_optional_ones() -> None:
-    whole = drive(PLATFORM, "repo/dossier", {"url": REPO}, from_sandbox())
-    assert isinstance(whole, Single)
+    whole = single_of(PLATFORM, "repo/dossier", {"url": REPO}, from_sandbox())
     assert [leg.endpoint for leg in whole.legs] == [
         "github/repo",
         "github/repo/readme",
@@ -34,8 +33,7 @@ def test_dossier_lists_its_legs_and_tolerates_missing_optional_ones() -> None:
         "github/repo/top-issues",
     ]
     assert (len(whole.record["releases"]), len(whole.record["top_issues"])) == (5, 10)
-    half = drive(PLATFORM, "repo/dossier", {"url": REPO}, partly("/example/project", "/readme"))
-    assert isinstance(half, Single)
+    half = single_of(PLATFORM, "repo/dossier", {"url": REPO}, partly("/example/project", "/readme"))
     assert half.record["article"] == whole.record["article"]
     assert (half.record["releases"], half.record["top_issues"]) == (None, None)
     assert [bool(leg.answer) for leg in half.legs] == [True, True, False, False]
@@ -64,8 +62,7 @@ def test_velocity_counts_recent_activity() -> None:
         "own_repos_stars": 7,
         "last_pushed_at": "2024-12-20T00:00:00Z",
     }
-    alone = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, partly("/octocat"), now_at=NOW_AT)
-    assert isinstance(alone, Single)
+    alone = single_of(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, partly("/octocat"), now_at=NOW_AT)
     assert alone.record["velocity"] is None
 
 
@@ -73,8 +70,7 @@ def test_velocity_without_repositories_keeps_the_profile() -> None:
     def upstream(host_and_path: str, _call: Call) -> Answer:
         return told({"message": "odd"} if host_and_path.endswith("/repos") else {"id": 1, "login": "octocat"})
 
-    found = drive(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, upstream)
-    assert isinstance(found, Single)
+    found = single_of(PLATFORM, "user/profile-velocity", {"handle": "octocat"}, upstream)
     assert (found.record["author"]["id"], found.record["velocity"]) == ("1", None)
     assert [bool(leg.answer) for leg in found.legs] == [True, False]
 
@@ -103,67 +99,8 @@ def test_composite_of_a_missing_subject_is_not_found(resource: str, params: Mapp
 
 # The stand-in
 
-LISTS: Mapping[str, Mapping[str, str | int]] = {
-    "profile/repos": {"handle": "octocat"},
-    "repo/releases": {"url": REPO},
-    "repo/issues": {"url": REPO, "state": "all"},
-    "repo/top-issues": {"url": REPO},
-    "issue/comments": {"url": ISSUE},
-    "search": {"query": "trio", "sort": "created"},
-    "search/repos": {"query": "trio"},
-    "search/users": {"query": "trio", "limit": 50},
-}
-SINGLES: Mapping[str, Mapping[str, str | int]] = {
-    "profile": {"handle": "octocat"},
-    "repo": {"url": REPO},
-    "repo/readme": {"url": REPO},
-    "issue": {"url": ISSUE},
-    "comment": {"url": f"{ISSUE}#issuecomment-5"},
-    "repo/dossier": {"url": REPO},
-    "user/profile-velocity": {"handle": "octocat"},
-}
-
-
-def test_every_endpoint_has_a_sandbox_case() -> None:
-    assert {endpoint.resource for endpoint in PLATFORM.endpoints} == LISTS.keys() | SINGLES.keys()
-
-
-@pytest.mark.parametrize("resource", LISTS)
-def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
-    pages = walk(PLATFORM, resource, LISTS[resource])
-    assert len(pages) > 1
-    assert all(page.records for page in pages)
-
-
-@pytest.mark.parametrize("resource", SINGLES)
-def test_sandbox_record_is_deterministic(resource: str) -> None:
-    first, second = (single(resource, SINGLES[resource], from_sandbox()) for _ in range(2))
-    assert first == second
-
 
 def test_sandbox_issue_is_the_same_in_every_call() -> None:
     for post in page("repo/issues", {"url": REPO, "state": "closed"}, from_sandbox()).records:
         assert post == single("issue", {"url": post["url"]}, from_sandbox())
         assert post["ext"]["state"] == "closed"
-
-
-@pytest.mark.parametrize(
-    ("word", "refusal"), [("missing", NotFound), ("throttled", UpstreamThrottled), ("broken", UpstreamFailed)]
-)
-@pytest.mark.parametrize("resource", [*LISTS, *SINGLES])
-def test_sandbox_fails_by_trigger_words(resource: str, word: str, refusal: type[UpstreamError]) -> None:
-    params = {
-        name: str(value).replace("octocat", word).replace("example", word).replace("trio", word)
-        for name, value in {**LISTS, **SINGLES}[resource].items()
-    }
-    if word == "missing" and resource.startswith("search"):
-        assert page(resource, params, from_sandbox()).total == 0
-        return
-    with pytest.raises(refusal):
-        drive(PLATFORM, resource, params, from_sandbox())
-
-
-def test_parameter_examples_work() -> None:
-    for endpoint in PLATFORM.endpoints:
-        params = {param.name: param.example for param in endpoint.params if param.required}
-        assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

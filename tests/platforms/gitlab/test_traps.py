@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.platforms.case import drive
-from tests.platforms.drive import Upstream, told
+from tests.platforms.drive import Upstream, page_of, single_of, told
 from tests.platforms.gitlab.cases import ADA, SAID, TICKET, TOOLS, WHOLE
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.gitlab import PLATFORM
 from upstreams.platforms.gitlab.reads import ISSUE_URL, REPO_URL
 
@@ -28,9 +28,7 @@ def by_path(asked: list[str], **answers: Answer) -> Upstream:
 
 
 def page(resource: str, params: dict[str, Any], upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, resource, params, upstream, **more)
-    assert isinstance(result, Page)
-    return result
+    return page_of(PLATFORM, resource, params, upstream, **more)
 
 
 @pytest.mark.parametrize(
@@ -114,10 +112,7 @@ def test_list_ends_at_the_maximum_offset(number: int, limit: int, following: Any
 
 @pytest.mark.parametrize(
     ("link", "following", "asks"),
-    [
-        ("id_before=4711&pagination=keyset", {"c": "4711"}, "id_before=4711"),
-        ("page=2&per_page=20", {"p": 2}, "page=2"),
-    ],
+    [("id_before=4711&pagination=keyset", {"c": "4711"}, "id_before=4711"), ("page=2&per_page=20", {"p": 2}, "page=2")],
 )
 def test_account_projects_use_keyset_or_page_paging(link: str, following: Any, asks: str) -> None:
     asked: list[str] = []
@@ -130,8 +125,7 @@ def test_account_projects_use_keyset_or_page_paging(link: str, following: Any, a
 
 
 def profile(answer: Answer) -> dict[str, Any]:
-    result = drive(PLATFORM, "profile", {"handle": "@Ada"}, by_path([], users=told([ADA]), account=answer))
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, "profile", {"handle": "@Ada"}, by_path([], users=told([ADA]), account=answer))
     return result.record
 
 

@@ -6,117 +6,99 @@ Firebase's recordings are single items and users, and no list is recorded, so th
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
 from tests.platforms.case import Case
+from tests.platforms.table import Json, table, utc
+from upstreams.model import archetypes as make
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import plain
-
-Json = dict[str, Any]
 
 _API = "hn.algolia.com/api/v1"
 
 
-def first(item: Json, *names: str) -> Any:
+def first(*names: str) -> Any:
     """Return the value of the first of these members that is not empty."""
-    return next((item[name] for name in names if item.get(name) not in (None, "")), None)
+    return lambda item: next((item[name] for name in names if item.get(name) not in (None, "")), None)
 
 
-def seconds(told: str | int | None) -> str | None:
-    """Return a recorded time to the second, because all times here are whole seconds."""
-    return told[:19] + "Z" if isinstance(told, str) else None
+def ident(*names: str) -> Any:
+    return lambda item: None if (found := first(*names)(item)) is None else str(found)
+
+
+def page_of(*names: str) -> Any:
+    """Return the address of an item's page."""
+    return lambda item: f"https://news.ycombinator.com/item?id={ident(*names)(item)}"
 
 
 def byline(name: str | None) -> Json | None:
     """Return the author of an item as an account of which only the name is known."""
-    if name is None:
-        return None
-    return {
-        "id": name,
-        "username": name,
-        "display_name": None,
-        "avatar_url": None,
-        "verified": None,
-        "url": f"https://news.ycombinator.com/user?id={name}",
-    }
+    of_name = table(make.byline, id=str, username=str, url="https://news.ycombinator.com/user?id={}".format)
+    return None if name is None else of_name(name)
 
 
-def post(item: Json) -> Json:
-    """Return the Post that the table defines, from a hit or an item."""
-    item_id = str(first(item, "objectID", "id"))
-    title, words = first(item, "title"), plain(first(item, "story_text", "comment_text", "text"))
-    parent, story = first(item, "parent_id", "parent"), first(item, "story_id")
-    story_title = first(item, "story_title")
-    return {
-        "id": item_id,
-        "url": f"https://news.ycombinator.com/item?id={item_id}",
-        "content": {
-            "text": "\n\n".join(piece for piece in (title and unescape(title), words) if piece),
-            "media_urls": [],
-            "thumbnail_url": None,
-            "duration_seconds": None,
-        },
-        "author": byline(first(item, "author", "by")),
-        "engagement": {
-            "views": None,
-            "likes": first(item, "points", "score"),
-            "comments": first(item, "num_comments", "descendants"),
-            "shares": None,
-            "saves": None,
-        },
-        "flags": {"pinned": None, "deleted": None, "nsfw": None, "spoiler": None},
-        "published_at": seconds(first(item, "created_at")),
-        "ext": {
-            "link": first(item, "url"),
-            "type": item.get("type") or item["_tags"][0],
-            "parent_id": parent and str(parent),
-            "story_id": story and str(story),
-            "story_title": story_title and unescape(story_title),
-        },
-    }
+def _by(item: Json) -> Json | None:
+    return byline(first("author", "by")(item))
 
 
-def author(user: Json) -> Json:
-    """Return the Author that the table defines."""
-    name = user.get("username") or user["id"]
-    return {
-        "id": name,
-        "username": name,
-        "display_name": None,
-        "avatar_url": None,
-        "bio": plain(first(user, "about")),
-        "verified": None,
-        "followers": None,
-        "following": None,
-        "posts_count": None,
-        "likes_count": user["karma"],
-        "url": f"https://news.ycombinator.com/user?id={name}",
-        "private": None,
-        "joined_at": seconds(user.get("created_at")),
-        "location": None,
-        "external_url": None,
-        "ext": {},
-    }
+def _title(name: str) -> Any:
+    return lambda item: (found := first(name)(item)) and unescape(found)
+
+
+def _words(item: Json) -> str | None:
+    body = plain(first("story_text", "comment_text", "text")(item))
+    return "\n\n".join(filter(None, (_title("title")(item), body))) or None
+
+
+def seconds(item: Json) -> str | None:
+    """Return Algolia's time of an item to the second, because all times here are whole seconds."""
+    told = item.get("created_at")
+    return told[:19] + "Z" if isinstance(told, str) else None
+
+
+post = table(
+    make.post,
+    id=ident("objectID", "id"),
+    url=page_of("objectID", "id"),
+    text=_words,
+    author=_by,
+    likes=first("points", "score"),
+    comments=first("num_comments", "descendants"),
+    published_at=seconds,
+    ext={
+        "link": "url",
+        "type": lambda item: item.get("type") or item["_tags"][0],
+        "parent_id": ident("parent_id", "parent"),
+        "story_id": ident("story_id"),
+        "story_title": _title("story_title"),
+    },
+)
+"""A hit or an item."""
+author = table(
+    make.author,
+    id=first("username", "id"),
+    username=first("username", "id"),
+    bio=lambda user: plain(first("about")(user)),
+    likes_count="karma",
+    url=lambda user: f"https://news.ycombinator.com/user?id={first('username', 'id')(user)}",
+    joined_at=seconds,
+)
+_COMMENT = table(
+    make.comment,
+    id=ident("id"),
+    url=page_of("id"),
+    parent_id=ident("parent_id", "parent"),
+    post_id=ident("story_id"),
+    text=lambda item: plain(item["text"]),
+    author=_by,
+    published_at=lambda item: seconds(item) or utc("time")(item),
+)
 
 
 def comment(item: Json) -> Json:
     """Return the Comment that the table defines, from an item that has an author and a text."""
-    item_id, story = str(item["id"]), first(item, "story_id")
-    made = first(item, "created_at")
-    return {
-        "id": item_id,
-        "url": f"https://news.ycombinator.com/item?id={item_id}",
-        "parent_id": str(first(item, "parent_id", "parent")),
-        "post_id": story and str(story),
-        "text": plain(item["text"]),
-        "author": byline(first(item, "author", "by")),
-        "engagement": {"likes": None, "replies": None},
-        "flags": {"pinned": None, "deleted": None},
-        "published_at": seconds(made) or f"{datetime.fromtimestamp(item['time'], UTC):%Y-%m-%dT%H:%M:%SZ}",
-        "replies": [comment(reply) for reply in item.get("children", ())],
-    }
+    return {**_COMMENT(item), "replies": [comment(reply) for reply in item.get("children", ())]}
 
 
 _SAID: Json = {

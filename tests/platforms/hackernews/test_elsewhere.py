@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.platforms.case import drive, recorded
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import Upstream, always, page_of, single_of, told, watched
 from tests.platforms.hackernews import cases
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.hackernews import PLATFORM
 
 Json = dict[str, Any]
@@ -42,14 +42,11 @@ def story(*kids: int) -> Json:
 
 def threads(upstream: Upstream, limit: int = 20, cursor: Mapping[str, Any] | None = None) -> Page:
     params: dict[str, str | int] = {"id": "7", "limit": limit}
-    page = drive(PLATFORM, "story/comments", params, upstream, cursor=cursor, rung_index=1)
-    assert isinstance(page, Page)
-    return page
+    return page_of(PLATFORM, "story/comments", params, upstream, cursor=cursor, rung_index=1)
 
 
 def record(resource: str, params: Mapping[str, str | int], upstream: Upstream) -> Json:
-    result = drive(PLATFORM, resource, params, upstream, rung_index=1)
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, resource, params, upstream, rung_index=1)
     return result.record
 
 
@@ -149,13 +146,8 @@ def test_front_page_whose_items_all_fail_is_a_failure() -> None:
 
 
 def test_comments_beyond_300_are_left_out_with_a_warning() -> None:
-    calls: list[str] = []
     upstream = items(story(1, 2), item(1, *range(100, 300)), item(2, *range(400, 600)), *map(item, range(100, 600)))
-
-    def counted(host_and_path: str, call: Call) -> Answer:
-        calls.append(host_and_path)
-        return upstream(host_and_path, call)
-
+    calls, counted = watched(upstream)
     page = threads(counted)
     assert len(calls) == 1 + 300
     assert [len(row["replies"]) for row in page.records] == [200, 98]

@@ -6,37 +6,25 @@ from typing import Any
 
 import pytest
 
-from tests.platforms.case import check, drive
-from tests.platforms.drive import always, told
-from tests.platforms.peertube.cases import CASES
+from tests.platforms.case import drive
+from tests.platforms.drive import always, page_of, single_of, told, watched
 from upstreams.model.errors import InvalidArgument, NotFound
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call
 from upstreams.platforms.peertube import PLATFORM
 
 _NAMED = {"handle": "ada"}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
-
-
 def record_of(body: Any, resource: str = "video", **params: Any) -> Any:
-    result = drive(PLATFORM, resource, params or {"id": "7"}, always(body))
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, resource, params or {"id": "7"}, always(body))
     return result.record
 
 
 def place_of(resource: str, **params: Any) -> str:
     """Return the host to which a request is sent."""
-    places: list[str] = []
-
-    def upstream(place: str, _call: Call) -> Answer:
-        places.append(place)
-        return told({"uuid": "1", "data": [], "total": 0})
-
+    calls, upstream = watched(always({"uuid": "1", "data": [], "total": 0}))
     drive(PLATFORM, resource, params, upstream)
-    return places[0]
+    return calls[0][0]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +80,7 @@ def test_account_image_on_another_instance_is_resolved() -> None:
     """Search results come from many hosts. Older servers send a single image, and only its path."""
     told_of = {"path": "/a/1.png", "url": "https://tube.example.org/a/1.png"}
     body = {"total": 1, "data": [{"uuid": "u", "account": {"name": "ada", "avatars": [told_of]}}]}
-    page = drive(PLATFORM, "search", {"query": "x"}, always(body))
-    assert isinstance(page, Page)
+    page = page_of(PLATFORM, "search", {"query": "x"}, always(body))
     assert page.records[0]["author"]["avatar_url"] == "https://tube.example.org/a/1.png"
     older = record_of({"name": "ada", "avatar": {"path": "/a/1.png"}}, "profile", **_NAMED)
     assert older["avatar_url"] == "https://framatube.org/a/1.png"
@@ -106,8 +93,7 @@ def test_embedded_playlist_is_read_by_its_own_id() -> None:
 
 
 def test_list_ends_at_its_total() -> None:
-    page = drive(PLATFORM, "trending", {"limit": 2}, always({"total": 4, "data": [{}, {}]}), cursor={"o": 2})
-    assert isinstance(page, Page)
+    page = page_of(PLATFORM, "trending", {"limit": 2}, always({"total": 4, "data": [{}, {}]}), cursor={"o": 2})
     assert (page.next, page.total) == (None, 4)
 
 
@@ -158,8 +144,7 @@ def test_captions_are_read_from_their_file(params: dict[str, str], place: str) -
         places.append(f"{asked.partition('/')[0]}{call.target('')}")
         return told("WEBVTT\n\n00:01.000 --> 00:02.000\nYes.") if "vtt" in asked else told({"data": TRACKS})
 
-    result = drive(PLATFORM, "video/transcript", params, upstream)
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, "video/transcript", params, upstream)
     assert (places[1], result.record["transcript"]) == (place, "Yes.")
     assert result.record["ext"]["languages"] == ["en", "pt-BR"]
 

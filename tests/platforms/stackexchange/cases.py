@@ -6,112 +6,73 @@ These recordings belong to no endpoint: `posts__1163633.json`, the call that dis
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
 from tests.platforms.case import Case
+from tests.platforms.table import Json, at, below, ident, table, utc
+from upstreams.model import archetypes as make
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import plain
-
-Json = dict[str, Any]
 
 _API = "api.stackexchange.com/2.3"
 
 
-def utc(told: int | None) -> str | None:
-    """Return a time in our format, from Unix seconds."""
-    return None if told is None else datetime.fromtimestamp(told, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def text(path: str) -> Any:
+    """Return a text in which HTML's names are decoded."""
+    return lambda row: None if (found := at(row, path)) is None else unescape(found)
 
 
-def identity(told: int | None) -> str | None:
-    """Return a number in the form of an id."""
-    return None if told is None else str(told)
-
-
-def byline(owner: Json | None) -> Json | None:
-    """Return the author of a row, as the table defines it."""
-    if not owner:
-        return None
-    return {
-        "id": identity(owner.get("user_id")),
-        "username": None,
-        "display_name": unescape(owner["display_name"]),
-        "avatar_url": owner.get("profile_image") or None,
-        "verified": None,
-        "url": owner.get("link") or None,
-    }
-
-
-def question(item: Json) -> Json:
-    """Return the Post that the table defines."""
-    words = [unescape(item["title"]), plain(item.get("body"))]
-    return {
-        "id": str(item["question_id"]),
-        "url": item["link"] or None,
-        "content": {
-            "text": "\n\n".join(piece for piece in words if piece) or None,
-            "media_urls": [],
-            "thumbnail_url": None,
-            "duration_seconds": None,
-        },
-        "author": byline(item.get("owner")),
-        "engagement": {
-            "views": item["view_count"],
-            "likes": item["score"],
-            "comments": item["answer_count"],
-            "shares": None,
-            "saves": None,
-        },
-        "flags": {"pinned": None, "deleted": None, "nsfw": None, "spoiler": None},
-        "published_at": utc(item["creation_date"]),
-        "ext": {
-            "tags": item["tags"],
-            "is_answered": item.get("is_answered"),
-            "accepted_answer_id": identity(item.get("accepted_answer_id")),
-            "comment_count": item.get("comment_count"),
-            "last_activity_date": utc(item["last_activity_date"]),
-        },
-    }
-
-
-def comment(item: Json) -> Json:
-    """Return the Comment that the table defines, from an answer or from a comment."""
-    return {
-        "id": str(item.get("answer_id") or item["comment_id"]),
-        "url": item.get("link") or None,
-        "parent_id": None,
-        "post_id": str(item.get("question_id") or item["post_id"]),
-        "text": plain(item.get("body")),
-        "author": byline(item.get("owner")),
-        "engagement": {"likes": item["score"], "replies": None},
-        "flags": {"pinned": item.get("is_accepted"), "deleted": None},
-        "published_at": utc(item["creation_date"]),
-        "replies": [],
-    }
-
-
-def account(user: Json) -> Json:
-    """Return the Author that the table defines."""
+def _posts(user: Json) -> int | None:
     asked, answered = user.get("question_count"), user.get("answer_count")
-    return {
-        "id": identity(user["user_id"]),
-        "username": None,
-        "display_name": unescape(user["display_name"]),
-        "avatar_url": user.get("profile_image"),
-        "bio": plain(user.get("about_me")),
-        "verified": None,
-        "followers": None,
-        "following": None,
-        "posts_count": None if asked is None or answered is None else asked + answered,
-        "likes_count": user["reputation"],
-        "url": user["link"],
-        "private": None,
-        "joined_at": utc(user["creation_date"]),
-        "location": unescape(user["location"]) if "location" in user else None,
-        "external_url": user.get("website_url"),
-        "ext": {},
-    }
+    return None if asked is None or answered is None else asked + answered
+
+
+byline = table(
+    make.byline, id=ident("user_id"), display_name=text("display_name"), avatar_url="profile_image", url="link"
+)
+question = table(
+    make.post,
+    id=ident("question_id"),
+    url="link",
+    text=lambda item: "\n\n".join(filter(None, (text("title")(item), plain(item.get("body"))))) or None,
+    author=below("owner", byline),
+    views="view_count",
+    likes="score",
+    comments="answer_count",
+    published_at=utc("creation_date"),
+    ext={
+        "tags": "tags",
+        "is_answered": "is_answered",
+        "accepted_answer_id": ident("accepted_answer_id"),
+        "comment_count": "comment_count",
+        "last_activity_date": utc("last_activity_date"),
+    },
+)
+comment = table(
+    make.comment,
+    id=lambda item: str(item.get("answer_id") or item["comment_id"]),
+    url="link",
+    post_id=lambda item: str(item.get("question_id") or item["post_id"]),
+    text=lambda item: plain(item.get("body")),
+    author=below("owner", byline),
+    likes="score",
+    pinned="is_accepted",
+    published_at=utc("creation_date"),
+)
+account = table(
+    make.author,
+    id=ident("user_id"),
+    display_name=text("display_name"),
+    avatar_url="profile_image",
+    bio=lambda user: plain(user.get("about_me")),
+    posts_count=_posts,
+    likes_count="reputation",
+    url="link",
+    joined_at=utc("creation_date"),
+    location=text("location"),
+    external_url="website_url",
+)
 
 
 OWNER: Json = {

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.platforms.case import Case, check, drive, from_sandbox, recorded, walk
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.case import drive, recorded
+from tests.platforms.drive import Upstream, always, page_of, single_of, told, watched
 from tests.platforms.stackexchange import cases
-from tests.platforms.stackexchange.cases import CASES
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.refusals import Backoff
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Call, Page
 from upstreams.platforms.stackexchange import PLATFORM
 
 Json = dict[str, Any]
@@ -38,25 +35,15 @@ ALL: Mapping[str, Params] = {**LISTS, **SINGLES}
 
 
 def record(resource: str, params: Params, upstream: Upstream) -> Json:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
-    return result.record
+    return single_of(PLATFORM, resource, params, upstream).record
 
 
-def page(resource: str, params: Params, upstream: Upstream, **more: Any) -> Page:
-    result = drive(PLATFORM, resource, params, upstream, **more)
-    assert isinstance(result, Page)
-    return result
+page = partial(page_of, PLATFORM)
 
 
 def call_of(resource: str, params: Params, **more: Any) -> tuple[str, Call]:
     """Return the only call that a read makes, with its host and path."""
-    made: list[tuple[str, Call]] = []
-
-    def upstream(host_and_path: str, call: Call) -> Answer:
-        made.append((host_and_path, call))
-        return told({"items": [{}], "has_more": False})
-
+    made, upstream = watched(always({"items": [{}], "has_more": False}))
     drive(PLATFORM, resource, params, upstream, **more)
     (call,) = made
     return call
@@ -66,16 +53,7 @@ def failing(error_id: int, message: str, status: int = 400) -> Upstream:
     return always({"error_id": error_id, "error_message": message, "error_name": "an_error"}, status)
 
 
-def test_every_endpoint_has_test_parameters() -> None:
-    assert {endpoint.resource for endpoint in PLATFORM.endpoints} == ALL.keys()
-
-
 # The recordings
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_recorded_answer_matches_its_table(case: Case) -> None:
-    check(PLATFORM, case)
 
 
 def test_recorded_question_comments_are_read_like_answer_comments() -> None:
@@ -130,15 +108,6 @@ def sent(call: Call) -> set[str]:
     return set(call.target("").partition("?")[2].split("&"))
 
 
-@pytest.mark.parametrize("number", ["x", "1;2", "-1", "7/answers", "\u0661"])
-@pytest.mark.parametrize("resource", ["question", "question/answers", "question/comments", "profile", "profile/posts"])
-def test_non_number_is_refused_before_any_call(resource: str, number: str) -> None:
-    (name,) = ALL[resource]
-    with pytest.raises(InvalidArgument) as refusal:
-        drive(PLATFORM, resource, {name: number}, always({}))
-    assert refusal.value.param == name
-
-
 def test_later_page_is_requested_by_number() -> None:
     _, call = call_of("questions", {"limit": 5}, cursor={"p": 3})
     assert (call.query["page"], call.query["pagesize"]) == (3, 5)
@@ -189,55 +158,9 @@ def test_accepted_answer_is_pinned(accepted: bool | None, pinned: bool | None) -
     assert found["flags"]["pinned"] is pinned
 
 
-def test_account_matches_its_table() -> None:
-    user = {
-        "user_id": 22656,
-        "display_name": "Jon O&#39;Neil",
-        "profile_image": "https://i.example.com/22656.png",
-        "about_me": "<p>Author of <i>C# in Depth</i></p>",
-        "reputation": 1_500_000,
-        "question_count": 60,
-        "answer_count": 35_000,
-        "location": "Reading &amp; around",
-        "website_url": "https://example.com",
-        "creation_date": 1_222_430_705,
-        "link": "https://stackoverflow.com/users/22656/jon",
-        "user_type": "registered",
-    }
-    assert record("profile", {"user_id": "22656"}, always({"items": [user]})) == {
-        "id": "22656",
-        "username": None,
-        "display_name": "Jon O'Neil",
-        "avatar_url": "https://i.example.com/22656.png",
-        "bio": "Author of C# in Depth",
-        "verified": None,
-        "followers": None,
-        "following": None,
-        "posts_count": 35_060,
-        "likes_count": 1_500_000,
-        "url": "https://stackoverflow.com/users/22656/jon",
-        "private": None,
-        "joined_at": "2008-09-26T12:05:05Z",
-        "location": "Reading & around",
-        "external_url": "https://example.com",
-        "ext": {},
-    }
-
-
 @pytest.mark.parametrize("counts", [{}, {"question_count": 3}, {"answer_count": 3}])
 def test_posts_count_needs_both_counts(counts: Json) -> None:
     assert record("profile", {"user_id": "1"}, always({"items": [counts]}))["posts_count"] is None
-
-
-def test_missing_values_are_null_and_not_zero() -> None:
-    question = record("question", {"id": "1"}, always({"items": [{"question_id": 1}]}))
-    assert {value for part in ("engagement", "flags", "ext") for value in question[part].values()} == {None}
-    assert (question["content"]["text"], question["author"], question["published_at"]) == (None, None, None)
-    author = record("profile", {"user_id": "1"}, always({"items": [{"user_id": 1}]}))
-    assert {name for name, value in author.items() if value is not None} == {"id", "ext"}
-    [comment] = page("question/comments", {"id": "1"}, always({"items": [{"comment_id": 5, "post_id": 1}]})).records
-    assert {name for name, value in comment.items() if value} == {"id", "post_id", "engagement", "flags"}
-    assert {*comment["engagement"].values(), *comment["flags"].values()} == {None}
 
 
 # Refusals
@@ -249,31 +172,14 @@ def test_unknown_number_is_not_found(resource: str) -> None:
         drive(PLATFORM, resource, SINGLES[resource], always({"items": [], "has_more": False}))
 
 
-@pytest.mark.parametrize(
-    ("error_id", "message", "status", "refusal"),
-    [
-        (404, "no method found with this name", 400, NotFound),
-        (404, "no method found with this name", 404, NotFound),
-        (400, "ids", 400, NotFound),
-        (400, "`key` doesn't match a known application", 400, UpstreamFailed),
-        (403, "page above 25 requires access token or app key", 400, UpstreamFailed),
-        (402, "access token required", 400, UpstreamFailed),
-        (500, "an unexpected error", 400, UpstreamFailed),
-        (500, "an unexpected error", 500, UpstreamFailed),
-    ],
-)
-@pytest.mark.parametrize("resource", ALL)
-def test_error_is_classified_by_its_id(
-    resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
-) -> None:
-    with pytest.raises(refusal):
-        drive(PLATFORM, resource, ALL[resource], failing(error_id, message, status))
-
-
 @pytest.mark.parametrize("status", [200, 400])
 @pytest.mark.parametrize(
     ("error_id", "message", "refusal"),
     [
+        (404, "no method found with this name", NotFound),
+        (400, "`key` doesn't match a known application", UpstreamFailed),
+        (403, "page above 25 requires access token or app key", UpstreamFailed),
+        (402, "access token required", UpstreamFailed),
         (502, "Violation of backoff parameter", UpstreamThrottled),
         (503, "temporarily unavailable", UpstreamThrottled),
         (400, "ids", NotFound),
@@ -282,7 +188,7 @@ def test_error_is_classified_by_its_id(
         (403, "access denied", UpstreamFailed),
     ],
 )
-@pytest.mark.parametrize("resource", ALL)
+@pytest.mark.parametrize("resource", ["questions", "profile"])
 def test_error_id_means_the_same_with_any_status(
     resource: str, error_id: int, message: str, status: int, refusal: type[UpstreamError]
 ) -> None:
@@ -377,53 +283,10 @@ def test_calls_with_different_ids_share_a_method(path: str, method: str) -> None
 
 
 @pytest.mark.parametrize("body", [{}, {"items": None}, {"items": {}}, [], "<html>Sorry</html>", 5])
-@pytest.mark.parametrize("resource", ALL)
+@pytest.mark.parametrize("resource", ["questions", "profile"])
 def test_unexpected_body_is_an_upstream_failure(resource: str, body: Any) -> None:
     with pytest.raises(UpstreamFailed):
         drive(PLATFORM, resource, ALL[resource], always(body))
 
 
-_NAMES = ["items", "has_more", "owner", "title", "body", "tags", "score", "creation_date", "question_id", "total"]
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(_NAMES), inner, max_size=6),
-    max_leaves=25,
-)
-
-
-@given(body=_JSON | st.builds(lambda items: {"items": items}, st.lists(_JSON)), resource=st.sampled_from([*ALL]))
-def test_any_body_is_read_or_refused(body: Any, resource: str) -> None:
-    with suppress(UpstreamError):
-        drive(PLATFORM, resource, ALL[resource], always(body))
-
-
-@given(
-    body=_JSON | st.fixed_dictionaries({"error_id": st.integers(400, 600), "error_message": st.text()}),
-    status=st.integers(400, 599),
-)
-def test_any_error_is_read_as_a_refusal(body: Any, status: int) -> None:
-    with pytest.raises(UpstreamError):
-        drive(PLATFORM, "questions", {}, always(body, status))
-
-
 # The stand-in
-
-
-@pytest.mark.parametrize("resource", LISTS)
-def test_sandbox_list_has_several_pages_and_an_end(resource: str) -> None:
-    pages = walk(PLATFORM, resource, LISTS[resource])
-    assert [len(found.records) for found in pages] == [20, 20, 5]
-
-
-@pytest.mark.parametrize("number", ["429", "500"])
-@pytest.mark.parametrize("resource", ["question", "question/comments", "profile"])
-def test_sandbox_fails_by_trigger_numbers(resource: str, number: str) -> None:
-    (name,) = ALL[resource]
-    with pytest.raises(UpstreamThrottled if number == "429" else UpstreamFailed):
-        drive(PLATFORM, resource, {name: number}, from_sandbox())
-
-
-def test_parameter_examples_work() -> None:
-    for endpoint in PLATFORM.endpoints:
-        params = {param.name: param.example for param in endpoint.params}
-        assert drive(PLATFORM, endpoint.resource, params, from_sandbox())

@@ -7,18 +7,17 @@ from typing import Any
 import pytest
 
 from tests.platforms.case import drive
-from tests.platforms.drive import always, told
+from tests.platforms.drive import always, page_of, single_of, told
 from tests.platforms.steam.cases import DETAILS, REVIEW, UNPRICED
 from upstreams.model.errors import UpstreamFailed, UpstreamThrottled
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page
 from upstreams.platforms.steam import APP_ID, PLATFORM
 
 REVIEWS = ("app/reviews", {"app_id": "892970"})
 
 
 def app(body: Any) -> dict[str, Any]:
-    result = drive(PLATFORM, "app", {"app_id": "4713"}, always({"4713": {"success": True, "data": body}}))
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, "app", {"app_id": "4713"}, always({"4713": {"success": True, "data": body}}))
     return result.record
 
 
@@ -40,20 +39,17 @@ def test_reviews_continue_with_an_encoded_cursor() -> None:
         asked.append(call.target(""))
         return told({"reviews": [REVIEW], "cursor": "AoJ4s+b="})
 
-    first = drive(PLATFORM, *REVIEWS, upstream)
-    assert isinstance(first, Page)
+    first = page_of(PLATFORM, *REVIEWS, upstream)
     assert first.next == {"c": "AoJ4s+b="}
-    again = drive(PLATFORM, *REVIEWS, upstream, cursor=first.next)
-    assert isinstance(again, Page)
+    again = page_of(PLATFORM, *REVIEWS, upstream, cursor=first.next)
     assert again.next is None, "a repeated cursor ends the list"
     assert ["cursor=%2A" in asked[0], "cursor=AoJ4s%2Bb%3D" in asked[1]] == [True, True]
 
 
 @pytest.mark.parametrize("cursor", [None, {"c": "AoJ4s"}])
 def test_empty_page_ends_the_list_but_a_short_page_does_not(cursor: Any) -> None:
-    short = drive(PLATFORM, *REVIEWS, always({"reviews": [REVIEW], "cursor": "other"}), cursor=cursor)
+    short = page_of(PLATFORM, *REVIEWS, always({"reviews": [REVIEW], "cursor": "other"}), cursor=cursor)
     empty = drive(PLATFORM, *REVIEWS, always({"reviews": [], "cursor": "other"}), cursor=cursor)
-    assert isinstance(short, Page)
     assert isinstance(empty, Page)
     assert (short.next, empty.next) == ({"c": "other"}, None)
 
@@ -73,8 +69,7 @@ def test_date_without_a_day_is_null(written: Any, day: str | None) -> None:
 
 def test_free_app_has_no_price_and_unpriced_app_may_be_free() -> None:
     assert app(DETAILS)["price"] == {"current": None, "currency": None, "displayed": None, "is_free": True}
-    page = drive(PLATFORM, "search", {"query": "x"}, always({"total": 1, "items": [UNPRICED]}))
-    assert isinstance(page, Page)
+    page = page_of(PLATFORM, "search", {"query": "x"}, always({"total": 1, "items": [UNPRICED]}))
     (row,) = page.records
     assert (row["price"]["is_free"], row["url"]) == (None, "https://store.steampowered.com/sub/4712")
 
@@ -86,6 +81,5 @@ def test_app_is_identified_by_number_or_url(spelled: str) -> None:
 
 @pytest.mark.parametrize(("votes", "count"), [(4_294_967_295, None), (2_147_483_648, None), (0, 0), (12_345, 12_345)])
 def test_negative_votes_are_null(votes: int, count: int | None) -> None:
-    page = drive(PLATFORM, *REVIEWS, always({"reviews": [{**REVIEW, "votes_up": votes, "votes_funny": votes}]}))
-    assert isinstance(page, Page)
+    page = page_of(PLATFORM, *REVIEWS, always({"reviews": [{**REVIEW, "votes_up": votes, "votes_funny": votes}]}))
     assert (page.records[0]["helpful_votes"], page.records[0]["ext"]["votes_funny"]) == (count, count)

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.platforms.case import drive
-from tests.platforms.drive import always, endpoint
+from tests.platforms.drive import always, endpoint, page_of, single_of
 from tests.platforms.telegram.cases import CARD_BY_HAND, MESSAGE_BY_HAND, MORE, history
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamFailed
-from upstreams.model.steps import Page, Single
+from upstreams.model.steps import Page
 from upstreams.platforms.telegram import PLATFORM
 
 NOBODY = '<div class="tgme_page"><div class="tgme_page_description">If you have Telegram</div></div>'
@@ -21,15 +21,12 @@ POST = ("post", {"url": "https://t.me/ada_news/41"})
 
 def told(body: str) -> dict[str, Any]:
     """Return the message that an embedded page contains."""
-    result = drive(PLATFORM, *POST, always(body))
-    assert isinstance(result, Single)
+    result = single_of(PLATFORM, *POST, always(body))
     return result.record
 
 
 def posts(body: bytes, **more: Any) -> Page:
-    result = drive(PLATFORM, "profile/posts", {"handle": "ada_news"}, always(body.decode()), **more)
-    assert isinstance(result, Page)
-    return result
+    return page_of(PLATFORM, "profile/posts", {"handle": "ada_news"}, always(body.decode()), **more)
 
 
 @pytest.mark.parametrize(("resource", "params"), [*RESOURCES, POST])
@@ -139,8 +136,7 @@ def test_quoted_reply_text_is_excluded() -> None:
     ],
 )
 def test_account_kind_is_derived_from_its_counters(extra: str, followers: int | None, ext: tuple[object, ...]) -> None:
-    card = drive(PLATFORM, *RESOURCES[0], always(CARD_BY_HAND.replace("12 345 subscribers", extra)))
-    assert isinstance(card, Single)
+    card = single_of(PLATFORM, *RESOURCES[0], always(CARD_BY_HAND.replace("12 345 subscribers", extra)))
     found = card.record["ext"]
     assert (card.record["followers"], (found["kind"], found["monthly_users"], found["online"])) == (followers, ext)
 

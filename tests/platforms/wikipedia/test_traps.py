@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -10,32 +11,25 @@ import pytest
 from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
 from tests.platforms.case import drive, from_sandbox
-from tests.platforms.drive import Upstream, always, told
+from tests.platforms.drive import always, single_of, watched
 from tests.platforms.wikipedia.cases import DAYS, SUMMARY
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamThrottled
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Page
 from upstreams.platforms.wikipedia import CATEGORY, PLATFORM
 from upstreams.platforms.wikipedia.reads import TITLE
 
 VIEWS = ("page/pageviews", {"title": "Ada"})
 
 
-def single(resource: str, params: dict[str, Any], upstream: Upstream) -> Single:
-    result = drive(PLATFORM, resource, params, upstream)
-    assert isinstance(result, Single)
-    return result
+single = partial(single_of, PLATFORM)
 
 
 def asked(resource: str, params: dict[str, Any], body: Any) -> str:
     """Return the URL of the call that a request makes."""
-    made: list[str] = []
-
-    def upstream(host_and_path: str, call: Call) -> Answer:
-        made.append(f"{host_and_path}{call.target('').removeprefix(call.path)}")
-        return told(body)
-
+    calls, upstream = watched(always(body))
     drive(PLATFORM, resource, params, upstream)
-    return made[0]
+    host_and_path, call = calls[0]
+    return f"{host_and_path}{call.target('').removeprefix(call.path)}"
 
 
 @pytest.mark.parametrize(
@@ -122,6 +116,13 @@ def test_refusal_of_a_span_names_all_problems(detail: Any, said: str) -> None:
 )
 def test_most_viewed_pages_cover_a_day_or_a_month(date: str | None, path: str) -> None:
     assert asked("top", {"date": date} if date else {}, {"items": []}).endswith(f"/top/en.wikipedia/all-access/{path}")
+
+
+@pytest.mark.parametrize("rank", [None, "first", 0])
+def test_unreadable_rank_is_the_position(rank: Any) -> None:
+    articles = [{"article": "Ada", "rank": 1}, {"article": "Grace", "rank": rank}]
+    found = single("top", {}, always({"items": [{"articles": articles}]}))
+    assert [one["rank"] for one in found.record["items"]] == [1, 2]
 
 
 @pytest.mark.parametrize("spelled", ["Ada Lovelace", " Ada_Lovelace", "Ada  _Lovelace "])

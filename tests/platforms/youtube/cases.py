@@ -152,10 +152,7 @@ ENTRY = table(
     url=behind(_WATCH, "extra.yt.videoId"),
     text=texts("title", "extra.media.group.description"),
     author=table(
-        byline,
-        id=lambda row: row["author_url"].removeprefix(_CHANNEL),
-        display_name="author",
-        url="author_url",
+        byline, id=lambda row: row["author_url"].removeprefix(_CHANNEL), display_name="author", url="author_url"
     ),
     thumbnail_url="extra.media.group.thumbnail.url",
     views=whole("extra.media.group.community.statistics.views"),

@@ -10,9 +10,9 @@ import pytest
 from tests.fakes.node import open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.fakes.scripted_upstream import json_answer as scripted
-from tests.platforms.case import NOW_AT, check, drive, recorded
-from tests.platforms.drive import always, endpoint, told
-from tests.platforms.youtube.cases import ATOM, CASES, CHANNEL, thread
+from tests.platforms.case import NOW_AT, drive, recorded
+from tests.platforms.drive import always, endpoint, page_of, told
+from tests.platforms.youtube.cases import ATOM, CHANNEL, thread
 from upstreams.model.errors import (
     InvalidArgument,
     NotFound,
@@ -26,11 +26,6 @@ from upstreams.platforms.youtube import PLATFORM
 
 KEY = {"key": "k3y"}
 CHANNEL_ID = "UC_x5XG1OV2P6uZZ5FSM9Ttw"
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_answer_matches_its_table(case: Any) -> None:
-    check(PLATFORM, case)
 
 
 def calls_of(resource: str, *answers: Any, cursor: Any = None, **params: Any) -> tuple[list[tuple[str, Any]], Any]:
@@ -55,11 +50,7 @@ def refused(status: int, reason: str, resource: str = "video", date: str = "", *
     error = failing(status, reason, **{name: params.pop(name, "") for name in ("location", "domain")})
     with pytest.raises(UpstreamError) as refusal:
         drive(
-            PLATFORM,
-            resource,
-            params or {"url": "abcdefghijk"},
-            always(error.body, status, date=date),
-            credentials=KEY,
+            PLATFORM, resource, params or {"url": "abcdefghijk"}, always(error.body, status, date=date), credentials=KEY
         )
     return refusal.value
 
@@ -71,8 +62,7 @@ def test_rows_of_recorded_lists_match_the_table() -> None:
         assert result.record == CHANNEL(row)
     for file in ("v3_commentThreads__channel.json", "v3_commentThreads__channel_all.json"):
         body = recorded("youtube", file).body
-        page = drive(PLATFORM, "video/comments", {"url": "abcdefghijk"}, always(body), credentials=KEY)
-        assert isinstance(page, Page)
+        page = page_of(PLATFORM, "video/comments", {"url": "abcdefghijk"}, always(body), credentials=KEY)
         assert page.records == [thread(row) for row in body["items"]]
 
 
@@ -138,8 +128,7 @@ ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL
 
 
 @pytest.mark.parametrize(
-    ("named", "answers"),
-    [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))],
+    ("named", "answers"), [({"handle": "ada"}, (KNOWN, ABSENT)), ({"channelId": CHANNEL_ID}, (ABSENT, KNOWN))]
 )
 @pytest.mark.parametrize("resource", ["channel/videos", "channel/shorts"])
 def test_channel_without_the_playlist_has_an_empty_page(

@@ -124,6 +124,8 @@ def top(args: Args) -> Steps:
     answer = yield _TOP.at(args, year=year, month=month, day=day)
     found = rows(obj(answer.body).get("items"))
     items = [ranked_of(row, args.values) for row in rows(found[0].get("articles"))] if found else []
+    for place, item in enumerate(items, 1):
+        item["rank"] = item["rank"] or place  # the rows are in rank order
     return Single(analytics(period=date_text, items=items))
 
 
