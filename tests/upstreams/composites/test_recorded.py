@@ -183,10 +183,7 @@ def test_recorded_card_sums_accounts() -> None:
 
 def test_recorded_account_audit_has_the_score_computed_by_hand() -> None:
     """By hand: no followers; five posts of 18 letters within one second, 22 hours ago; no media, likes or comments."""
-    answers = {
-        f"{MASTODON}/accounts/lookup": ACCOUNT,
-        f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
-    }
+    answers = {f"{MASTODON}/accounts/lookup": ACCOUNT, f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES}
     result = call("prism/handle-audit", {"handle": "ada", "platforms": "mastodon"}, answers)
     assert isinstance(result, Single)
     block = result.record["platforms"]["mastodon"]
@@ -209,10 +206,7 @@ def test_recorded_account_audit_has_the_score_computed_by_hand() -> None:
 
 
 def test_recorded_full_profile_and_voice_have_the_same_posts() -> None:
-    answers = {
-        f"{MASTODON}/accounts/lookup": ACCOUNT,
-        f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES,
-    }
+    answers = {f"{MASTODON}/accounts/lookup": ACCOUNT, f"{MASTODON}/accounts/117020565966271181/statuses": STATUSES}
     ids = [one["id"] for one in body(STATUSES)]
     full = call("mastodon/profile/full", {"handle": "ada", "posts": 5}, answers)
     assert isinstance(full, Single)
@@ -290,10 +284,7 @@ def test_recorded_repository_pulse_scores_releases_and_issues() -> None:
 
 
 def test_recorded_stores_are_in_app_listings() -> None:
-    answers = {
-        f"{ITUNES}/search": "itunes/search__things.json",
-        f"{ITUNES}/lookup": "itunes/lookup__things.json",
-    }
+    answers = {f"{ITUNES}/search": "itunes/search__things.json", f"{ITUNES}/lookup": "itunes/lookup__things.json"}
     told = record("apps-lookup", {"title": "Things 3"}, answers)
     found = body(answers[f"{ITUNES}/lookup"])["results"][0]
     by_store = {one["store"]: one for one in told["listings"]}

@@ -15,11 +15,11 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock
 
 from limits.breaker import BreakerRules
 from limits.errors import CircuitOpen, LimitError, Throttled
 from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -50,6 +50,8 @@ from upstreams.model.fields import obj
 from upstreams.model.params import Args, State
 from upstreams.model.refusals import by_status
 from upstreams.model.steps import Answer, Call, Fetched, Leg, Missing, Page, Part, Single, Steps
+
+trio_run = run_virtually
 
 ROUNDING_S = 1e-9
 """A tolerance for the rounding errors that accumulate when the virtual clock jumps."""
@@ -171,7 +173,7 @@ FALLS: list[Scripted] = [
 
 
 @pytest.mark.parametrize("answer", FALLS, ids=repr)
-async def test_failed_or_throttled_source_falls_back(autojump_clock: MockClock, answer: Scripted) -> None:
+async def test_failed_or_throttled_source_falls_back(answer: Scripted) -> None:
     rungs = ladder(answer, ELSEWHERE)
     fetched = await rungs.fetch()
     assert fetched.result == Single({"body": {"from": "elsewhere"}})
@@ -179,21 +181,19 @@ async def test_failed_or_throttled_source_falls_back(autojump_clock: MockClock, 
     assert rungs.asked == (1, 1, 0)
 
 
-async def test_last_source_answers_if_all_others_fail(autojump_clock: MockClock) -> None:
+async def test_last_source_answers_if_all_others_fail() -> None:
     rungs = ladder(FAILING, FAILING, ELSEWHERE)
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, rungs.asked) == (THIRD, 2, (1, 1, 1))
 
 
-async def test_successful_source_does_not_fall_back(autojump_clock: MockClock) -> None:
+async def test_successful_source_does_not_fall_back() -> None:
     rungs = ladder(OK)
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, rungs.asked) == (MAIN, 0, (1, 0, 0))
 
 
-async def test_held_or_open_source_falls_back_without_a_call(
-    autojump_clock: MockClock,
-) -> None:
+async def test_held_or_open_source_falls_back_without_a_call() -> None:
     rungs = ladder(http_answer(status=429, retry_after="60"))
     for _ in range(2):
         assert (await rungs.fetch()).source == SECOND
@@ -203,9 +203,7 @@ async def test_held_or_open_source_falls_back_without_a_call(
     assert rungs.asked == (1, 2, 1)
 
 
-async def test_held_source_is_not_waited_for_if_another_can_answer(
-    autojump_clock: MockClock,
-) -> None:
+async def test_held_source_is_not_waited_for_if_another_can_answer() -> None:
     rungs = ladder(throttling(5))
     for _ in range(3):
         assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 0.0)
@@ -214,7 +212,7 @@ async def test_held_source_is_not_waited_for_if_another_can_answer(
     assert (await rungs.fetch()).source == MAIN
 
 
-async def test_calls_fall_back_while_one_tries_after_a_hold(autojump_clock: MockClock) -> None:
+async def test_calls_fall_back_while_one_tries_after_a_hold() -> None:
     rungs = ladder(throttling(5))
     await rungs.fetch()
     await trio.sleep(5.0)
@@ -225,7 +223,7 @@ async def test_calls_fall_back_while_one_tries_after_a_hold(autojump_clock: Mock
     assert rungs.asked == (2, 10, 0)
 
 
-async def test_last_source_is_waited_for(autojump_clock: MockClock) -> None:
+async def test_last_source_is_waited_for() -> None:
     rungs = ladder(FAILING, throttling(5), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamFailed):
         await rungs.fetch()
@@ -233,7 +231,7 @@ async def test_last_source_is_waited_for(autojump_clock: MockClock) -> None:
     assert ((await rungs.fetch()).source, trio.current_time()) == (SECOND, 5.0)
 
 
-async def test_own_source_is_waited_for_if_all_others_failed(autojump_clock: MockClock) -> None:
+async def test_own_source_is_waited_for_if_all_others_failed() -> None:
     rungs = ladder(throttling(5), Slow(1.0, FAILING), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
@@ -243,7 +241,7 @@ async def test_own_source_is_waited_for_if_all_others_failed(autojump_clock: Moc
     assert rungs.asked == (2, 2, 0)
 
 
-async def test_retries_precede_the_fallback(autojump_clock: MockClock) -> None:
+async def test_retries_precede_the_fallback() -> None:
     rungs = ladder(FAILING, rules=Rules(retries=2))
     assert (await rungs.fetch()).source == SECOND
     assert rungs.asked == (3, 1, 0)
@@ -260,16 +258,14 @@ async def test_retries_precede_the_fallback(autojump_clock: MockClock) -> None:
     ],
     ids=repr,
 )
-async def test_definite_answers_and_bugs_do_not_fall_back(
-    autojump_clock: MockClock, answer: Scripted, refusal: type[Exception]
-) -> None:
+async def test_definite_answers_and_bugs_do_not_fall_back(answer: Scripted, refusal: type[Exception]) -> None:
     rungs = ladder(answer)
     with pytest.raises(refusal):
         await rungs.fetch()
     assert rungs.asked == (1, 0, 0)
 
 
-async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) -> None:
+async def test_cancelled_caller_does_not_fall_back() -> None:
     rungs = ladder(SILENCE)
     with trio.move_on_after(3.0) as patience:
         await rungs.fetch()
@@ -287,9 +283,7 @@ async def test_cancelled_caller_does_not_fall_back(autojump_clock: MockClock) ->
     ],
     ids=repr,
 )
-async def test_fallback_status_alone_is_not_a_definite_not_found(
-    autojump_clock: MockClock, answer: Scripted, is_believed: bool
-) -> None:
+async def test_fallback_status_alone_is_not_a_definite_not_found(answer: Scripted, is_believed: bool) -> None:
     """A server returns 404 for unknown paths too. A 404 is definite only if it comes from the endpoint's own source."""
     rungs = ladder(FAILING, answer)
     if is_believed:
@@ -306,7 +300,7 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(
 # Time
 
 
-async def test_sources_share_the_remaining_time_equally(autojump_clock: MockClock) -> None:
+async def test_sources_share_the_remaining_time_equally() -> None:
     """Goal: a source that hangs leaves time for the others.
 
     Method: 60 s for three sources, two of which never answer.
@@ -317,18 +311,18 @@ async def test_sources_share_the_remaining_time_equally(autojump_clock: MockCloc
     assert (fetched.source, fetched.took_s) == (THIRD, 59.0)
 
 
-async def test_unused_time_goes_to_the_next_source(autojump_clock: MockClock) -> None:
+async def test_unused_time_goes_to_the_next_source() -> None:
     rungs = ladder(Slow(6.0, FAILING), SILENCE, Slow(26.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
     assert (await rungs.fetch(within_s=60.0)).source == THIRD
     assert rungs.third.asked_at == [pytest.approx(33.0)]
 
 
-async def test_last_source_gets_all_remaining_time(autojump_clock: MockClock) -> None:
+async def test_last_source_gets_all_remaining_time() -> None:
     rungs = ladder(FAILING, FAILING, Slow(59.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
     assert (await rungs.fetch(within_s=60.0)).took_s == 59.0
 
 
-async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> None:
+async def test_silent_ladder_ends_at_its_deadline() -> None:
     rungs = ladder(SILENCE, SILENCE, SILENCE, rules=Rules(timeout_s=LONG_S, retries=2))
     with pytest.raises(UpstreamFailed, match="main: no response within"):
         await rungs.fetch(within_s=60.0)
@@ -338,7 +332,7 @@ async def test_silent_ladder_ends_at_its_deadline(autojump_clock: MockClock) -> 
 # The breaker
 
 
-async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock) -> None:
+async def test_open_circuit_costs_no_call_and_no_time() -> None:
     """Method: each call to the main source hangs for 10 s until the circuit opens. Then the fallback answers."""
     rungs = ladder(
         SILENCE,
@@ -352,7 +346,7 @@ async def test_open_circuit_costs_no_call_and_no_time(autojump_clock: MockClock)
     assert [source.breaker.state for source in rungs.site.sources.values()] == ["open", "closed", "closed"]
 
 
-async def test_main_source_returns_after_its_probe(autojump_clock: MockClock) -> None:
+async def test_main_source_returns_after_its_probe() -> None:
     rungs = ladder(FAILING, breaker=BreakerRules(1, 60.0, 30.0))
     assert (await rungs.fetch()).source == SECOND
     rungs.main.script(OK)
@@ -364,7 +358,7 @@ async def test_main_source_returns_after_its_probe(autojump_clock: MockClock) ->
 # Which fallbacks are called
 
 
-async def test_fallback_without_credentials_is_skipped(autojump_clock: MockClock) -> None:
+async def test_fallback_without_credentials_is_skipped() -> None:
     fallbacks = (Fallback(SECOND, needs=("token",)), Fallback(THIRD, by(THIRD)))
     rungs = ladder(FAILING, fallbacks=fallbacks)
     fetched = await rungs.fetch()
@@ -373,7 +367,7 @@ async def test_fallback_without_credentials_is_skipped(autojump_clock: MockClock
     assert (await knowing.fetch()).rung_index == 1
 
 
-async def test_fallback_that_cannot_serve_the_values_is_skipped(autojump_clock: MockClock) -> None:
+async def test_fallback_that_cannot_serve_the_values_is_skipped() -> None:
     def refuses(args: Args) -> Steps:
         if not args.values:
             raise InvalidArgument("id", "is written differently here")
@@ -387,7 +381,7 @@ async def test_fallback_that_cannot_serve_the_values_is_skipped(autojump_clock: 
         await alone.fetch()
 
 
-async def test_mirror_receives_only_calls_to_the_first_source(autojump_clock: MockClock) -> None:
+async def test_mirror_receives_only_calls_to_the_first_source() -> None:
     def two(_args: Args) -> Steps:
         first, second = yield (Call("/a"), Call("/b", source=THIRD))
         return Single({"bodies": [first.body, second.body]})
@@ -397,7 +391,7 @@ async def test_mirror_receives_only_calls_to_the_first_source(autojump_clock: Mo
     assert (rungs.second.targets, set(rungs.third.targets)) == (["/v1/a"], {"/v1/b"})
 
 
-async def test_platform_headers_go_only_to_its_first_host(autojump_clock: MockClock) -> None:
+async def test_platform_headers_go_only_to_its_first_host() -> None:
     rungs = ladder(FAILING)
     await rungs.fetch()
     [there], [elsewhere] = rungs.main.calls, rungs.second.calls
@@ -419,16 +413,14 @@ async def test_platform_headers_go_only_to_its_first_host(autojump_clock: MockCl
     ],
 )
 async def test_own_failure_or_shortest_wait_is_reported(
-    autojump_clock: MockClock, says: tuple[Scripted, ...], refusal: type[Exception], source: str
+    says: tuple[Scripted, ...], refusal: type[Exception], source: str
 ) -> None:
     with pytest.raises(refusal) as failure:
         await ladder(*says).fetch()
     assert getattr(failure.value, "source", None) == source
 
 
-async def test_all_open_circuits_report_the_earliest_retry(
-    autojump_clock: MockClock,
-) -> None:
+async def test_all_open_circuits_report_the_earliest_retry() -> None:
     rungs = ladder(FAILING, FAILING, FAILING, breaker=BreakerRules(1, 60.0, 30.0))
     with pytest.raises(UpstreamFailed):
         await rungs.fetch()
@@ -438,7 +430,7 @@ async def test_all_open_circuits_report_the_earliest_retry(
     assert rungs.asked == (1, 1, 1)
 
 
-async def test_held_source_reports_the_remaining_hold(autojump_clock: MockClock) -> None:
+async def test_held_source_reports_the_remaining_hold() -> None:
     rungs = ladder(throttling(60), throttling(30), fallbacks=(Fallback(SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
@@ -454,7 +446,7 @@ async def test_held_source_reports_the_remaining_hold(autojump_clock: MockClock)
 PAGED = (Fallback(SECOND), Fallback(THIRD, paged(THIRD)))
 
 
-async def test_mirror_cursor_is_valid_for_all_its_sources(autojump_clock: MockClock) -> None:
+async def test_mirror_cursor_is_valid_for_all_its_sources() -> None:
     rungs = ladder(FAILING, read=paged(), fallbacks=PAGED)
     result = (await rungs.fetch()).result
     assert isinstance(result, Page)
@@ -465,16 +457,14 @@ async def test_mirror_cursor_is_valid_for_all_its_sources(autojump_clock: MockCl
     assert (fetched.source, fetched.result) == (MAIN, Page([{"id": "2"}], next={"p": 3}))
 
 
-async def test_own_cursor_is_not_sent_to_a_different_fallback(
-    autojump_clock: MockClock,
-) -> None:
+async def test_own_cursor_is_not_sent_to_a_different_fallback() -> None:
     rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     with pytest.raises(UpstreamFailed, match="main"):
         await rungs.fetch(cursor={"p": 2})
     assert rungs.asked == (1, 1, 0)
 
 
-async def test_fallback_cursor_is_sent_only_to_its_fallback(autojump_clock: MockClock) -> None:
+async def test_fallback_cursor_is_sent_only_to_its_fallback() -> None:
     rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     cursor: State | None = None
     for page in (1, 2, 3):
@@ -491,7 +481,7 @@ async def test_fallback_cursor_is_sent_only_to_its_fallback(autojump_clock: Mock
     assert rungs.asked == (1, 1, 4)
 
 
-async def test_cursor_survives_a_reordered_ladder(autojump_clock: MockClock) -> None:
+async def test_cursor_survives_a_reordered_ladder() -> None:
     before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     result = (await before.fetch()).result
     assert isinstance(result, Page)
@@ -505,9 +495,7 @@ async def test_cursor_survives_a_reordered_ladder(autojump_clock: MockClock) -> 
     [(), (Fallback(SECOND),), (Fallback(THIRD),), (Fallback(THIRD, paged(THIRD), needs=("token",)),)],
     ids=["no fallback left", "another fallback left", "became a mirror", "credential removed"],
 )
-async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(
-    autojump_clock: MockClock, fallbacks: tuple[Fallback, ...]
-) -> None:
+async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(fallbacks: tuple[Fallback, ...]) -> None:
     before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     result = (await before.fetch()).result
     assert isinstance(result, Page)
@@ -517,7 +505,7 @@ async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(
     assert after.asked == (0, 0, 0)
 
 
-async def test_cursor_state_leads_to_the_source_of_the_page(autojump_clock: MockClock) -> None:
+async def test_cursor_state_leads_to_the_source_of_the_page() -> None:
     rungs = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
     planned = rungs.planned()
     fetched = await fetch(planned, LONG_S)
@@ -545,9 +533,7 @@ def composed(args: Args) -> Steps:
 PARTS = (part("first", MAIN, Fallback(SECOND, by(SECOND))), part("second", MAIN, Fallback(THIRD, by(THIRD))))
 
 
-async def test_parts_fall_back_separately_and_legs_name_the_source(
-    autojump_clock: MockClock,
-) -> None:
+async def test_parts_fall_back_separately_and_legs_name_the_source() -> None:
     def script(call: object) -> Scripted:
         return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/a" else OK
 
@@ -562,7 +548,7 @@ async def test_parts_fall_back_separately_and_legs_name_the_source(
     assert rungs.asked == (2, 1, 0)
 
 
-async def test_optional_part_without_a_working_source_is_missing(autojump_clock: MockClock) -> None:
+async def test_optional_part_without_a_working_source_is_missing() -> None:
     def script(call: object) -> Scripted:
         return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/b" else OK
 
@@ -574,13 +560,13 @@ async def test_optional_part_without_a_working_source_is_missing(autojump_clock:
     assert fetched.result.legs[1].answer == Missing("main: status 503", MAIN, 6.0)
 
 
-async def test_required_part_fails_its_composite_with_its_own_failure(autojump_clock: MockClock) -> None:
+async def test_required_part_fails_its_composite_with_its_own_failure() -> None:
     rungs = ladder(throttling(50), FAILING, OK, read=composed, fallbacks=(), more=PARTS)
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
 
 
-async def test_composite_with_silent_parts_ends_by_its_deadline(autojump_clock: MockClock) -> None:
+async def test_composite_with_silent_parts_ends_by_its_deadline() -> None:
     rungs = ladder(SILENCE, OK, SILENCE, read=composed, fallbacks=(), more=PARTS, rules=Rules(LONG_S, 0))
     fetched = await rungs.fetch(within_s=30.0)
     assert isinstance(fetched.result, Single)
@@ -592,9 +578,7 @@ async def test_composite_with_silent_parts_ends_by_its_deadline(autojump_clock: 
 # Any sequence of answers
 
 
-async def test_cancelled_ladder_leaks_no_tasks_or_permits(
-    autojump_clock: MockClock,
-) -> None:
+async def test_cancelled_ladder_leaks_no_tasks_or_permits() -> None:
     """Method: cancel at every checkpoint. Every circuit must still admit calls afterwards, so no permit was lost."""
     rungs = ladder(Slow(1.0, FAILING), Slow(1.0, throttling(1)), Slow(1.0, OK), breaker=BreakerRules(1, 60.0, 0.5))
 
@@ -638,4 +622,4 @@ def test_ladder_ends_by_its_deadline_with_an_answer_or_refusal(
             assert trio.current_time() - started <= within_s + ROUNDING_S
             assert [exchange.running for exchange in exchanges] == [0, 0, 0]
 
-    trio.run(run, clock=MockClock(autojump_threshold=0))
+    run_virtually(run)

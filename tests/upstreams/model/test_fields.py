@@ -284,8 +284,7 @@ def test_text_inside_markup_is_kept_except_line_whitespace(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece",
-    ["<", "<a ", "<a b='", '<a b="', "<a b=", "<!--", "<!", "<script>", "<script ", "</", "&", "&#", "="],
+    "piece", ["<", "<a ", "<a b='", '<a b="', "<a b=", "<!--", "<!", "<script>", "<script ", "</", "&", "&#", "="]
 )
 def test_megabyte_of_unclosed_markup_takes_linear_time(piece: str) -> None:
     """Goal: no scan takes quadratic time, which would be minutes here. Method: tags that are never closed."""

@@ -174,9 +174,7 @@ async def test_deadline_of_one_call_does_not_affect_others() -> None:
 
 
 @pytest.mark.parametrize("script", [silent, trickling, deaf])
-async def test_source_with_retries_ends_by_its_deadline(
-    script: Callable[[Peer], Awaitable[None]],
-) -> None:
+async def test_source_with_retries_ends_by_its_deadline(script: Callable[[Peer], Awaitable[None]]) -> None:
     with trio.fail_after(5):
         async with open_upstream_server(script) as server, open_transport() as transport:
             source = source_over(transport.exchange, base_url=server.url, rng=Random(3))

@@ -131,10 +131,7 @@ async def test_methods_may_alternate_on_one_connection():
     assert (bodies, server.connections) == ([b"", b"12345", b"", b"12345"], 1)
 
 
-@pytest.mark.parametrize(
-    "surplus",
-    [b"x", reply(b"nobody asked"), b"HTTP/1.1 2", b"\0" * 100],
-)
+@pytest.mark.parametrize("surplus", [b"x", reply(b"nobody asked"), b"HTTP/1.1 2", b"\0" * 100])
 @pytest.mark.parametrize(("method", "body"), [("GET", b"hello"), ("HEAD", b"")])
 async def test_surplus_bytes_never_reach_the_next_call(method: str, body: bytes, surplus: bytes):
     answer, connections = await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + body + surplus, method=method)
@@ -182,14 +179,7 @@ async def test_malformed_answer_is_an_error_and_closes_the_connection(garbage: b
             assert transport.statistics().origins == {}
 
 
-@pytest.mark.parametrize(
-    "endless",
-    [
-        b"HTTP/1.1 100 Continue\r\n\r\n",
-        b"X-Header: value\r\n",
-        b"x" * 1000,
-    ],
-)
+@pytest.mark.parametrize("endless", [b"HTTP/1.1 100 Continue\r\n\r\n", b"X-Header: value\r\n", b"x" * 1000])
 async def test_endless_head_is_cut_off(endless: bytes):
     async def script(peer: Peer) -> None:
         await peer.request()

@@ -150,10 +150,7 @@ async def test_peer_with_another_name_is_refused(authority: trustme.CA, client_t
 
 async def test_untrusted_peer_is_refused_by_default(authority: trustme.CA):
     with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target, _server_tls(authority)) as server,
-            open_transport() as transport,
-        ):
+        async with open_upstream_server(echo_target, _server_tls(authority)) as server, open_transport() as transport:
             with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
                 await transport.exchange(server.call())
 

@@ -9,14 +9,7 @@ from importlib import import_module
 import pytest
 
 from upstreams.model.steps import Answer, Task
-from upstreams.web.robots import (
-    ALLOWS_ALL,
-    REMEMBERED_BYTES_MAX,
-    WILDCARDS_MAX,
-    RobotsFile,
-    RobotsMemory,
-    _read_robots,
-)
+from upstreams.web.robots import ALLOWS_ALL, REMEMBERED_BYTES_MAX, WILDCARDS_MAX, RobotsFile, RobotsMemory, _read_robots
 
 LINES = 8_000
 FEW_BYTES = 10_000
