@@ -95,12 +95,6 @@ async def test_read_receives_answers_and_upstream_time_is_summed() -> None:
     assert fetched == Fetched(Single({"sum": [1, 2, 3, 4]}), 6.0, "main", body_bytes=4)
 
 
-async def test_upstream_time_includes_retries_and_pauses() -> None:
-    exchange = ScriptedExchange(Slow(1.0, http_answer(status=500)), Slow(1.0, OK))
-    fetched = await fetch(planned(single, exchange, retries=1), LONG_S)
-    assert fetched.took_s == trio.current_time() > 2.0
-
-
 def test_arguments_are_refused_before_any_call() -> None:
     def read(args: Args) -> Steps:
         if not args.values:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 import pytest
@@ -86,6 +87,18 @@ def paged(source: str = "") -> Read:
     return read
 
 
+def next_of(fetched: Fetched) -> State | None:
+    """Return the cursor after a page."""
+    assert isinstance(fetched.result, Page)
+    return fetched.result.next
+
+
+def legs_of(fetched: Fetched) -> list[Any]:
+    """Return the answers to the parts of a composite."""
+    assert isinstance(fetched.result, Single)
+    return [leg.answer for leg in fetched.result.legs]
+
+
 def judge(answer: Answer) -> UpstreamError | None:
     """Treat a body with an error member as a definite answer."""
     if isinstance(answer.body, dict) and "gone" in answer.body:
@@ -159,7 +172,6 @@ def throttling(wait_s: int) -> Scripted:
 
 
 FALLS: list[Scripted] = [
-    FAILING,
     http_answer(status=501),
     http_answer({"message": "bad credentials"}, 401),
     http_answer(b"<html>Sorry</html>"),
@@ -177,20 +189,25 @@ async def test_failed_or_throttled_source_falls_back(answer: Scripted) -> None:
     rungs = ladder(answer, ELSEWHERE)
     fetched = await rungs.fetch()
     assert fetched.result == Single({"body": {"from": "elsewhere"}})
-    assert (fetched.source, fetched.rung_index) == (SECOND, 1)
-    assert rungs.asked == (1, 1, 0)
+    assert (fetched.source, fetched.rung_index, rungs.asked) == (SECOND, 1, (1, 1, 0))
 
 
-async def test_last_source_answers_if_all_others_fail() -> None:
-    rungs = ladder(FAILING, FAILING, ELSEWHERE)
+async def test_retries_precede_the_fallback() -> None:
+    rungs = ladder(FAILING, rules=Rules(retries=2))
+    assert (await rungs.fetch()).source == SECOND
+    assert rungs.asked == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "source", "asked"),
+    [((OK,), MAIN, (1, 0, 0)), ((FAILING, OK), SECOND, (1, 1, 0)), ((FAILING, FAILING, OK), THIRD, (1, 1, 1))],
+)
+async def test_first_working_source_answers(
+    answers: tuple[Scripted, ...], source: str, asked: tuple[int, int, int]
+) -> None:
+    rungs = ladder(*answers)
     fetched = await rungs.fetch()
-    assert (fetched.source, fetched.rung_index, rungs.asked) == (THIRD, 2, (1, 1, 1))
-
-
-async def test_successful_source_does_not_fall_back() -> None:
-    rungs = ladder(OK)
-    fetched = await rungs.fetch()
-    assert (fetched.source, fetched.rung_index, rungs.asked) == (MAIN, 0, (1, 0, 0))
+    assert (fetched.source, fetched.rung_index, rungs.asked) == (source, sum(asked) - 1, asked)
 
 
 async def test_held_or_open_source_falls_back_without_a_call() -> None:
@@ -239,12 +256,6 @@ async def test_own_source_is_waited_for_if_all_others_failed() -> None:
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, fetched.took_s, trio.current_time()) == (MAIN, 0, 4.0, 5.0)
     assert rungs.asked == (2, 2, 0)
-
-
-async def test_retries_precede_the_fallback() -> None:
-    rungs = ladder(FAILING, rules=Rules(retries=2))
-    assert (await rungs.fetch()).source == SECOND
-    assert rungs.asked == (3, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -300,26 +311,21 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(answer: Scripte
 # Time
 
 
-async def test_sources_share_the_remaining_time_equally() -> None:
-    """Goal: a source that hangs leaves time for the others.
-
-    Method: 60 s for three sources, two of which never answer.
-    """
-    rungs = ladder(SILENCE, SILENCE, Slow(19.0, OK), rules=Rules(timeout_s=LONG_S, retries=2))
+@pytest.mark.parametrize(
+    ("answers", "asked_at"),
+    [
+        ((SILENCE, SILENCE, Slow(19.0, OK)), [0.0, 20.0, 40.0]),
+        ((Slow(6.0, FAILING), SILENCE, Slow(26.0, OK)), [0.0, 6.0, 33.0]),
+        ((FAILING, FAILING, Slow(59.0, OK)), [0.0, 0.0, 0.0]),
+    ],
+    ids=["equally", "unused time", "the last gets the rest"],
+)
+async def test_sources_share_the_remaining_time(answers: tuple[Scripted, ...], asked_at: list[float]) -> None:
+    """Goal: a source that hangs leaves time for the others. Method: 60 s for three sources."""
+    rungs = ladder(*answers, rules=Rules(timeout_s=LONG_S, retries=0))
     fetched = await rungs.fetch(within_s=60.0)
-    assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == [0.0, 20.0, 40.0]
-    assert (fetched.source, fetched.took_s) == (THIRD, 59.0)
-
-
-async def test_unused_time_goes_to_the_next_source() -> None:
-    rungs = ladder(Slow(6.0, FAILING), SILENCE, Slow(26.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
-    assert (await rungs.fetch(within_s=60.0)).source == THIRD
-    assert rungs.third.asked_at == [pytest.approx(33.0)]
-
-
-async def test_last_source_gets_all_remaining_time() -> None:
-    rungs = ladder(FAILING, FAILING, Slow(59.0, OK), rules=Rules(timeout_s=LONG_S, retries=0))
-    assert (await rungs.fetch(within_s=60.0)).took_s == 59.0
+    assert [exchange.asked_at[0] for exchange in (rungs.main, rungs.second, rungs.third)] == pytest.approx(asked_at)
+    assert (fetched.source, fetched.took_s) == (THIRD, pytest.approx(59.0))
 
 
 async def test_silent_ladder_ends_at_its_deadline() -> None:
@@ -344,15 +350,6 @@ async def test_open_circuit_costs_no_call_and_no_time() -> None:
     assert took == [10.0, 10.0, 10.0, 0.0, 0.0, 0.0]
     assert rungs.asked == (3, 6, 0)
     assert [source.breaker.state for source in rungs.site.sources.values()] == ["open", "closed", "closed"]
-
-
-async def test_main_source_returns_after_its_probe() -> None:
-    rungs = ladder(FAILING, breaker=BreakerRules(1, 60.0, 30.0))
-    assert (await rungs.fetch()).source == SECOND
-    rungs.main.script(OK)
-    assert (await rungs.fetch()).source == SECOND
-    await trio.sleep(30.0)
-    assert (await rungs.fetch()).source == MAIN
 
 
 # Which fallbacks are called
@@ -448,12 +445,10 @@ PAGED = (Fallback(SECOND), Fallback(THIRD, paged(THIRD)))
 
 async def test_mirror_cursor_is_valid_for_all_its_sources() -> None:
     rungs = ladder(FAILING, read=paged(), fallbacks=PAGED)
-    result = (await rungs.fetch()).result
-    assert isinstance(result, Page)
-    assert result.next == {"p": 2}
-    assert (await rungs.fetch(cursor=result.next)).source == SECOND
+    assert next_of(await rungs.fetch()) == {"p": 2}
+    assert (await rungs.fetch(cursor={"p": 2})).source == SECOND
     rungs.main.script(OK)
-    fetched = await rungs.fetch(cursor=result.next)
+    fetched = await rungs.fetch(cursor={"p": 2})
     assert (fetched.source, fetched.result) == (MAIN, Page([{"id": "2"}], next={"p": 3}))
 
 
@@ -469,9 +464,8 @@ async def test_fallback_cursor_is_sent_only_to_its_fallback() -> None:
     cursor: State | None = None
     for page in (1, 2, 3):
         fetched = await rungs.fetch(cursor=cursor)
-        assert isinstance(fetched.result, Page)
-        assert ([row["id"] for row in fetched.result.records], fetched.rung_index) == ([f"third{page}"], 2)
-        cursor = fetched.result.next
+        cursor = next_of(fetched)
+        assert (fetched.result, fetched.rung_index) == (Page([{"id": f"third{page}"}], next=cursor), 2)
     assert rungs.asked == (1, 1, 3)
     rungs.third.script(FAILING)
     for exchange in (rungs.main, rungs.second):
@@ -483,11 +477,9 @@ async def test_fallback_cursor_is_sent_only_to_its_fallback() -> None:
 
 async def test_cursor_survives_a_reordered_ladder() -> None:
     before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
-    result = (await before.fetch()).result
-    assert isinstance(result, Page)
     after = ladder(read=paged(), fallbacks=PAGED[::-1])
-    fetched = await after.fetch(cursor=result.next)
-    assert (fetched.source, fetched.result.records) == (THIRD, [{"id": "third2"}])  # type: ignore[union-attr] - a page
+    fetched = await after.fetch(cursor=next_of(await before.fetch()))
+    assert (fetched.source, fetched.result) == (THIRD, Page([{"id": "third2"}], next=next_of(fetched)))
 
 
 @pytest.mark.parametrize(
@@ -497,11 +489,9 @@ async def test_cursor_survives_a_reordered_ladder() -> None:
 )
 async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(fallbacks: tuple[Fallback, ...]) -> None:
     before = ladder(FAILING, FAILING, read=paged(), fallbacks=PAGED)
-    result = (await before.fetch()).result
-    assert isinstance(result, Page)
     after = ladder(read=paged(), fallbacks=fallbacks)
     with pytest.raises(InvalidCursor):
-        after.planned(result.next)
+        after.planned(next_of(await before.fetch()))
     assert after.asked == (0, 0, 0)
 
 
@@ -538,11 +528,7 @@ async def test_parts_fall_back_separately_and_legs_name_the_source() -> None:
         return Slow(2.0, FAILING) if getattr(call, "target", "") == "/v1/a" else OK
 
     rungs = ladder(ScriptedExchange(script=script), Slow(3.0, OK), read=composed, fallbacks=(), more=PARTS)
-    fetched = await rungs.fetch()
-    assert isinstance(fetched.result, Single)
-    first, second = (leg.answer for leg in fetched.result.legs)
-    assert isinstance(first, Fetched)
-    assert isinstance(second, Fetched)
+    first, second = legs_of(await rungs.fetch())
     assert (first.source, first.rung_index, first.took_s) == (SECOND, 1, 5.0)
     assert (second.source, second.rung_index, second.took_s) == (MAIN, 0, 0.0)
     assert rungs.asked == (2, 1, 0)
@@ -554,10 +540,8 @@ async def test_optional_part_without_a_working_source_is_missing() -> None:
 
     third = Slow(4.0, FAILING)
     rungs = ladder(ScriptedExchange(script=script), OK, third, read=composed, fallbacks=(), more=PARTS)
-    fetched = await rungs.fetch()
-    assert isinstance(fetched.result, Single)
-    assert fetched.result.record == {"second": False}
-    assert fetched.result.legs[1].answer == Missing("main: status 503", MAIN, 6.0)
+    _, second = legs_of(await rungs.fetch())
+    assert second == Missing("main: status 503", MAIN, 6.0)
 
 
 async def test_required_part_fails_its_composite_with_its_own_failure() -> None:
@@ -568,9 +552,7 @@ async def test_required_part_fails_its_composite_with_its_own_failure() -> None:
 
 async def test_composite_with_silent_parts_ends_by_its_deadline() -> None:
     rungs = ladder(SILENCE, OK, SILENCE, read=composed, fallbacks=(), more=PARTS, rules=Rules(LONG_S, 0))
-    fetched = await rungs.fetch(within_s=30.0)
-    assert isinstance(fetched.result, Single)
-    first, second = (leg.answer for leg in fetched.result.legs)
+    first, second = legs_of(await rungs.fetch(within_s=30.0))
     assert (first.took_s, second.took_s) == (15.0, 30.0)
     assert (bool(first), bool(second)) == (True, False)
 

@@ -6,6 +6,7 @@ Time is virtual. Whenever all tasks wait, the clock jumps to the next deadline, 
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import httpx
 import pytest
@@ -47,23 +48,30 @@ IMPATIENT = Rules(timeout_s=0.25)
 """Rules with a timeout too short to wait for most holds."""
 
 
-async def opened(exchange: ScriptedExchange, source: Source) -> None:
-    """Make the source fail until its circuit opens, and discard these calls."""
-    exchange.script(http_answer(status=501))
+async def opened(**options: Any) -> tuple[ScriptedExchange, Source]:
+    """Return a source that has failed until its circuit opened, without these calls."""
+    exchange = ScriptedExchange(http_answer(status=501))
+    source = source_over(exchange, **options)
     for _ in range(5):
         with pytest.raises(UpstreamFailed):
             await source.ask(asking(), LONG_S)
     assert source.breaker.state == "open"
     exchange.calls.clear()
+    return exchange, source
+
+
+async def half_open(**options: Any) -> tuple[ScriptedExchange, Source]:
+    """Return a source whose open circuit allows a probe again."""
+    opening = await opened(**options)
+    await trio.sleep(30.0)
+    return opening
 
 
 # The breaker
 
 
 async def test_five_failures_open_the_circuit() -> None:
-    exchange = ScriptedExchange(OK)
-    source = source_over(exchange)
-    await opened(exchange, source)
+    exchange, source = await opened()
     with pytest.raises(CircuitOpen) as refused:
         await source.ask(asking(), LONG_S)
     assert refused.value.retry_after_s == 30
@@ -113,23 +121,8 @@ async def test_own_waits_and_short_timeouts_do_not_count_against_the_source() ->
     assert source.breaker.statistics().failures == 1, "its last attempt had 3 s, but the first two had 6 s"
 
 
-async def test_half_open_circuit_sends_one_probe_and_closes_on_success() -> None:
-    exchange = ScriptedExchange(OK)
-    source = source_over(exchange)
-    await opened(exchange, source)
-    await trio.sleep(30.0)
-    exchange.script(Slow(2.0, OK))
-    ended = await outcomes(*[partial(source.ask, asking(), LONG_S)] * 10)
-    assert [type(one) for one in ended] == [CircuitOpen] * 9 + [Answer]
-    assert len(exchange.calls) == 1
-    assert source.breaker.state == "closed"
-
-
 async def test_failed_probe_is_not_retried_and_doubles_the_open_time() -> None:
-    exchange = ScriptedExchange(OK)
-    source = source_over(exchange)
-    await opened(exchange, source)
-    await trio.sleep(30.0)
+    exchange, source = await half_open()
     exchange.script(FAILING)
     await outcomes(partial(source.ask, asking(), LONG_S))
     assert len(exchange.calls) == 1
@@ -137,10 +130,7 @@ async def test_failed_probe_is_not_retried_and_doubles_the_open_time() -> None:
 
 
 async def test_cancelled_probe_releases_its_permit() -> None:
-    exchange = ScriptedExchange(OK)
-    source = source_over(exchange)
-    await opened(exchange, source)
-    await trio.sleep(30.0)
+    exchange, source = await half_open()
     exchange.script(Slow(1.0, http_answer(status=302, location="/v1/y")), Slow(1.0, OK))
 
     async def check(got_through: bool) -> None:
@@ -154,10 +144,7 @@ async def test_cancelled_probe_releases_its_permit() -> None:
 
 @pytest.mark.parametrize("refusal", [NotFound(), InvalidArgument("handle", "is none")])
 async def test_not_found_is_a_success_of_the_source(refusal: UpstreamError) -> None:
-    exchange = ScriptedExchange(OK)
-    source = source_over(exchange, judge=lambda answer: refusal if answer.status == 404 else None)
-    await opened(exchange, source)
-    await trio.sleep(30.0)
+    exchange, source = await half_open(judge=lambda answer: refusal if answer.status == 404 else None)
     exchange.script(http_answer(status=404))
     for _ in range(10):
         with pytest.raises(type(refusal)):
@@ -166,10 +153,7 @@ async def test_not_found_is_a_success_of_the_source(refusal: UpstreamError) -> N
 
 
 async def test_throttled_probe_releases_its_permit_without_a_verdict() -> None:
-    exchange = ScriptedExchange(OK)
-    source = source_over(exchange)
-    await opened(exchange, source)
-    await trio.sleep(30.0)
+    exchange, source = await half_open()
     exchange.script(http_answer(status=429, retry_after="1"), OK)
     with pytest.raises(UpstreamThrottled):
         await source.ask(asking(), LONG_S)
@@ -196,22 +180,7 @@ async def test_bug_passes_through_and_does_not_count_against_the_source() -> Non
         (http_answer(status=429, retry_after="7"), 7.0, 7),
         (http_answer(status=503, retry_after="7"), 7.0, 7),
         (http_answer(status=429), None, THROTTLED_S),
-        (http_answer(status=429, retry_after="0"), None, THROTTLED_S),
-        (http_answer(status=429, retry_after="soon"), None, THROTTLED_S),
-        (http_answer(status=429, retry_after="-5"), None, THROTTLED_S),
         (http_answer(status=429, retry_after="9" * 400), HELD_MAX_S, 3600),
-        (
-            http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"),
-            40.0,
-            40,
-        ),
-        (http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT"), None, THROTTLED_S),
-        (http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:01:00 GMT", date="yesterday"), None, THROTTLED_S),
-        (
-            http_answer(status=429, retry_after="Wed, 01 Jan 2025 00:00:00 GMT", date="Wed, 01 Jan 2025 00:00:20 GMT"),
-            None,
-            THROTTLED_S,
-        ),
     ],
 )
 async def test_throttling_holds_the_source_for_retry_after(
@@ -246,18 +215,6 @@ async def test_method_pause_holds_only_that_method() -> None:
     await trio.sleep(10.0)
     await source.ask(asking("/v1/one/2?page=1"), LONG_S)
     assert exchange.targets == ["/v1/one/1?page=1", "/v1/two/1?page=1", "/v1/one/2?page=1"]
-
-
-async def test_method_is_found_from_the_path_below_the_base() -> None:
-    paths: list[str] = []
-
-    def method_of(path: str) -> str:
-        paths.append(path)
-        return path
-
-    source = source_over(ScriptedExchange(http_answer({"rests": 10})), backoff=_rest, method_of=method_of)
-    await source.ask(asking(f"{source.base_path}/one?page=1"), LONG_S)
-    assert paths == ["/one"]
 
 
 async def test_source_pause_holds_every_method() -> None:
