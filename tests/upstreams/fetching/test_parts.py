@@ -92,6 +92,7 @@ async def test_failed_part_is_missing_or_fails_the_composite(part: Part, needs: 
     found = await part_of(composite(optional, ScriptedExchange(FAILING), needs=needs))
     assert isinstance(found, Missing)
     assert problem in found.problem
+    assert isinstance(found.failure, PartUnavailable) == (part.platform == "nowhere" or bool(needs))
     with pytest.raises(InvalidArgument if "503" not in problem else UpstreamFailed, match=problem):
         await part_of(composite(part, ScriptedExchange(FAILING), needs=needs))
 
@@ -133,14 +134,6 @@ async def test_composite_fails_with_the_refusal_of_its_required_part() -> None:
     found = await part_of(planned)
     assert isinstance(found, Missing)
     assert (found.absent, exchange.calls) == (True, [])
-
-
-async def test_optional_part_of_an_unserved_platform_is_missing() -> None:
-    found = await part_of(
-        composite(Part("user", {}, optional=True, platform="nowhere"), ScriptedExchange(http_answer(7)))
-    )
-    assert isinstance(found, Missing)
-    assert isinstance(found.failure, PartUnavailable)
 
 
 async def test_part_that_exceeds_its_own_time_limit_is_late() -> None:

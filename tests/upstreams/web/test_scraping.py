@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pytest
 import trio
 
 from limits.fair_turns import FairTurn
@@ -143,23 +142,6 @@ async def test_robots_files_are_respected_and_cached(tmp_path: Path) -> None:
         serve(node, {"/robots.txt": robots, "/private/x": page()})
         assert (await scrape(node, "/private/x")).status == 200
         assert node.upstream.requests == [f"{HOST}/private/x"]
-
-
-@pytest.mark.parametrize(
-    "agent",
-    [
-        "User-agent: Sluice/1.0",
-        "user-agent:sluice/2 (+https://a.test/) # us",
-        "User-agent: other\rUser-agent: Sluice/1.0",
-    ],
-)
-async def test_robots_file_may_name_our_agent_with_a_version(agent: str, tmp_path: Path) -> None:
-    rules = f"{agent}\nDisallow: /private\n\nUser-agent: *\nDisallow: /user-agents/a/b\n"
-    async with open_test_node(tmp_path) as node:
-        robots = ScriptedAnswer(200, rules.encode(), {"content-type": "text/plain"})
-        serve(node, {"/robots.txt": robots, "/private/x": page(), "/user-agents/a/b": page()})
-        assert (await scrape(node, "/private/x")).json["error"]["details"]["reason"] == "robots_disallowed"
-        assert (await scrape(node, "/user-agents/a/b")).status == 200, "that rule is for other agents"
 
 
 async def test_host_with_a_failing_robots_file_is_not_read(tmp_path: Path) -> None:
