@@ -217,6 +217,18 @@ async def test_method_pause_holds_only_that_method() -> None:
     assert exchange.targets == ["/v1/one/1?page=1", "/v1/two/1?page=1", "/v1/one/2?page=1"]
 
 
+async def test_method_is_found_from_the_path_below_the_base() -> None:
+    paths: list[str] = []
+
+    def method_of(path: str) -> str:
+        paths.append(path)
+        return path
+
+    source = source_over(ScriptedExchange(http_answer({"rests": 10})), backoff=_rest, method_of=method_of)
+    await source.ask(asking(f"{source.base_path}/one?page=1"), LONG_S)
+    assert paths == ["/one"]
+
+
 async def test_source_pause_holds_every_method() -> None:
     exchange = ScriptedExchange(http_answer({"spent": 10}), OK)
     source = source_over(exchange, backoff=_rest, rules=IMPATIENT)
