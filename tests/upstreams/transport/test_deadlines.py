@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from random import Random
 
 import httpx
 import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import asking, source_over
 from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstream_server, reply
 from tests.upstreams.transport.connected import connected
-from upstreams.model.errors import UpstreamFailed
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import UpstreamConnection
 from upstreams.transport.http import HttpAnswer, HttpCall, via_httpx
@@ -169,16 +166,6 @@ async def test_deadline_of_one_call_does_not_affect_others() -> None:
             with pytest.raises(httpx.ReadTimeout):
                 await transport.exchange(server.call(), trio.current_time() + SOON_S)
     assert [answer.body for answer in answers] == [b"{}"]
-
-
-@pytest.mark.parametrize("script", [silent, trickling, deaf])
-async def test_source_with_retries_ends_by_its_deadline(script: Callable[[Peer], Awaitable[None]]) -> None:
-    async with connected(script) as (server, transport):
-        source = source_over(transport.exchange, base_url=server.url, rng=Random(3))
-        started = trio.current_time()
-        with pytest.raises(UpstreamFailed, match="no response within"):
-            await source.ask(asking("/x", origin=source.origin), started + SOON_S)
-        assert SOON_S <= trio.current_time() - started < 2.0
 
 
 # httpx's transports in place of ours

@@ -47,7 +47,7 @@ async def test_killed_process_fails_only_its_task() -> None:
 async def test_task_over_its_limits_is_killed_and_charged() -> None:
     """Method: the process's own CPU limit, also during a single C call that never returns to Python."""
     with open_workers() as workers:
-        assert CPU_S - 1 < await run(workers, "limit_cpu", FEW_CPU_S) <= CPU_S
+        assert CPU_S - 1 < await run(workers, "limit_cpu", FEW_CPU_S) <= CPU_S <= 10
         for name in ("eat", "crash", "spin", "spin_in_c", "say_much"):
             await run(workers, "limit_cpu", FEW_CPU_S)
             with pytest.raises(PageTooCostly):
