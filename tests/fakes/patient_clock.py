@@ -62,7 +62,7 @@ def run_virtually(
 ) -> object:
     """Like `trio.run`, in virtual time: whenever all tasks wait, the clock jumps to the next deadline.
 
-    Waits are therefore exact and cost nothing. The clock also jumps over threads, processes and sockets. All asynchronous
-    tests of a module run this way if the module contains `trio_run = run_virtually`.
+    Waits are therefore exact and cost nothing. The clock also jumps over threads, processes and sockets. To run all
+    asynchronous tests of a module this way, write `trio_run = run_virtually` in it.
     """
     return trio.run(main, clock=clock or MockClock(autojump_threshold=0), **options)

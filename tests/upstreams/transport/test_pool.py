@@ -9,6 +9,7 @@ import trio
 from tests.fakes.upstream_server import (
     HungUp,
     Peer,
+    Script,
     UpstreamServer,
     always,
     echo_target,
@@ -26,6 +27,19 @@ def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, in
     """Return how many connections to the server are idle and busy, and how many calls wait."""
     figures = transport.statistics().origins.get(server.origin)
     return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
+
+
+def released_echo() -> tuple[trio.Event, Script]:
+    """Return a script that answers with the target of the request, but only after the event."""
+    release = trio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.request()
+            await release.wait()
+            await peer.send(reply(request.split(b" ")[1]))
+
+    return release, script
 
 
 async def test_connection_is_reused_for_consecutive_calls():
@@ -80,13 +94,7 @@ async def test_max_connections_is_enforced_without_starvation():
 
 
 async def test_calls_get_slots_in_order_of_arrival():
-    release = trio.Event()
-
-    async def script(peer: Peer) -> None:
-        while True:
-            request = await peer.request()
-            await release.wait()
-            await peer.send(reply(request.split(b" ")[1]))
+    release, script = released_echo()
 
     async with connected(script, max_connections=1) as (server, transport):
         async with trio.open_nursery() as nursery:
@@ -99,13 +107,7 @@ async def test_calls_get_slots_in_order_of_arrival():
 
 
 async def test_cancelled_waiting_call_leaves_the_queue():
-    release = trio.Event()
-
-    async def script(peer: Peer) -> None:
-        while True:
-            await peer.request()
-            await release.wait()
-            await peer.send(reply())
+    release, script = released_echo()
 
     async with connected(script, max_connections=1) as (server, transport):
         async with trio.open_nursery() as nursery:
@@ -271,13 +273,7 @@ async def test_call_cancelled_at_any_step_keeps_the_pool_consistent(kept: bool):
 
 
 async def test_cancelled_waiter_passes_its_slot_on():
-    release = trio.Event()
-
-    async def script(peer: Peer) -> None:
-        while True:
-            await peer.request()
-            await release.wait()
-            await peer.send(reply())
+    release, script = released_echo()
 
     async def wait_in_vain() -> None:
         with waiter_scope:
