@@ -116,13 +116,15 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the process-heavy folders first if several processes share the work, otherwise last, after the quicker tests.
 
-    Tests of SQLite itself are deselected on another engine. A test uses the patient clock unless it measures time or
-    names another clock. Tests in the folders and modules of `tests/gate/critical.py` and `heavy.py` get the marker.
+    Tests of SQLite itself are deselected on another engine. A test uses the patient clock unless it measures time,
+    names another clock, or is in a module with `trio_run = run_virtually`. Tests in the folders and modules of
+    `tests/gate/critical.py` and `heavy.py` get the marker.
     """
     for item in items:
         is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
         if is_async and not item.nodeid.startswith(MEASURING) and item.get_closest_marker("trio") is None:
-            item.add_marker(pytest.mark.trio(run=run_shared_or_patiently))
+            module = getattr(item, "module", None)
+            item.add_marker(pytest.mark.trio(run=getattr(module, "trio_run", run_shared_or_patiently)))
         if is_heavy(item.nodeid):
             item.add_marker(pytest.mark.heavy)
         if is_critical(item.nodeid):

@@ -28,11 +28,11 @@ def misspelled(text: str, rng: Random) -> str:
 
 def test_suggestion_equals_full_comparison() -> None:
     rng, names = Random(34), KnownNames(PATHS)
-    texts = [misspelled(rng.choice(PATHS), rng) for _ in range(400)]
+    texts = [misspelled(rng.choice(PATHS), rng) for _ in range(100)]
     expected = [next(iter(get_close_matches(text, PATHS, n=1, cutoff=0.6)), None) for text in texts]
     found = [names.nearest(text) for text in texts]
     different = [pair for pair in zip(expected, found, strict=True) if pair[0] != pair[1]]
-    assert len(different) <= 4, "in one of a hundred, several names may be equally similar"
+    assert len(different) <= 1, "in one of a hundred, several names may be equally similar"
     assert None not in (meant for meant in found), "every one of these has a suggestion"
 
 

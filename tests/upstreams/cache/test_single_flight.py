@@ -8,9 +8,11 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock
 
+from tests.fakes.patient_clock import run_virtually
 from upstreams.cache.single_flight import Flights
+
+trio_run = run_virtually
 
 
 class Calls:
@@ -49,7 +51,7 @@ async def join(flights: Flights[str], key: str, deadline_at: float, lead: Calls)
     return result, False
 
 
-async def test_thousand_identical_calls_become_one(autojump_clock: MockClock) -> None:
+async def test_thousand_identical_calls_become_one() -> None:
     flights, calls, results = Flights[str](), Calls(), []
 
     async def ask() -> None:
@@ -63,7 +65,7 @@ async def test_thousand_identical_calls_become_one(autojump_clock: MockClock) ->
     assert (len(flights), flights.followed_total) == (0, 999)
 
 
-async def test_other_keys_and_later_calls_run_separately(autojump_clock: MockClock) -> None:
+async def test_other_keys_and_later_calls_run_separately() -> None:
     flights, calls = Flights[str](), Calls()
     async with trio.open_nursery() as nursery:
         for key in ("a", "b"):
@@ -73,7 +75,7 @@ async def test_other_keys_and_later_calls_run_separately(autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("failures", [1, 3, 20])
-async def test_failure_reaches_its_leader_and_promotes_one_follower(autojump_clock: MockClock, failures: int) -> None:
+async def test_failure_reaches_its_leader_and_promotes_one_follower(failures: int) -> None:
     flights, calls = Flights[str](), Calls(failures)
     told: list[str] = []
 
@@ -92,7 +94,7 @@ async def test_failure_reaches_its_leader_and_promotes_one_follower(autojump_clo
     assert told.count(f"result {failures + 1}") == 50 - failures
 
 
-async def test_cancelled_leader_promotes_a_follower(autojump_clock: MockClock) -> None:
+async def test_cancelled_leader_promotes_a_follower() -> None:
     flights, calls = Flights[str](), Calls()
     leading = trio.CancelScope()
     results: list[tuple[str, bool]] = []
@@ -111,7 +113,7 @@ async def test_cancelled_leader_promotes_a_follower(autojump_clock: MockClock) -
     assert sorted(results) == [("result 2", False), ("result 2", True)]
 
 
-async def test_follower_waits_until_its_own_deadline(autojump_clock: MockClock) -> None:
+async def test_follower_waits_until_its_own_deadline() -> None:
     flights, calls = Flights[str](), Calls()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(join, flights, "key", 60.0, calls)
@@ -148,7 +150,7 @@ def test_calls_of_a_key_never_overlap_and_all_callers_get_results(
                 patience = hang_ups[place] if place < len(hang_ups) else 1000.0
                 nursery.start_soon(ask, arrives_at, patience)
 
-    trio.run(main, clock=MockClock(autojump_threshold=0))
+    run_virtually(main)
     assert ended == len(arrivals)
     assert calls.most_at_once == 1
     assert len(flights) == 0

@@ -62,3 +62,17 @@ def single(record: Mapping[str, Any]) -> Fetched:
 def page(*records: Mapping[str, Any], following: State | None = None) -> Fetched:
     """Return a leg that contains a page of records."""
     return Fetched(Page([dict(one) for one in records], following), source="test")
+
+
+def play_page(*args: Any, **options: Any) -> Page:
+    """Return the page that a composite returns."""
+    result = play(*args, **options)
+    assert isinstance(result, Page)
+    return result
+
+
+def play_single(*args: Any, **options: Any) -> Single:
+    """Return the single record that a composite returns."""
+    result = play(*args, **options)
+    assert isinstance(result, Single)
+    return result

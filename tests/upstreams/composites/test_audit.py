@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from tests.docs.source import PROJECT
-from tests.upstreams.composites.playing import ABSENT, FAILED, Answered, page, play, single
+from tests.upstreams.composites.playing import ABSENT, FAILED, Answered, page, play, play_single, single
 from upstreams.composites.prism import scoring
 from upstreams.model.archetypes import Record, author, post
 from upstreams.model.errors import NotFound, UpstreamFailed
-from upstreams.model.steps import Missing, Single
+from upstreams.model.steps import Missing
 
 DAY_S = 86_400
 NOW_AT = 1_735_689_600
@@ -134,12 +134,11 @@ def test_audit_fields_match_hand_made_evidence() -> None:
         ("bluesky", "profile"): SLOW,
         ("bluesky", "user/posts"): FAILED,
     }
-    result = play(
+    result = play_single(
         "prism/handle-audit",
         {"handle": "ada", "platforms": "mastodon,lemmy,github,bluesky"},
         lambda part: legs[part.platform, part.resource],
     )
-    assert isinstance(result, Single)
     record = result.record
     own = record["platforms"]["mastodon"]
     assert own["signals"] == {
@@ -194,10 +193,9 @@ def test_audit_fields_match_hand_made_evidence() -> None:
 def test_fingerprint_depends_on_the_evidence() -> None:
     def fingerprint(followers: int) -> str:
         legs: dict[str, Answered] = {"profile": single(author(id="7", followers=followers)), "profile/posts": page()}
-        result = play(
+        result = play_single(
             "prism/handle-audit", {"handle": "ada", "platforms": "mastodon"}, lambda part: legs[part.resource]
         )
-        assert isinstance(result, Single)
         assert result.record["platforms"]["mastodon"]["evidence"]["posts"]["state"] == "observed_empty"
         return str(result.record["evidence_fingerprint"])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import trio
-from trio.testing import MockClock
 
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import LONG_S, SILENCE, Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.search import over
 from upstreams.fetching.plan import Conduct, plan
@@ -17,6 +17,8 @@ from upstreams.model.params import Args
 from upstreams.model.steps import Leg, Part
 from upstreams.platforms import load_platform
 from upstreams.transport.http import HttpCall
+
+trio_run = run_virtually
 
 ANSWERS: dict[str, Scripted] = {
     "hn.algolia.com": Slow(0.2, http_answer({"hits": [], "nbHits": 0, "nbPages": 0, "page": 0})),
@@ -34,7 +36,7 @@ def site(platform: Platform, exchange: ScriptedExchange) -> Site:
     return Site(platform, sources, credentials={}, user_agent="sluice/1")
 
 
-async def test_source_event_is_sent_when_its_answer_arrives(autojump_clock: MockClock) -> None:
+async def test_source_event_is_sent_when_its_answer_arrives() -> None:
     """Goal: each event follows its answer within 50 ms.
 
     Method: two sources answer after 0.2 s and 0.7 s, and one never does.

@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 
-from tests.upstreams.composites.playing import ABSENT, FAILED, Answered, endpoint, page, play, single
+from tests.upstreams.composites.playing import (
+    ABSENT,
+    FAILED,
+    Answered,
+    endpoint,
+    page,
+    play,
+    play_page,
+    play_single,
+    single,
+)
 from upstreams.composites.addresses import canonical_url
 from upstreams.model.archetypes import Record, author, byline, comment, post
 from upstreams.model.errors import InvalidArgument, PartUnavailable, UpstreamFailed
-from upstreams.model.steps import Missing, Page, Part, Round, Single
+from upstreams.model.steps import Missing, Part, Round
 
 
 def found(id_: str, link: str | None = None, url: str = "", **more: Any) -> Record:
@@ -26,12 +36,11 @@ def test_everywhere_uses_reciprocal_rank_fusion() -> None:
         "stackexchange": FAILED,
         "github": ABSENT,
     }
-    result = play(
+    result = play_page(
         "search/everywhere",
         {"query": "trio", "platforms": "hackernews,lemmy,mastodon,stackexchange,github"},
         lambda part: legs[part.platform],
     )
-    assert isinstance(result, Page)
     told = [(row["post"]["id"], row["platform"], row["score"]) for row in result.records]
     assert told == [
         ("h1", "hackernews", 0.032266),  # 1/61 + 1/63
@@ -62,9 +71,8 @@ def test_everywhere_uses_reciprocal_rank_fusion() -> None:
         asked.append(part)
         return page(found(f"{part.platform}9"))
 
-    later = play("search/everywhere", {"query": "trio", "limit": 10}, second, cursor=result.next)
+    later = play_page("search/everywhere", {"query": "trio", "limit": 10}, second, cursor=result.next)
     assert [(part.platform, part.cursor) for part in asked] == [("hackernews", {"p": 1}), ("stackexchange", None)]
-    assert isinstance(later, Page)
     assert [(row["platform"], row["score"]) for row in later.records] == [
         ("stackexchange", 0.016393),  # 1/61: the platform failed before, so this is its first page
         ("hackernews", 0.015873),  # 1/63: its third row, since its first page had two, whatever size was requested
@@ -77,8 +85,7 @@ def test_duplicate_row_of_a_platform_counts_once_at_its_better_rank() -> None:
     twice = page(found("h1"), found("h2", "https://trio.io/a"), found("h3", "https://www.trio.io/a/"))
     legs: dict[str, Answered] = {"hackernews": twice, "lemmy": page(found("l1"), found("l2", "https://trio.io/a"))}
     values = {"query": "trio", "platforms": "hackernews,lemmy"}
-    result = play("search/everywhere", values, lambda part: legs[part.platform])
-    assert isinstance(result, Page)
+    result = play_page("search/everywhere", values, lambda part: legs[part.platform])
     row = result.records[0]
     assert (row["post"]["id"], row["score"]) == ("h2", 0.032258)  # 1/62 + 1/62, without another 1/63
     assert [(one["platform"], one["rank"]) for one in row["found_in"]] == [
@@ -112,10 +119,9 @@ def test_card_has_entries_per_platform_and_totals() -> None:
         "lemmy": ABSENT,
         "bluesky": FAILED,
     }
-    result = play(
+    result = play_single(
         "prism/creator-card", {"handle": "ada", "platforms": ",".join(legs)}, lambda part: legs[part.platform]
     )
-    assert isinstance(result, Single)
     assert result.record["found_on"] == ["github", "mastodon"]
     assert {slug: card and card["id"] for slug, card in result.record["cards"].items()} == {
         "bluesky": None,
@@ -136,8 +142,7 @@ def test_missing_platform_is_reported_and_free() -> None:
     unavailable = Missing("x", "x", failure=PartUnavailable("tiktok", "the platform is not served by this node"))
     here = single(author(id="1", username="ada", followers=10))
     values = {"handle": "ada", "platforms": "github,tiktok,instagram,twitter,threads"}
-    result = play("prism/creator-card", values, lambda part: here if part.platform == "github" else unavailable)
-    assert isinstance(result, Single)
+    result = play_single("prism/creator-card", values, lambda part: here if part.platform == "github" else unavailable)
     assert (result.record["found_on"], result.record["cards"]["tiktok"]) == (["github"], None)
     assert {leg.endpoint for leg in result.legs} == {
         "github/profile", "tiktok/profile", "instagram/profile", "twitter/profile", "threads/profile"
@@ -167,8 +172,9 @@ def test_voice_merges_timelines_and_detects_cross_posts() -> None:
         "lemmy": ABSENT,
         "telegram": FAILED,
     }
-    result = play("prism/voice", {"handle": "ada", "platforms": ",".join(legs)}, lambda part: legs[part.platform])
-    assert isinstance(result, Single)
+    result = play_single(
+        "prism/voice", {"handle": "ada", "platforms": ",".join(legs)}, lambda part: legs[part.platform]
+    )
     record = result.record
     assert [(row["platform"], row["post"]["id"]) for row in record["merged_timeline"]] == [
         ("bluesky", "b1"),
@@ -201,8 +207,7 @@ def test_full_profile_has_post_figures() -> None:
             return single(author(id="7", followers=200))
         return page(*posts[2:]) if part.cursor else page(*posts[:2], following={"c": "b"})
 
-    result = play("mastodon/profile/full", {"handle": "ada", "posts": 100}, answer)
-    assert isinstance(result, Single)
+    result = play_single("mastodon/profile/full", {"handle": "ada", "posts": 100}, answer)
     assert [(part.resource, part.cursor) for part in asked] == [
         ("profile", None),
         ("profile/posts", None),
@@ -224,8 +229,7 @@ def test_full_profile_has_post_figures() -> None:
 
 def test_full_profile_without_posts_has_nulls() -> None:
     legs: dict[str, Answered] = {"profile": single(author(id="7")), "profile/posts": FAILED}
-    result = play("mastodon/profile/full", {"handle": "ada"}, lambda part: legs[part.resource])
-    assert isinstance(result, Single)
+    result = play_single("mastodon/profile/full", {"handle": "ada"}, lambda part: legs[part.resource])
     assert (result.record["posts"], result.record["computed"]) == (None, None)
 
 
@@ -254,8 +258,7 @@ def thread(part: Part) -> Answered:
 
 def test_comments_are_read_with_replies_and_sorted() -> None:
     rounds: list[Round] = []
-    result = play("prism/comments", {"url": THREAD, "sort": "top", "limit": 2}, thread, rounds=rounds)
-    assert isinstance(result, Page)
+    result = play_page("prism/comments", {"url": THREAD, "sort": "top", "limit": 2}, thread, rounds=rounds)
     assert [one["id"] for one in result.records] == ["c", "a"]
     assert [one["id"] for one in result.records[1]["replies"]] == ["a1", "a2"]
     assert result.beside is not None
@@ -268,8 +271,7 @@ def test_comments_are_read_with_replies_and_sorted() -> None:
 @pytest.mark.parametrize("sort", ["top", "recent"])
 @pytest.mark.parametrize("limit", [1, 5_000])
 def test_sort_and_limit_do_not_change_the_calls(sort: str, limit: int) -> None:
-    result = play("prism/comments", {"url": THREAD, "sort": sort, "limit": limit, "replies": False}, thread)
-    assert isinstance(result, Page)
+    result = play_page("prism/comments", {"url": THREAD, "sort": sort, "limit": limit, "replies": False}, thread)
     assert result.credits_used == 2
     assert result.beside is not None
     assert result.beside["scanned"] == 4
@@ -277,20 +279,17 @@ def test_sort_and_limit_do_not_change_the_calls(sort: str, limit: int) -> None:
 
 
 def test_comment_walk_ends_at_max_and_continues_by_cursor() -> None:
-    result = play("prism/comments", {"url": THREAD, "max": 2, "replies": False}, thread)
-    assert isinstance(result, Page)
+    result = play_page("prism/comments", {"url": THREAD, "max": 2, "replies": False}, thread)
     assert [one["id"] for one in result.records] == ["b", "a"]
     assert result.next == {"at": 0, "of": '{"o":2}'}
-    later = play("prism/comments", {"url": THREAD, "replies": False}, thread, cursor=result.next)
-    assert isinstance(later, Page)
+    later = play_page("prism/comments", {"url": THREAD, "replies": False}, thread, cursor=result.next)
     assert ([one["id"] for one in later.records], later.next) == (["c"], None)
 
 
 def test_failed_page_ends_the_walk_and_its_cursor_retries_it() -> None:
-    result = play(
+    result = play_page(
         "prism/comments", {"url": THREAD, "replies": False}, lambda part: FAILED if part.cursor else thread(part)
     )
-    assert isinstance(result, Page)
     assert [one["id"] for one in result.records] == ["b", "a"]
     assert result.next == {"at": 0, "of": '{"o":2}'}
     assert result.warnings == ("comments read: 3; page 2 could not be read",)
@@ -320,8 +319,7 @@ def test_omni_search_expands_first_threads_and_sums_communities() -> None:
             return page(*posts, following={"p": 2})
         return FAILED if part.values["id"] == "3" else page(noted("x", 1, "2024-01-01T00:00:00Z"))
 
-    result = play("lemmy/omni-search", {"query": "trio", "threads": 2, "sort": "top"}, answer)
-    assert isinstance(result, Page)
+    result = play_page("lemmy/omni-search", {"query": "trio", "threads": 2, "sort": "top"}, answer)
     assert [part.values.get("id") for part in asked] == [None, "2", "3"]
     assert [(row["post"]["id"], row["comments"] and len(row["comments"])) for row in result.records] == [
         ("2", 1),

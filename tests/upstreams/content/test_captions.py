@@ -43,8 +43,7 @@ def test_cues_have_times_and_no_tags() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"<html>Sorry</html>", b'{"error": 1}', b"WEBVTT\n\n" + b"00:01.000 --> 00:02.000\nx\n\n" * (CUES_MAX + 1)],
+    "body", [b"<html>Sorry</html>", b'{"error": 1}', b"WEBVTT\n\n" + b"00:01.000 --> 00:02.000\nx\n\n" * (CUES_MAX + 1)]
 )
 def test_file_without_captions_or_with_too_many_is_refused(body: bytes) -> None:
     with pytest.raises(UnexpectedBody):

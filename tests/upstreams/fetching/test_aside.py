@@ -10,8 +10,10 @@ import trio
 
 from limits.fair_turns import TurnStatistics
 from tests.fakes.cancelling import cancel_everywhere
-from upstreams.fetching.aside import Aside
+from tests.fakes.scripted_exchange import ScriptedExchange, asking, http_answer, source_over
+from upstreams.fetching.aside import LONG_BYTES, Aside
 from upstreams.model.errors import UpstreamFailed
+from upstreams.model.steps import Answer
 
 LONG_S = 60.0
 
@@ -63,3 +65,16 @@ async def test_failed_or_cancelled_step_releases_its_turn() -> None:
         assert aside.statistics() == TurnStatistics(0, 0)
 
     assert await cancel_everywhere(partial(run, aside, "a", []), check) >= 2
+
+
+async def test_long_answer_is_parsed_in_a_thread() -> None:
+    read_in: list[int] = []
+
+    def note(_answer: Answer) -> None:
+        read_in.append(threading.get_ident())
+
+    for body in (b'{"message":"x"}', b'{"message":"%b"}' % (b"x" * LONG_BYTES)):
+        source = source_over(ScriptedExchange(http_answer(body, 400)), judge=note)
+        with pytest.raises(UpstreamFailed):
+            await source.ask(asking(), trio.current_time() + LONG_S)
+    assert [ident == threading.get_ident() for ident in read_in] == [True, False]

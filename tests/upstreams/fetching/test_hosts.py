@@ -183,20 +183,15 @@ async def test_other_failures_do_not_mark_the_host_as_other_software(answer: Scr
     scene.begin("busy.example.com")
 
 
-async def test_proven_host_is_not_marked_by_one_page() -> None:
+async def test_proven_or_default_host_is_not_marked_by_one_page() -> None:
     for answer, error in ((PAGE, UpstreamFailed), (NO_PAGE, NotFound)):
-        scene = Scene(OK, answer)
-        await scene.get("good.example.com")
+        proven, default = Scene(OK, answer), Scene(answer, OK)
+        await proven.get("good.example.com")
         with pytest.raises(error):
-            await scene.get("good.example.com")
-
-
-async def test_default_host_is_never_marked() -> None:
-    for answer, error in ((PAGE, UpstreamFailed), (NO_PAGE, NotFound)):
-        scene = Scene(answer, OK)
+            await proven.get("good.example.com")
         with pytest.raises(error):
-            await scene.get()
-        await scene.get()
+            await default.get()
+        await default.get()
 
 
 def test_host_in_a_url_is_refused_under_the_url_parameter() -> None:
@@ -310,15 +305,6 @@ async def test_platform_source_still_receives_its_key() -> None:
     await scene.get("other.example.com")
     assert ("x-key", SECRET) in scene.exchange.calls[0].headers
     assert scene.exchange.calls[0].origin.host == "api.test"
-
-
-async def test_read_may_name_a_host() -> None:
-    scene = Scene(endpoint=_read(Call("/x", host="feeds.example.com")))
-    await scene.get()
-    assert scene.exchange.calls[0].origin.host == "feeds.example.com"
-    bad = Scene(endpoint=_read(Call("/x", host="localhost")))
-    with pytest.raises(InvalidArgument, match=r"^url: "):
-        plan(bad.site, bad.endpoint, Args({"url": "https://localhost/feed"}))
 
 
 REDIRECTS = [

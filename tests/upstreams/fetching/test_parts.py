@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 import trio
-from trio.testing import MockClock
 
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.params import several
 from upstreams.fetching.fetch import fetch
@@ -21,6 +21,8 @@ from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import InvalidArgument, NotFound, PartUnavailable, UpstreamFailed
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Round, Single, Steps
+
+trio_run = run_virtually
 
 HANDLE = Param("handle", "A name.", "ada", required=True, strip="@", pattern="[a-z]+")
 SIZE = Param("size", "A size.", "5", type="integer", default=5)
@@ -67,7 +69,7 @@ async def part_of(planned: Plan) -> Fetched | Missing:
     return part
 
 
-async def test_part_uses_its_own_sources_credentials_and_spellings(autojump_clock: MockClock) -> None:
+async def test_part_uses_its_own_sources_credentials_and_spellings() -> None:
     exchange = ScriptedExchange(http_answer(7))
     part = await part_of(composite(Part("user", {"handle": " @ada "}, platform="other"), exchange, key="0ther"))
     assert isinstance(part, Fetched)
@@ -85,24 +87,20 @@ async def test_part_uses_its_own_sources_credentials_and_spellings(autojump_cloc
         (Part("user", {"handle": "a1"}, platform="other"), (), "handle: must have the form of ada"),
     ],
 )
-async def test_failed_part_is_missing_or_fails_the_composite(
-    part: Part, needs: tuple[str, ...], problem: str, autojump_clock: MockClock
-) -> None:
+async def test_failed_part_is_missing_or_fails_the_composite(part: Part, needs: tuple[str, ...], problem: str) -> None:
     optional = Part(part.resource, part.values, optional=True, platform=part.platform)
     found = await part_of(composite(optional, ScriptedExchange(FAILING), needs=needs))
     assert isinstance(found, Missing)
     assert problem in found.problem
+    assert isinstance(found.failure, PartUnavailable) == (part.platform == "nowhere" or bool(needs))
     with pytest.raises(InvalidArgument if "503" not in problem else UpstreamFailed, match=problem):
         await part_of(composite(part, ScriptedExchange(FAILING), needs=needs))
 
 
 @pytest.mark.parametrize(
-    ("slugs", "refused"),
-    [("nowhere", True), ("nowhere,beyond", True), ("nowhere,other", False), ("other", False)],
+    ("slugs", "refused"), [("nowhere", True), ("nowhere,beyond", True), ("nowhere,other", False), ("other", False)]
 )
-async def test_value_of_unavailable_platforms_is_refused_before_any_call(
-    slugs: str, refused: bool, autojump_clock: MockClock
-) -> None:
+async def test_value_of_unavailable_platforms_is_refused_before_any_call(slugs: str, refused: bool) -> None:
     """Goal: 400 if none of the selected platforms is available. If at least one is, the others become empty legs."""
 
     def read(args: Args) -> Steps:
@@ -124,9 +122,7 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(
     assert fetched.result.record["came"] == [one == "other" for one in slugs.split(",")]
 
 
-async def test_composite_fails_with_the_refusal_of_its_required_part(
-    autojump_clock: MockClock,
-) -> None:
+async def test_composite_fails_with_the_refusal_of_its_required_part() -> None:
     exchange = ScriptedExchange(http_answer(7))
     needed, optional = (Part("user", {"handle": "gone"}, optional=one, platform="other") for one in (False, True))
     planned = composite(needed, exchange)
@@ -140,17 +136,7 @@ async def test_composite_fails_with_the_refusal_of_its_required_part(
     assert (found.absent, exchange.calls) == (True, [])
 
 
-async def test_optional_part_of_an_unserved_platform_is_missing(
-    autojump_clock: MockClock,
-) -> None:
-    found = await part_of(
-        composite(Part("user", {}, optional=True, platform="nowhere"), ScriptedExchange(http_answer(7)))
-    )
-    assert isinstance(found, Missing)
-    assert isinstance(found.failure, PartUnavailable)
-
-
-async def test_part_that_exceeds_its_own_time_limit_is_late(autojump_clock: MockClock) -> None:
+async def test_part_that_exceeds_its_own_time_limit_is_late() -> None:
     part = Part("user", {"handle": "ada"}, optional=True, platform="other", within_s=3.0)
     found = await part_of(composite(part, ScriptedExchange(SILENCE)))
     assert trio.current_time() == pytest.approx(3.0)
@@ -161,7 +147,7 @@ async def test_part_that_exceeds_its_own_time_limit_is_late(autojump_clock: Mock
     assert (absent.late, absent.absent) == (False, True)
 
 
-async def test_tenth_of_the_time_is_reserved_for_the_composite(autojump_clock: MockClock) -> None:
+async def test_tenth_of_the_time_is_reserved_for_the_composite() -> None:
     part = Part("user", {"handle": "ada"}, optional=True, platform="other")
     planned = composite(part, ScriptedExchange(SILENCE))
     fetched = await run_plan(planned, Conduct(1), trio.current_time() + 20)
@@ -170,7 +156,7 @@ async def test_tenth_of_the_time_is_reserved_for_the_composite(autojump_clock: M
     assert fetched.result.record["part"].late
 
 
-async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) -> None:
+async def test_each_part_is_reported_when_it_settles() -> None:
     """Goal: a fast part is reported before a slow one has finished."""
     heard: list[tuple[float, bool]] = []
 
@@ -200,7 +186,7 @@ async def test_each_part_is_reported_when_it_settles(autojump_clock: MockClock) 
     [(5, True, False, [4, 3, 2]), (2, True, False, [1, 0]), (5, False, False, [0]), (5, True, True, [0])],
 )
 async def test_walk_receives_the_number_of_pages_left(
-    pages_max: int, left: list[int], autojump_clock: MockClock, *, wanted: bool, stopping: bool
+    pages_max: int, left: list[int], *, wanted: bool, stopping: bool
 ) -> None:
     got: list[int] = []
 

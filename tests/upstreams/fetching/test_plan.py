@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from trio.testing import MockClock
 
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import LONG_S
 from tests.fakes.shelf import PER_PAGE, SPARE_PAGES, distinct, on, page_of, site_over
 from upstreams.fetching.plan import ONE_PAGE, Conduct, Plan, Walked, prepare
@@ -15,6 +15,8 @@ from upstreams.fetching.walk import run_plan
 from upstreams.model.errors import NotFound
 from upstreams.model.params import Args
 from upstreams.model.steps import Call, Steps
+
+trio_run = run_virtually
 
 
 def begun(site: Site, *, limit: int, walks: bool) -> Plan:
@@ -30,11 +32,7 @@ def test_plain_read_takes_one_page_and_walk_as_many_as_needed() -> None:
 
 
 @pytest.mark.parametrize(("walks", "pages"), [(False, 1), (True, 2)])
-async def test_reads_and_walks_report_billed_pages(
-    walks: bool,
-    pages: int,
-    autojump_clock: MockClock,
-) -> None:
+async def test_reads_and_walks_report_billed_pages(walks: bool, pages: int) -> None:
     shelf = distinct(4, 4, 4)
     planned = begun(site_over(shelf), limit=2 * PER_PAGE, walks=walks)
     fetched = await run_plan(planned, Conduct(planned.reach.pages_max), LONG_S)
@@ -43,7 +41,7 @@ async def test_reads_and_walks_report_billed_pages(
 
 
 @pytest.mark.parametrize("walks", [False, True])
-async def test_dismissed_plan_makes_no_call(walks: bool, autojump_clock: MockClock) -> None:
+async def test_dismissed_plan_makes_no_call(walks: bool) -> None:
     shelf = distinct(4)
     planned = begun(site_over(shelf), limit=PER_PAGE, walks=walks)
     planned.dismiss()
@@ -51,7 +49,7 @@ async def test_dismissed_plan_makes_no_call(walks: bool, autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("walks", [False, True])
-async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockClock) -> None:
+async def test_known_refusal_is_raised_on_run(walks: bool) -> None:
     def forbidden(_args: Args) -> Steps:
         raise NotFound("The value is forbidden.")
         yield Call("/never")
@@ -66,7 +64,7 @@ async def test_known_refusal_is_raised_on_run(walks: bool, autojump_clock: MockC
     assert shelf.asked == []
 
 
-async def test_stopping_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
+async def test_stopping_walk_ends_after_its_page() -> None:
     """`wants_more` is called before each further page. A progress callback therefore also receives the last page."""
     shelf, told = distinct(4, 4, 4), list[Walked]()
 

@@ -9,18 +9,20 @@ from typing import Any, cast
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from billing.keys.sealing import Cipher
 from gateway.node.sites import shared_session
 from storage.errors import StateUnavailable
 from storage.state import State
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import LONG_S, SILENCE, outcomes
 from tests.upstreams.fetching.test_site import ASK, SIGN_IN_S, Members, site_over
 from upstreams.fetching.sessions import SIGNING_IN_MS, SharedSession
 from upstreams.fetching.site import Site
 from upstreams.model.errors import UpstreamFailed
 from upstreams.model.steps import Answer, Session
+
+trio_run = run_virtually
 
 KEY = b"sluice:{session:odd}"
 TOKEN = "token-of-ada"  # too long to occur in a sealed text by chance
@@ -73,7 +75,7 @@ def shared(state: FewCommands, password: str = "p", secret: bytes = bytes(32)) -
     return session
 
 
-async def test_many_nodes_sign_in_once(autojump_clock: MockClock) -> None:
+async def test_many_nodes_sign_in_once() -> None:
     state, members = FewCommands(), Members()
     sites = nodes(state, members)
     ended = await outcomes(*[partial(site.call, ASK, LONG_S) for site in sites * 5])
@@ -82,7 +84,7 @@ async def test_many_nodes_sign_in_once(autojump_clock: MockClock) -> None:
     assert trio.current_time() < SIGN_IN_S + 1
 
 
-async def test_refused_session_is_reopened_by_one_node(autojump_clock: MockClock) -> None:
+async def test_refused_session_is_reopened_by_one_node() -> None:
     state, members = FewCommands(), Members()
     sites = nodes(state, members)
     await outcomes(*[partial(site.call, ASK, LONG_S) for site in sites])
@@ -92,7 +94,7 @@ async def test_refused_session_is_reopened_by_one_node(autojump_clock: MockClock
     assert members.sign_ins == 2
 
 
-async def test_stored_session_is_sealed_and_bound_to_credentials(autojump_clock: MockClock) -> None:
+async def test_stored_session_is_sealed_and_bound_to_credentials() -> None:
     state = FewCommands()
     await shared(state).publish(SESSION)
     assert TOKEN.encode() not in state.values[KEY][0]
@@ -103,9 +105,7 @@ async def test_stored_session_is_sealed_and_bound_to_credentials(autojump_clock:
     assert await shared(state, secret=b"\1" * 32).find(LONG_S, None) is None
 
 
-async def test_dead_node_delays_sign_in_for_a_bounded_time(
-    autojump_clock: MockClock,
-) -> None:
+async def test_dead_node_delays_sign_in_for_a_bounded_time() -> None:
     state, members = FewCommands(), Members()
     assert await shared(state).find(LONG_S, None) is None
     with pytest.raises(UpstreamFailed, match="signing in took too long"):
@@ -114,7 +114,7 @@ async def test_dead_node_delays_sign_in_for_a_bounded_time(
     assert SIGNING_IN_MS / 1000 <= trio.current_time() < SIGNING_IN_MS / 1000 + SIGN_IN_S + 1
 
 
-async def test_failed_sign_in_lets_the_next_node_try(autojump_clock: MockClock) -> None:
+async def test_failed_sign_in_lets_the_next_node_try() -> None:
     state, members = FewCommands(), Members()
     members.login = SILENCE
     first, second = nodes(state, members, 2)
@@ -124,7 +124,7 @@ async def test_failed_sign_in_lets_the_next_node_try(autojump_clock: MockClock) 
     assert isinstance(await second.call(ASK, LONG_S), Answer)
 
 
-async def test_nodes_sign_in_separately_without_shared_state(autojump_clock: MockClock) -> None:
+async def test_nodes_sign_in_separately_without_shared_state() -> None:
     state, members = FewCommands(), Members()
     with state.gone():
         for site in nodes(state, members, 2):

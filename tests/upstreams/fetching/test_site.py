@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import httpx
 import orjson
 import pytest
 import trio
-from trio.testing import MockClock
 
 from limits.errors import Throttled
 from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -31,11 +30,13 @@ from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import NotFound, UpstreamFailed
+from upstreams.model.errors import UpstreamFailed
 from upstreams.model.fields import obj
 from upstreams.model.params import Credentials
 from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, basic, client_credentials
 from upstreams.transport.http import HttpCall
+
+trio_run = run_virtually
 
 LOGIN = "/v1/login"
 SIGN_IN_S = 2.0
@@ -108,7 +109,7 @@ class Members(ScriptedExchange):
 # Calls
 
 
-async def test_call_goes_to_its_source_with_the_site_headers(autojump_clock: MockClock) -> None:
+async def test_call_goes_to_its_source_with_the_site_headers() -> None:
     main, second = ScriptedExchange(OK), ScriptedExchange(OK)
     site = site_over(main, second, headers=(("x-key", "k"),))
     answer = await site.call(Call("/x", {"q": "a b", "n": None, "all": True}, headers=(("x-one", "1"),)), LONG_S)
@@ -122,19 +123,19 @@ async def test_call_goes_to_its_source_with_the_site_headers(autojump_clock: Moc
     ]
 
 
-async def test_platform_header_replaces_the_default(autojump_clock: MockClock) -> None:
+async def test_platform_header_replaces_the_default() -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"),)).call(Call("/x"), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
 
 
-async def test_form_media_types_are_sent_as_accept(autojump_clock: MockClock) -> None:
+async def test_form_media_types_are_sent_as_accept() -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"), ("x-key", "k"))).call(Call("/x", accepts=TEXT), LONG_S)
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("x-key", "k"), ("accept", TEXT.media_types))
 
 
-async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
+async def test_form_members_may_repeat() -> None:
     exchange = ScriptedExchange(OK)
     form = {"q": "a b&c", "tag": ("x", "y"), "none": None, "all": True}
     await site_over(exchange).call(Call("/x", {"id": (1, 2)}, method="POST", form=form), LONG_S)
@@ -143,7 +144,7 @@ async def test_form_members_may_repeat(autojump_clock: MockClock) -> None:
     assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
 
 
-async def test_client_credentials_sign_in_by_header_or_form(autojump_clock: MockClock) -> None:
+async def test_client_credentials_sign_in_by_header_or_form() -> None:
     """Method: send the credentials in a Basic authentication header and in the form, and receive an invalid token."""
     for in_form in (False, True):
         exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
@@ -162,7 +163,7 @@ async def test_client_credentials_sign_in_by_header_or_form(autojump_clock: Mock
             await site_over(ScriptedExchange(nothing), credentials=known, opening=opening).call(ASK, LONG_S)
 
 
-async def test_json_body_is_sent(autojump_clock: MockClock) -> None:
+async def test_json_body_is_sent() -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange).call(Call("/x", method="POST", json={"a": [1]}), LONG_S)
     (call,) = exchange.calls
@@ -170,18 +171,9 @@ async def test_json_body_is_sent(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        http_answer(b"null"),
-        http_answer(status=404),
-        http_answer(status=429),
-        FAILING,
-        SILENCE,
-        httpx.ReadError("cut"),
-        http_answer(b"<p>"),
-    ],
+    "answer", [http_answer(status=404), http_answer(status=429), FAILING, SILENCE, http_answer(b"")]
 )
-async def test_optional_call_turns_errors_into_missing(autojump_clock: MockClock, answer: Scripted) -> None:
+async def test_optional_call_turns_errors_into_missing(answer: Scripted) -> None:
     missing = await site_over(ScriptedExchange(answer)).call(Call("/x", optional=True), LONG_S)
     assert isinstance(missing, Missing)
     assert not missing
@@ -190,7 +182,7 @@ async def test_optional_call_turns_errors_into_missing(autojump_clock: MockClock
     assert missing.took_s == (20.0 if answer is SILENCE else 0.0)
 
 
-async def test_optional_call_to_a_held_or_open_source_is_missing(autojump_clock: MockClock) -> None:
+async def test_optional_call_to_a_held_or_open_source_is_missing() -> None:
     held = site_over(ScriptedExchange(OK), ScriptedExchange(http_answer(status=429, retry_after="90")))
     call = Call("/x", source="second", optional=True)
     await held.call(call, LONG_S)
@@ -203,7 +195,7 @@ async def test_optional_call_to_a_held_or_open_source_is_missing(autojump_clock:
     assert "circuit is open" in missing.problem
 
 
-async def test_programming_error_never_becomes_a_missing(autojump_clock: MockClock) -> None:
+async def test_programming_error_never_becomes_a_missing() -> None:
     with pytest.raises(ZeroDivisionError):
         await site_over(ScriptedExchange(ZeroDivisionError())).call(Call("/x", optional=True), LONG_S)
 
@@ -221,7 +213,7 @@ def test_endpoint_is_offered_with_all_its_credentials() -> None:
 # Sessions
 
 
-async def test_concurrent_calls_open_one_session(autojump_clock: MockClock) -> None:
+async def test_concurrent_calls_open_one_session() -> None:
     members = Members()
     site = site_over(members)
     ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 50)
@@ -231,12 +223,12 @@ async def test_concurrent_calls_open_one_session(autojump_clock: MockClock) -> N
     assert {dict(call.headers).get("authorization") for call in members.calls if call.target == "/v1/x"} == {"t1"}
 
 
-async def test_session_wait_counts_as_upstream_time(autojump_clock: MockClock) -> None:
+async def test_session_wait_counts_as_upstream_time() -> None:
     site = site_over(Members())
     assert [(await site.call(ASK, LONG_S)).took_s for _ in range(2)] == [SIGN_IN_S, 0.0]
 
 
-async def test_session_is_renewed_before_it_expires(autojump_clock: MockClock) -> None:
+async def test_session_is_renewed_before_it_expires() -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -248,7 +240,7 @@ async def test_session_is_renewed_before_it_expires(autojump_clock: MockClock) -
     assert members.sign_ins == 2
 
 
-async def test_refused_session_is_renewed_within_the_call(autojump_clock: MockClock) -> None:
+async def test_refused_session_is_renewed_within_the_call() -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -258,7 +250,7 @@ async def test_refused_session_is_renewed_within_the_call(autojump_clock: MockCl
     assert members.targets.count("/v1/x") == 3
 
 
-async def test_refused_concurrent_calls_sign_in_once(autojump_clock: MockClock) -> None:
+async def test_refused_concurrent_calls_sign_in_once() -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -268,9 +260,7 @@ async def test_refused_concurrent_calls_sign_in_once(autojump_clock: MockClock) 
     assert members.sign_ins == 2
 
 
-async def test_repeatedly_refused_session_is_renewed_at_intervals(
-    autojump_clock: MockClock,
-) -> None:
+async def test_repeatedly_refused_session_is_renewed_at_intervals() -> None:
     members = Members()
     members.answers = http_answer(status=401)
     site = site_over(members)
@@ -289,7 +279,7 @@ async def test_repeatedly_refused_session_is_renewed_at_intervals(
 @pytest.mark.parametrize(
     "answer", [FAILING, http_answer(status=404), http_answer(status=429, retry_after="1"), SILENCE]
 )
-async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, answer: Scripted) -> None:
+async def test_unrelated_failures_keep_the_session(answer: Scripted) -> None:
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
@@ -301,7 +291,7 @@ async def test_unrelated_failures_keep_the_session(autojump_clock: MockClock, an
     assert members.sign_ins == 1
 
 
-async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: MockClock) -> None:
+async def test_late_refusal_of_an_old_session_keeps_the_new_one() -> None:
     """Method: a call in the old session receives its 401 only after another call has signed in again."""
     members = Members()
     site = site_over(members)
@@ -319,7 +309,7 @@ async def test_late_refusal_of_an_old_session_keeps_the_new_one(autojump_clock: 
     assert members.sign_ins == 2
 
 
-async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClock) -> None:
+async def test_session_wait_ends_at_the_waiters_deadline() -> None:
     """Method: the call that signs in has a late deadline, and the call that waits for it has an early one."""
     members = Members()
     members.login = Slow(15.0, http_answer({"token": "t1"}))
@@ -335,7 +325,7 @@ async def test_session_wait_ends_at_the_waiters_deadline(autojump_clock: MockClo
     assert site.sources["main"].breaker.statistics().failures == 0
 
 
-async def test_sign_in_past_its_deadline_lets_the_next_call_try(autojump_clock: MockClock) -> None:
+async def test_sign_in_past_its_deadline_lets_the_next_call_try() -> None:
     site = site_over(Members())
 
     async def later() -> object:
@@ -348,7 +338,7 @@ async def test_sign_in_past_its_deadline_lets_the_next_call_try(autojump_clock: 
     assert trio.current_time() == 1.0 + SIGN_IN_S
 
 
-async def test_cancelled_sign_in_lets_the_next_call_try(autojump_clock: MockClock) -> None:
+async def test_cancelled_sign_in_lets_the_next_call_try() -> None:
     sites = [site_over(Members())]
 
     async def check(_got_through: bool) -> None:
@@ -369,9 +359,7 @@ async def test_cancelled_sign_in_lets_the_next_call_try(autojump_clock: MockCloc
         (FAILING, "status 503"),
     ],
 )
-async def test_sign_in_without_a_session_fails_each_call(
-    autojump_clock: MockClock, login: Scripted, problem: str
-) -> None:
+async def test_sign_in_without_a_session_fails_each_call(login: Scripted, problem: str) -> None:
     members = Members()
     members.login = login
     site = site_over(members)
@@ -382,10 +370,3 @@ async def test_sign_in_without_a_session_fails_each_call(
     missing = await site.call(Call("/x", needs_session=True, optional=True), LONG_S)
     assert isinstance(missing, Missing)
     assert problem in missing.problem
-
-
-async def test_not_found_is_raised_even_in_a_session(autojump_clock: MockClock) -> None:
-    members = Members()
-    members.answers = http_answer(status=404)
-    with pytest.raises(NotFound):
-        await site_over(members).call(ASK, LONG_S)

@@ -6,7 +6,6 @@ Time is virtual. Whenever all tasks wait, the clock jumps to the next deadline, 
 from __future__ import annotations
 
 import math
-import threading
 from functools import partial
 from random import Random
 
@@ -15,11 +14,11 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock
 
 from limits.breaker import BreakerRules
 from limits.errors import Throttled
 from limits.retries import full_jitter
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -34,7 +33,6 @@ from tests.fakes.scripted_exchange import (
     outcomes,
     source_over,
 )
-from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.source import Rules
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
@@ -43,6 +41,8 @@ from upstreams.model.steps import Answer
 from upstreams.platforms import load_platforms
 from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
+
+trio_run = run_virtually
 
 ROUNDING_S = 1e-9
 """A tolerance for the rounding errors that accumulate when the virtual clock jumps."""
@@ -54,7 +54,7 @@ LOOSE = BreakerRules(failures=1000)
 # Answers
 
 
-async def test_answer_is_parsed_with_source_and_duration(autojump_clock: MockClock) -> None:
+async def test_answer_is_parsed_with_source_and_duration() -> None:
     exchange = ScriptedExchange(Slow(1.5, http_answer({"a": [1]}, link="<x>")))
     answer = await source_over(exchange).ask(asking("/v1/x?q=1", headers={"accept": "text/plain"}), LONG_S)
     assert answer == Answer(200, {"link": "<x>"}, {"a": [1]}, "main", 1.5, 9, b'{"a":[1]}')
@@ -64,7 +64,7 @@ async def test_answer_is_parsed_with_source_and_duration(autojump_clock: MockClo
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"null\n", b" \r\n", b"  null "])
-async def test_empty_body_is_not_found(autojump_clock: MockClock, body: bytes) -> None:
+async def test_empty_body_is_not_found(body: bytes) -> None:
     exchange = ScriptedExchange(http_answer(body))
     source = source_over(exchange)
     with pytest.raises(NotFound):
@@ -74,13 +74,13 @@ async def test_empty_body_is_not_found(autojump_clock: MockClock, body: bytes) -
 
 
 @pytest.mark.parametrize("body", [b"0", b"false", b"[]", b"{}", b'""'])
-async def test_falsy_json_body_is_returned(autojump_clock: MockClock, body: bytes) -> None:
+async def test_falsy_json_body_is_returned(body: bytes) -> None:
     answer = await source_over(ScriptedExchange(http_answer(body))).ask(asking(), LONG_S)
     assert not answer.body
     assert answer.body is not None
 
 
-async def test_html_instead_of_json_is_a_transient_failure(autojump_clock: MockClock) -> None:
+async def test_html_instead_of_json_is_a_transient_failure() -> None:
     page = http_answer(b"<html>we are busy</html>", content_type="text/html; charset=utf-8")
     assert (await source_over(ScriptedExchange(page, OK)).ask(asking(), LONG_S)).body == {"ok": True}
     with pytest.raises(UpstreamFailed, match="main: expected JSON, got text/html") as failed:
@@ -88,7 +88,7 @@ async def test_html_instead_of_json_is_a_transient_failure(autojump_clock: MockC
     assert failed.value.passing
 
 
-async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock) -> None:
+async def test_text_is_returned_if_the_call_accepts_it() -> None:
     source = source_over(
         ScriptedExchange(http_answer("# Título".encode()), http_answer(b"\xff"), http_answer({"a": 1}))
     )
@@ -107,7 +107,7 @@ async def test_text_is_returned_if_the_call_accepts_it(autojump_clock: MockClock
         httpx.ConnectTimeout("slow"),
     ],
 )
-async def test_unreadable_answer_counts_as_a_failure(autojump_clock: MockClock, problem: Exception) -> None:
+async def test_unreadable_answer_counts_as_a_failure(problem: Exception) -> None:
     """A malformed response is not requested again, because the next response would be malformed too."""
     source = source_over(ScriptedExchange(problem), rules=Rules(retries=0))
     with pytest.raises(UpstreamFailed) as failed:
@@ -117,7 +117,7 @@ async def test_unreadable_answer_counts_as_a_failure(autojump_clock: MockClock, 
     assert source.breaker.statistics().failures == 1
 
 
-async def test_oversized_answer_counts_and_is_not_retried(autojump_clock: MockClock) -> None:
+async def test_oversized_answer_counts_and_is_not_retried() -> None:
     exchange = ScriptedExchange(ResponseTooLarge("too long"))
     source = source_over(exchange, rules=Rules(retries=2))
     with pytest.raises(UpstreamFailed, match="too long"):
@@ -125,20 +125,7 @@ async def test_oversized_answer_counts_and_is_not_retried(autojump_clock: MockCl
     assert (len(exchange.calls), source.breaker.statistics().failures) == (1, 1)
 
 
-async def test_long_answer_is_parsed_in_a_thread() -> None:
-    read_in: list[int] = []
-
-    def note(_answer: Answer) -> None:
-        read_in.append(threading.get_ident())
-
-    for body in (b'{"message":"x"}', b'{"message":"%b"}' % (b"x" * LONG_BYTES)):
-        source = source_over(ScriptedExchange(http_answer(body, 400)), judge=note)
-        with pytest.raises(UpstreamFailed):
-            await source.ask(asking(), trio.current_time() + LONG_S)
-    assert [ident == threading.get_ident() for ident in read_in] == [True, False]
-
-
-async def test_error_without_json_is_judged_by_its_status(autojump_clock: MockClock) -> None:
+async def test_error_without_json_is_judged_by_its_status() -> None:
     seen: list[Answer] = []
     source = source_over(ScriptedExchange(http_answer(b"<h1>Gone</h1>", 404)), judge=seen.append)
     with pytest.raises(UpstreamFailed, match="status 404"):
@@ -170,7 +157,7 @@ def test_judges_tolerate_any_error_body(platform: Platform, status: int, headers
 # Retries
 
 
-async def test_transient_failure_is_retried_with_jitter(autojump_clock: MockClock) -> None:
+async def test_transient_failure_is_retried_with_jitter() -> None:
     exchange = ScriptedExchange(FAILING, httpx.ReadError("cut"), OK)
     source = source_over(exchange, rng=Random(7))
     assert (await source.ask(asking(), LONG_S)).body == {"ok": True}
@@ -182,14 +169,14 @@ async def test_transient_failure_is_retried_with_jitter(autojump_clock: MockCloc
 
 
 @pytest.mark.parametrize("retries", [0, 1, 2])
-async def test_retries_are_limited_and_the_last_failure_is_raised(autojump_clock: MockClock, retries: int) -> None:
+async def test_retries_are_limited_and_the_last_failure_is_raised(retries: int) -> None:
     exchange = ScriptedExchange(*[http_answer(status=500)] * retries, http_answer(status=502))
     with pytest.raises(UpstreamFailed, match="status 502"):
         await source_over(exchange, rules=Rules(retries=retries)).ask(asking(), LONG_S)
     assert len(exchange.calls) == 1 + retries
 
 
-async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock) -> None:
+async def test_silent_attempt_times_out_and_is_retried() -> None:
     exchange = ScriptedExchange(SILENCE, OK)
     source = source_over(exchange, rules=Rules(timeout_s=4.0), rng=LongestPauses())
     assert (await source.ask(asking(), LONG_S)).took_s == pytest.approx(4.1), "the total wait of all attempts"
@@ -215,23 +202,21 @@ async def test_silent_attempt_times_out_and_is_retried(autojump_clock: MockClock
         (http_answer({"message": "see elsewhere"}, 302), UpstreamFailed),
     ],
 )
-async def test_permanent_refusal_is_not_retried(
-    autojump_clock: MockClock, answer: HttpAnswer, refusal: type[UpstreamError]
-) -> None:
+async def test_permanent_refusal_is_not_retried(answer: HttpAnswer, refusal: type[UpstreamError]) -> None:
     exchange = ScriptedExchange(answer, OK)
     with pytest.raises(refusal):
         await source_over(exchange).ask(asking(), LONG_S)
     assert len(exchange.calls) == 1
 
 
-async def test_post_is_never_sent_twice(autojump_clock: MockClock) -> None:
+async def test_post_is_never_sent_twice() -> None:
     exchange = ScriptedExchange(httpx.ReadError("cut"), OK)
     with pytest.raises(UpstreamFailed, match="ReadError: cut"):
         await source_over(exchange).ask(asking(method="POST", body=b"{}"), LONG_S)
     assert [call.body for call in exchange.calls] == [b"{}"]
 
 
-async def test_retry_budget_is_a_fifth_of_the_calls_plus_three(autojump_clock: MockClock) -> None:
+async def test_retry_budget_is_a_fifth_of_the_calls_plus_three() -> None:
     source = source_over(ScriptedExchange(FAILING), breaker=LOOSE)
     for calls in range(1, 31):
         with pytest.raises(UpstreamFailed):
@@ -241,7 +226,7 @@ async def test_retry_budget_is_a_fifth_of_the_calls_plus_three(autojump_clock: M
     assert source.statistics().retries_refused_total == 29
 
 
-async def test_no_retry_starts_after_the_deadline(autojump_clock: MockClock) -> None:
+async def test_no_retry_starts_after_the_deadline() -> None:
     exchange = ScriptedExchange(FAILING)
     with pytest.raises(UpstreamFailed, match="status 503"):
         await source_over(exchange, rng=LongestPauses()).ask(asking(), 0.25)
@@ -249,7 +234,7 @@ async def test_no_retry_starts_after_the_deadline(autojump_clock: MockClock) -> 
     assert trio.current_time() == 0.1, "it waited although no attempt could finish"
 
 
-async def test_expired_call_is_neither_sent_nor_counted_against_the_source(autojump_clock: MockClock) -> None:
+async def test_expired_call_is_neither_sent_nor_counted_against_the_source() -> None:
     exchange = ScriptedExchange(OK)
     source = source_over(exchange)
     await trio.sleep(5.0)
@@ -260,7 +245,7 @@ async def test_expired_call_is_neither_sent_nor_counted_against_the_source(autoj
     assert source.breaker.state == "closed"
 
 
-async def test_retry_is_refused_by_a_long_hold(autojump_clock: MockClock) -> None:
+async def test_retry_is_refused_by_a_long_hold() -> None:
     """Method: one call pauses for 0.1 s before its retry. During the pause, another call is throttled."""
     exchange = ScriptedExchange(FAILING, http_answer(status=429, retry_after="90"), OK)
     source = source_over(exchange, rng=LongestPauses())
@@ -305,4 +290,4 @@ def test_call_ends_by_its_deadline_for_any_upstream(
         await outcomes(partial(source.ask, asking(), within_s))
         assert trio.current_time() <= within_s + ROUNDING_S
 
-    trio.run(run, clock=MockClock(autojump_threshold=0))
+    run_virtually(run)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
 
 from limits.errors import CircuitOpen, Throttled
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -27,7 +27,7 @@ from upstreams.model.refusals import Backoff
 from upstreams.model.steps import Answer
 from upstreams.transport.http import HttpCall
 
-pytestmark = pytest.mark.critical
+pytestmark, trio_run = pytest.mark.critical, run_virtually
 ATTEMPT_S = 0.25
 DAY = http_answer(status=429, retry_after="86400")
 
@@ -60,7 +60,7 @@ async def get(source: Source, account: str, target: str) -> object:
 # Circuits
 
 
-async def test_failing_page_does_not_close_its_host(autojump_clock: MockClock) -> None:
+async def test_failing_page_does_not_close_its_host() -> None:
     """Regression: two requests for a page that returned 500, with their retries, closed the host to every account."""
     source, _ = host_of({"/bad": FAILING})
     for account in ("a", "b", "c"):
@@ -68,7 +68,7 @@ async def test_failing_page_does_not_close_its_host(autojump_clock: MockClock) -
     assert await get(source, "a", "/good") == await get(source, "d", "/good") == {"ok": True}
 
 
-async def test_failing_pages_of_one_account_close_the_host_for_that_account_only(autojump_clock: MockClock) -> None:
+async def test_failing_pages_of_one_account_close_the_host_for_that_account_only() -> None:
     source, exchange = host_of({f"/bad{number}": FAILING for number in range(20)})
     for number in range(20):
         await fail(source, "a", f"/bad{number}")
@@ -78,7 +78,7 @@ async def test_failing_pages_of_one_account_close_the_host_for_that_account_only
     assert await get(source, "b", "/good") == {"ok": True}
 
 
-async def test_failures_of_several_accounts_close_the_host(autojump_clock: MockClock) -> None:
+async def test_failures_of_several_accounts_close_the_host() -> None:
     source, exchange = host_of({f"/bad{number}": FAILING for number in range(5)})
     for number in range(5):
         await fail(source, f"a{number % 2}", f"/bad{number}")
@@ -87,7 +87,7 @@ async def test_failures_of_several_accounts_close_the_host(autojump_clock: MockC
     assert len(exchange.calls) == 5
 
 
-async def test_five_refused_connections_close_the_host(autojump_clock: MockClock) -> None:
+async def test_five_refused_connections_close_the_host() -> None:
     source, exchange = host_of({"/": httpx.ConnectError("refused")})
     await fail(source, "a", "/", 5)
     with pytest.raises(CircuitOpen):
@@ -95,7 +95,7 @@ async def test_five_refused_connections_close_the_host(autojump_clock: MockClock
     assert len(exchange.calls) == 5
 
 
-async def test_redirect_to_a_dead_host_does_not_count_against_its_source(autojump_clock: MockClock) -> None:
+async def test_redirect_to_a_dead_host_does_not_count_against_its_source() -> None:
     """Otherwise, anyone could close a host to every account through an open redirect on it."""
 
     def script(call: HttpCall) -> Scripted:
@@ -109,9 +109,7 @@ async def test_redirect_to_a_dead_host_does_not_count_against_its_source(autojum
     assert await get(source, "b", "/good") == {"ok": True}
 
 
-async def test_failed_requests_hold_back_only_their_account(
-    autojump_clock: MockClock,
-) -> None:
+async def test_failed_requests_hold_back_only_their_account() -> None:
     source, _ = host_of({"/heavy": FAILING}, by_page=False)
     await fail(source, "a", "/heavy", 5)
     for target in ("/heavy", "/light"):
@@ -124,7 +122,7 @@ async def test_failed_requests_hold_back_only_their_account(
 # Holds
 
 
-async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) -> None:
+async def test_long_page_hold_affects_only_that_page() -> None:
     """Regression: a page's owner could close the whole host to every account for an hour."""
     for answer in (DAY, http_answer({"rests": 86_400})):
         source, exchange = host_of({"/sly": answer})
@@ -140,9 +138,7 @@ async def test_long_page_hold_affects_only_that_page(autojump_clock: MockClock) 
         await get(source, "b", "/good")
 
 
-async def test_second_throttling_page_holds_the_account(
-    autojump_clock: MockClock,
-) -> None:
+async def test_second_throttling_page_holds_the_account() -> None:
     source, exchange = host_of(
         {"/1": http_answer(status=429, retry_after="7"), "/2": http_answer(status=429, retry_after="7")}
     )
@@ -157,9 +153,7 @@ async def test_second_throttling_page_holds_the_account(
     assert len(exchange.calls) == 4
 
 
-async def test_host_that_throttles_several_accounts_is_held_for_all(
-    autojump_clock: MockClock,
-) -> None:
+async def test_host_that_throttles_several_accounts_is_held_for_all() -> None:
     source, exchange = host_of({"/1": DAY, "/2": DAY})
     await fail(source, "a", "/1")
     await fail(source, "b", "/2")

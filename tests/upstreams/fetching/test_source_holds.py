@@ -8,10 +8,11 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -32,6 +33,8 @@ from upstreams.model.steps import Answer
 from upstreams.platforms.github import PLATFORM as GITHUB
 from upstreams.platforms.stackexchange import PLATFORM as STACKEXCHANGE
 from upstreams.transport.http import HttpAnswer, HttpCall
+
+trio_run = run_virtually
 
 NO_RETRIES = Rules(timeout_s=20.0, retries=0)
 
@@ -59,7 +62,7 @@ async def many(source: Source, count: int) -> list[object]:
 # Waiting
 
 
-async def test_call_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
+async def test_call_waits_out_a_short_hold() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 7)
     exchange.script(OK)
@@ -71,9 +74,7 @@ async def test_call_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize(("hold_s", "within_s"), [(20, LONG_S), (30, LONG_S), (5, 5.0), (5, 1.0)])
-async def test_hold_beyond_timeout_or_deadline_is_refused_immediately(
-    autojump_clock: MockClock, hold_s: int, within_s: float
-) -> None:
+async def test_hold_beyond_timeout_or_deadline_is_refused_immediately(hold_s: int, within_s: float) -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, hold_s)
     with pytest.raises(Throttled) as refusal:
@@ -83,7 +84,7 @@ async def test_hold_beyond_timeout_or_deadline_is_refused_immediately(
     assert exchange.calls == []
 
 
-async def test_default_hold_is_not_waited_for(autojump_clock: MockClock) -> None:
+async def test_default_hold_is_not_waited_for() -> None:
     source = source_over(ScriptedExchange(http_answer(status=429)))
     ended = [(await outcomes(partial(source.ask, asking(), LONG_S)))[0] for _ in range(2)]
     assert [type(one) for one in ended] == [UpstreamThrottled, Throttled]
@@ -92,7 +93,7 @@ async def test_default_hold_is_not_waited_for(autojump_clock: MockClock) -> None
     assert trio.current_time() == 0.0
 
 
-async def test_retry_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
+async def test_retry_waits_out_a_short_hold() -> None:
     """Method: one call pauses for 0.1 s before its retry. During the pause, another call is throttled."""
     exchange = ScriptedExchange(FAILING, throttled(9), OK)
     source = source_over(exchange, rng=LongestPauses())
@@ -111,7 +112,7 @@ async def test_retry_waits_out_a_short_hold(autojump_clock: MockClock) -> None:
 # The trial
 
 
-async def test_first_call_after_a_hold_releases_the_others(autojump_clock: MockClock) -> None:
+async def test_first_call_after_a_hold_releases_the_others() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.script(Slow(2.0, OK), Slow(1.0, OK))
@@ -120,7 +121,7 @@ async def test_first_call_after_a_hold_releases_the_others(autojump_clock: MockC
     assert exchange.asked_at == [5.0] + [7.0] * 49
 
 
-async def test_not_found_trial_ends_the_hold(autojump_clock: MockClock) -> None:
+async def test_not_found_trial_ends_the_hold() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.script(Slow(2.0, http_answer(status=404)), Slow(1.0, OK))
@@ -129,7 +130,7 @@ async def test_not_found_trial_ends_the_hold(autojump_clock: MockClock) -> None:
     assert exchange.asked_at == [5.0] + [7.0] * 9
 
 
-async def test_failed_trials_are_followed_one_at_a_time(autojump_clock: MockClock) -> None:
+async def test_failed_trials_are_followed_one_at_a_time() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.script(Slow(1.0, http_answer(status=500)), Slow(1.0, http_answer(status=500)), Slow(1.0, OK), OK)
@@ -138,7 +139,7 @@ async def test_failed_trials_are_followed_one_at_a_time(autojump_clock: MockCloc
     assert exchange.asked_at == [5.0, 6.0, 7.0] + [8.0] * 7
 
 
-async def test_trials_stop_when_the_circuit_opens(autojump_clock: MockClock) -> None:
+async def test_trials_stop_when_the_circuit_opens() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.script(http_answer(status=500))
@@ -148,9 +149,7 @@ async def test_trials_stop_when_the_circuit_opens(autojump_clock: MockClock) -> 
     assert source.statistics().queued == 0
 
 
-async def test_waits_under_repeated_throttling_are_bounded(
-    autojump_clock: MockClock,
-) -> None:
+async def test_waits_under_repeated_throttling_are_bounded() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 6)
     ended = await many(source, 50)
@@ -160,7 +159,7 @@ async def test_waits_under_repeated_throttling_are_bounded(
     assert {one.retry_after_s for one in ended if isinstance(one, Throttled)} == {6}
 
 
-async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None:
+async def test_later_call_waits_for_the_trial() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.script(Slow(12.0, OK), OK)
@@ -176,9 +175,7 @@ async def test_later_call_waits_for_the_trial(autojump_clock: MockClock) -> None
     assert exchange.asked_at == [5.0, 17.0]
 
 
-async def test_cancelled_waiter_does_not_affect_the_others(
-    autojump_clock: MockClock,
-) -> None:
+async def test_cancelled_waiter_does_not_affect_the_others() -> None:
     """The call is cancelled at three moments: as the first in the queue, during its trial, and between its attempts."""
     exchange = ScriptedExchange()
 
@@ -219,7 +216,7 @@ class Others:
 # Pauses that successful answers request
 
 
-async def test_github_exhausted_quota_holds_until_reset(autojump_clock: MockClock) -> None:
+async def test_github_exhausted_quota_holds_until_reset() -> None:
     spent = http_answer(
         {"login": "ada"},
         x_ratelimit_remaining="0",
@@ -233,7 +230,7 @@ async def test_github_exhausted_quota_holds_until_reset(autojump_clock: MockCloc
     assert exchange.asked_at == [0.0, 15.0, 15.0, 15.0]
 
 
-async def test_stack_exchange_backoff_holds_the_method(autojump_clock: MockClock) -> None:
+async def test_stack_exchange_backoff_holds_the_method() -> None:
     exchange = ScriptedExchange(http_answer({"items": [], "backoff": 10}), OK)
     platform = STACKEXCHANGE
     source = source_over(exchange, judge=platform.judge, backoff=platform.rest, method_of=platform.method_of)
@@ -242,7 +239,7 @@ async def test_stack_exchange_backoff_holds_the_method(autojump_clock: MockClock
     assert exchange.asked_at == [0.0, 0.0, 10.0]
 
 
-async def test_throttled_trial_renews_the_hold(autojump_clock: MockClock) -> None:
+async def test_throttled_trial_renews_the_hold() -> None:
     exchange = ScriptedExchange(http_answer({"backoff": 4}), http_answer({"backoff": 5}), OK)
     source = source_over(exchange, backoff=lambda answer: _of_method(answer.body), rules=NO_RETRIES)
     await source.ask(asking(), LONG_S)
@@ -257,7 +254,7 @@ def _of_method(body: dict[str, float]) -> Backoff | None:
 # Numbers
 
 
-async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
+async def test_statistics_count_holds() -> None:
     exchange = ScriptedExchange()
     source = await held(exchange, 5)
     exchange.script(Slow(10.0, OK), OK)
@@ -275,9 +272,7 @@ async def test_statistics_count_holds(autojump_clock: MockClock) -> None:
     assert (now.held_total, now.queued, now.in_flight, now.calls_total) == (1, 0, 0, 4)
 
 
-async def test_standing_contains_hold_quota_and_pace(
-    autojump_clock: MockClock,
-) -> None:
+async def test_standing_contains_hold_quota_and_pace() -> None:
     exchange = ScriptedExchange(
         http_answer({}, left="7", reset="30"), http_answer({}, left="0", reset="20"), http_answer({}, other="1")
     )
@@ -393,4 +388,4 @@ def test_holds_allow_one_trial_at_a_time_and_all_calls_end_in_time(
         assert sorted(ended) == list(range(len(calls)))
         assert (source.statistics().queued, source.statistics().in_flight) == (0, 0)
 
-    trio.run(run, clock=MockClock(autojump_threshold=0))
+    run_virtually(run)

@@ -7,10 +7,10 @@ from functools import partial
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.patient_clock import run_virtually
 from tests.fakes.scripted_exchange import LONG_S, SILENCE, Scripted, http_answer
 from tests.fakes.shelf import (
     LIMIT_MAX,
@@ -32,10 +32,12 @@ from upstreams.model.endpoint import Fallback
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.steps import Call
 
+trio_run = run_virtually
+
 # Ends
 
 
-async def test_surplus_of_the_last_page_starts_the_next_walk(autojump_clock: MockClock) -> None:
+async def test_surplus_of_the_last_page_starts_the_next_walk() -> None:
     shelf = distinct(4, 4, 4)
     first = await walked(site_over(shelf), 6)
     assert (places(first), cursor_of(first), first.pages_used) == ([0, 1, 2, 3, 4, 5], {"p": 1, "skip": 2}, 2)
@@ -43,19 +45,19 @@ async def test_surplus_of_the_last_page_starts_the_next_walk(autojump_clock: Moc
     assert (places(second), cursor_of(second), second.pages_used) == ([6, 7, 8, 9, 10, 11], None, 2)
 
 
-async def test_surplus_duplicates_on_the_last_page_are_not_continued(autojump_clock: MockClock) -> None:
+async def test_surplus_duplicates_on_the_last_page_are_not_continued() -> None:
     shelf = Shelf([["a", "b", "a", "b"]])
     fetched = await walked(site_over(shelf), 2)
     assert (places(fetched), cursor_of(fetched)) == ([0, 1], None)
 
 
-async def test_shrunk_page_is_skipped(autojump_clock: MockClock) -> None:
+async def test_shrunk_page_is_skipped() -> None:
     shelf = distinct(2, 4)
     fetched = await walked(site_over(shelf), 4, {"p": 0, "skip": 3})
     assert (places(fetched), fetched.pages_used) == ([2, 3, 4, 5], 1)
 
 
-async def test_walk_that_used_all_reserved_pages_has_no_warning(autojump_clock: MockClock) -> None:
+async def test_walk_that_used_all_reserved_pages_has_no_warning() -> None:
     """The walk read all its reserved pages. Pages may be short, and `has_more` reports that the list continues."""
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
@@ -64,7 +66,7 @@ async def test_walk_that_used_all_reserved_pages_has_no_warning(autojump_clock: 
     assert (fetched.whole, fetched.shortfall, fetched.pages_used) == (True, "", 4)
 
 
-async def test_walk_limited_by_credits_reports_the_shortfall(autojump_clock: MockClock) -> None:
+async def test_walk_limited_by_credits_reports_the_shortfall() -> None:
     shelf = distinct(*[1] * 20)
     ready = begun(site_over(shelf), 8)
     fetched = await run_plan(ready, Conduct(ready.reach.pages_needed, on), LONG_S)
@@ -74,15 +76,13 @@ async def test_walk_limited_by_credits_reports_the_shortfall(autojump_clock: Moc
 
 
 @pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4), 20), ((4, 4, 4), 8), ((2,), 4), ((0,), 4)])
-async def test_walk_to_the_end_of_the_list_is_whole(
-    sizes: tuple[int, ...], limit: int, autojump_clock: MockClock
-) -> None:
+async def test_walk_to_the_end_of_the_list_is_whole(sizes: tuple[int, ...], limit: int) -> None:
     fetched = await walked(site_over(distinct(*sizes)), limit, pages_max=2)
     assert len(places(fetched)) == min(sum(sizes), limit)
     assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
-async def test_stopped_walk_ends_after_its_page(autojump_clock: MockClock) -> None:
+async def test_stopped_walk_ends_after_its_page() -> None:
     shelf = distinct(4, 4, 4, 4)
     told: list[Walked] = []
 
@@ -101,9 +101,7 @@ async def test_stopped_walk_ends_after_its_page(autojump_clock: MockClock) -> No
 
 
 @pytest.mark.parametrize(("sizes", "limit"), [((4, 4), 8), ((4, 4, 4), 8), ((3, 5), 8), ((4, 3), 8)])
-async def test_stopping_on_the_last_page_changes_nothing(
-    sizes: tuple[int, ...], limit: int, autojump_clock: MockClock
-) -> None:
+async def test_stopping_on_the_last_page_changes_nothing(sizes: tuple[int, ...], limit: int) -> None:
     async def until_the_second(walked: Walked) -> bool:
         await trio.lowlevel.checkpoint()
         return walked.pages < 2
@@ -112,14 +110,14 @@ async def test_stopping_on_the_last_page_changes_nothing(
     assert (fetched.whole, fetched.shortfall) == (True, "")
 
 
-def test_unusable_values_are_refused_before_any_call(autojump_clock: MockClock) -> None:
+def test_unusable_values_are_refused_before_any_call() -> None:
     shelf = distinct(4)
     with pytest.raises(InvalidArgument):
         begun(site_over(shelf, per_page=MANY), LIMIT_MAX + 1)
     assert shelf.asked == []
 
 
-async def test_upstream_time_is_summed_over_pages(autojump_clock: MockClock) -> None:
+async def test_upstream_time_is_summed_over_pages() -> None:
     shelf = distinct(4, 4, 4)
     shelf.latency_s = 2.0
 
@@ -132,7 +130,7 @@ async def test_upstream_time_is_summed_over_pages(autojump_clock: MockClock) -> 
     assert fetched.took_s == 6.0, "time in the callback is not upstream time"
 
 
-async def test_page_warnings_are_kept(autojump_clock: MockClock) -> None:
+async def test_page_warnings_are_kept() -> None:
     shelf = distinct(4, 4, 4)
     shelf.warnings = {0: "a", 2: "b"}
     assert page_of(await walked(site_over(shelf), 12)).warnings == ("a", "b")
@@ -156,7 +154,7 @@ every_failure = pytest.mark.parametrize(("failing", "refusal"), FAILURES.values(
 @every_failure
 @pytest.mark.parametrize("number", [0, 1, 2, 3])
 async def test_failed_page_ends_the_walk_with_earlier_items(
-    failing: Scripted, refusal: type[UpstreamError], number: int, autojump_clock: MockClock
+    failing: Scripted, refusal: type[UpstreamError], number: int
 ) -> None:
     shelf = distinct(4, 4, 4, 4, 4)
     shelf.fails_at, shelf.failing = number, failing
@@ -177,9 +175,7 @@ async def test_failed_page_ends_the_walk_with_earlier_items(
 
 
 @pytest.mark.parametrize("refusal", [CircuitOpen, Throttled])
-async def test_blocked_source_ends_the_walk_like_a_failed_page(
-    refusal: type[LimitError], autojump_clock: MockClock
-) -> None:
+async def test_blocked_source_ends_the_walk_like_a_failed_page(refusal: type[LimitError]) -> None:
     shelf = distinct(4, 4, 4)
     site = site_over(shelf)
 
@@ -199,9 +195,7 @@ async def test_blocked_source_ends_the_walk_like_a_failed_page(
 
 
 @every_failure
-async def test_failure_without_items_is_raised(
-    failing: Scripted, refusal: type[UpstreamError], autojump_clock: MockClock
-) -> None:
+async def test_failure_without_items_is_raised(failing: Scripted, refusal: type[UpstreamError]) -> None:
     shelf = distinct(0, 0, 4)
     shelf.fails_at, shelf.failing = 2, failing
     with pytest.raises(refusal):
@@ -209,7 +203,7 @@ async def test_failure_without_items_is_raised(
     assert [asked.page for asked in shelf.asked] == [0, 1, 2]
 
 
-async def test_bug_in_a_read_is_raised(autojump_clock: MockClock) -> None:
+async def test_bug_in_a_read_is_raised() -> None:
     shelf = distinct(4, 4)
     shelf.fails_at, shelf.failing = 1, ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):
@@ -222,7 +216,7 @@ OWN_READ = Fallback("other", elsewhere)
 MIRROR = Fallback("other")
 
 
-async def test_walk_that_starts_at_a_fallback_stays_there(autojump_clock: MockClock) -> None:
+async def test_walk_that_starts_at_a_fallback_stays_there() -> None:
     shelf = distinct(4, 4, 4)
     shelf.only = "other"
     first = await walked(site_over(shelf, OWN_READ), 6)
@@ -234,7 +228,7 @@ async def test_walk_that_starts_at_a_fallback_stays_there(autojump_clock: MockCl
     assert {asked.by for asked in healthy.asked} == {"other"}
 
 
-async def test_failed_fallback_page_is_retried_at_that_fallback(autojump_clock: MockClock) -> None:
+async def test_failed_fallback_page_is_retried_at_that_fallback() -> None:
     shelf = distinct(4, 4, 4)
     shelf.only = "other"
     shelf.fails_at = 1
@@ -245,7 +239,7 @@ async def test_failed_fallback_page_is_retried_at_that_fallback(autojump_clock: 
 
 
 @pytest.mark.parametrize("source", ["main", "other"])
-async def test_unfinished_first_page_continues_at_its_source(source: str, autojump_clock: MockClock) -> None:
+async def test_unfinished_first_page_continues_at_its_source(source: str) -> None:
     """The first page has more items than requested. Another source's first page could be different."""
     shelf, other_one = distinct(7, 4), distinct(7, 4)
     shelf.only = source
@@ -257,7 +251,7 @@ async def test_unfinished_first_page_continues_at_its_source(source: str, autoju
     assert places(first) + places(second) == list(range(6))
 
 
-async def test_mirror_serves_any_page_of_a_walk(autojump_clock: MockClock) -> None:
+async def test_mirror_serves_any_page_of_a_walk() -> None:
     shelf = distinct(4, 4, 4)
 
     async def fail_main_source(walked: Walked) -> bool:
@@ -274,7 +268,7 @@ async def test_mirror_serves_any_page_of_a_walk(autojump_clock: MockClock) -> No
 # Cancellation
 
 
-async def test_cancelled_walk_leaves_nothing_running(autojump_clock: MockClock) -> None:
+async def test_cancelled_walk_leaves_nothing_running() -> None:
     shelf = distinct(4, 4, 4)
 
     async def check(_got_through: bool) -> None:

@@ -14,189 +14,154 @@ from upstreams.transport.origin import Origin
 PUBLIC_V4 = "93.184.215.14"
 PUBLIC_V6 = "2606:2800:21f:cb07:6820:80da:af6b:8b2c"
 
-EVASIONS = {
-    # how IPv4 addresses can be written (inet_aton, browsers)
-    "https://2130706433/": "host",
-    "https://017700000001/": "host",
-    "https://0x7f000001/": "host",
-    "https://0x7F.0.0.1/": "host",
-    "https://0x7f.1/": "host",
-    "https://0177.0.0.1/": "host",
-    "https://127.1/": "host",
-    "https://127.0.1/": "host",
-    "https://127.0.0.01/": "host",
-    "https://127.0.0.1.0/": "host",
-    "https://256.256.256.256/": "host",
-    "https://0/": "host",
-    "https://0x/": "host",
-    "https://1.2.3.0x4/": "host",
-    "https://hooks.example.com.1/": "host",
-    # dots and empty labels
-    "https://127.0.0.1./": "host",
-    "https://localhost./": "host",
-    "https://hooks.example.com./": "host",
-    "https://hooks.example.com../": "host",
-    "https://hooks..example.com/": "host",
-    "https://.example.com/": "host",
-    "https://./": "host",
-    # special addresses in their usual spelling
-    "https://127.0.0.1/": "address",
-    "https://0.0.0.0/": "address",
-    "https://10.1.2.3/": "address",
-    "https://100.64.0.1/": "address",
-    "https://100.100.100.200/": "address",
-    "https://168.63.129.16/": "address",
-    "https://169.254.169.254/latest/meta-data/": "address",
-    "https://172.31.255.255/": "address",
-    "https://192.0.0.192/": "address",
-    "https://192.88.99.1/": "address",
-    "https://192.168.0.1/": "address",
-    "https://198.19.255.255/": "address",
-    "https://203.0.113.9/": "address",
-    "https://224.0.0.1/": "address",
-    "https://239.255.255.250/": "address",
-    "https://255.255.255.255/": "address",
-    "https://[::]/": "address",
-    "https://[::1]/": "address",
-    "https://[0:0:0:0:0:0:0:1]/": "address",
-    "https://[fc00::1]/": "address",
-    "https://[fd00:ec2::254]/": "address",
-    "https://[fe80::1]/": "address",
-    "https://[febf::1]/": "address",
-    "https://[fec0::1]/": "address",
-    "https://[ff02::1]/": "address",
-    "https://[100::1]/": "address",
-    "https://[2001:db8::1]/": "address",
-    "https://[3fff::1]/": "address",
-    "https://[5f00::1]/": "address",
-    "https://[4000::1]/": "address",
-    # IPv4 inside IPv6; refused even if the inner address is public
-    "https://[::ffff:127.0.0.1]/": "address",
-    "https://[::ffff:7f00:1]/": "address",
-    f"https://[::ffff:{PUBLIC_V4}]/": "address",
-    "https://[::ffff:0:127.0.0.1]/": "address",
-    "https://[::127.0.0.1]/": "address",
-    "https://[::7f00:1]/": "address",
-    "https://[64:ff9b::127.0.0.1]/": "address",
-    f"https://[64:ff9b::{PUBLIC_V4}]/": "address",
-    "https://[64:ff9b:1::a00:1]/": "address",
-    "https://[2002:7f00:1::1]/": "address",
-    "https://[2002:5db8:d70e::1]/": "address",
-    "https://[2001:0:4136:e378:8000:63bf:3fff:fdd2]/": "address",
-    "https://[2001:10::1]/": "address",
-    "https://[2001:20::1]/": "address",
-    # zones, brackets, and other texts that are not hosts
-    "https://[fe80::1%eth0]/": "host",
-    "https://[fe80::1%25eth0]/": "host",
-    f"https://[{PUBLIC_V6}%25eth0]/": "host",
-    "https://[127.0.0.1]/": "host",
-    "https://[::1/": "malformed",
-    "https://::1/": "malformed",
-    "https://[::1]example.com/": "malformed",
-    "https://[]/": "host",
-    "https://[v1.x]/": "host",
-    "https:///path": "malformed",
-    "https://": "malformed",
-    "https://?query": "malformed",
-    # international forms
-    "https://１２７.０.０.１/": "host",  # noqa: RUF001 - the evasion
-    "https://①②⑦.⓪.⓪.①/": "host",
-    "https://127。0。0。1/": "host",
-    "https://127．0．0．1/": "host",  # noqa: RUF001 - the evasion
-    "https://hooks｡example｡com/": "host",
-    "https://ⓛocalhost/": "host",
-    "https://ｌocalhost/": "host",  # noqa: RUF001 - the evasion
-    "https://loca\N{KELVIN SIGN}host.example.com/": "host",
-    "https://exa\N{SOFT HYPHEN}mple.com/": "malformed",
-    "https://exa\N{ZERO WIDTH SPACE}mple.com/": "malformed",
-    "https://℀.example.com/": "host",
-    "https://example.com／@127.0.0.1/": "userinfo",  # noqa: RUF001 - the evasion
-    "https://example.com／.evil.com/": "host",  # noqa: RUF001 - the evasion
-    "https://xn--0000h-fullwidth-.example.com-/": "host",
-    # local names
-    "https://localhost/": "host",
-    "https://LOCALHOST/": "host",
-    "https://a.localhost/": "host",
-    "https://metadata/": "host",
-    "https://metadata.google.internal/": "host",
-    "https://printer.local/": "host",
-    "https://router.lan/": "host",
-    "https://gateway.home.arpa/": "host",
-    "https://x.onion/": "host",
-    # userinfo, percent signs, backslashes, spaces
-    "https://user@example.com/": "userinfo",
-    "https://user:pw@example.com/": "userinfo",
-    "https://@example.com/": "userinfo",
-    "https://example.com@127.0.0.1/": "userinfo",
-    "https://example.com%40127.0.0.1/": "host",
-    "https://127.0.0.1%2f.example.com/": "host",
-    "https://%6c%6f%63%61%6c%68%6f%73%74/": "host",
-    "https://%31%32%37.0.0.1/": "host",
-    "https://example.com\\@127.0.0.1/": "malformed",
-    "https:\\\\example.com/": "malformed",
-    "https://example.com/ HTTP/1.1\r\nHost: evil\r\n\r\n": "malformed",
-    "https://example.com/\thidden": "malformed",
-    " https://example.com/": "malformed",
-    "https://exam ple.com/": "malformed",
-    "https://example.com/\0": "malformed",
-    "https://example.com/ä": "malformed",
-    # ports
-    "https://example.com:22/": "port",
-    "https://example.com:25/": "port",
-    "https://example.com:80/": "port",
-    "https://example.com:0/": "port",
-    "https://example.com:1024/": "port",
-    "https://example.com:65536/": "port",
-    "https://example.com:99999/": "port",
-    "https://example.com:/": "malformed",
-    "https://example.com:-1/": "malformed",
-    "https://example.com:+443/": "malformed",
-    "https://example.com:443443/": "malformed",
-    "https://example.com:٤٤٣/": "malformed",
-    "https://example.com:443:443/": "malformed",
-    # schemes
-    "http://example.com/": "scheme",
-    "ftp://example.com/": "scheme",
-    "file://example.com/etc/passwd": "scheme",
-    "gopher://example.com/": "scheme",
-    "HTTP://example.com/": "scheme",
-    "//example.com/": "malformed",
-    "https:example.com": "malformed",
-    "https:/example.com": "malformed",
-    "example.com": "malformed",
-    "": "malformed",
-    # names that must not reach a resolver
-    f"https://{'a' * 64}.example.com/": "host",
-    f"https://{'a.' * 126}example.com/": "host",
-    f"https://{'ü' * 60}.example.com/": "host",
-    "https://-a.example.com/": "host",
-    "https://a-.example.com/": "host",
-    "https://example.com;evil/": "host",
-    "https://example.com,evil.com/": "host",
-    "https://*.example.com/": "host",
-    "https://example.com:443" + "/" * URL_CHARACTERS_MAX: "too_long",
-}
+EVASIONS: dict[str, str] = {}
+"""URLs that must be refused, each with the reason."""
+
+
+def refused(reason: str, *urls: str, hosts: str = "") -> None:
+    """Add URLs to the table, and hosts as `https://HOST/`."""
+    EVASIONS.update(dict.fromkeys((*(f"https://{host}/" for host in hosts.split()), *urls), reason))
+
+
+# how IPv4 addresses can be written (inet_aton, browsers)
+refused(
+    "host",
+    hosts="""
+        2130706433 017700000001 0x7f000001 0x7F.0.0.1 0x7f.1 0177.0.0.1 127.1 127.0.1 127.0.0.01 127.0.0.1.0
+        256.256.256.256 0 0x 1.2.3.0x4 hooks.example.com.1
+    """,
+)  # fmt: skip
+# dots and empty labels
+refused(
+    "host",
+    hosts="127.0.0.1. localhost. hooks.example.com. hooks.example.com.. hooks..example.com .example.com .",
+)  # fmt: skip
+# special addresses in their usual spelling
+refused(
+    "address",
+    "https://169.254.169.254/latest/meta-data/",
+    hosts="""
+        127.0.0.1 0.0.0.0 10.1.2.3 100.64.0.1 100.100.100.200 168.63.129.16 172.31.255.255 192.0.0.192
+        192.88.99.1 192.168.0.1 198.19.255.255 203.0.113.9 224.0.0.1 239.255.255.250 255.255.255.255 [::] [::1]
+        [0:0:0:0:0:0:0:1] [fc00::1] [fd00:ec2::254] [fe80::1] [febf::1] [fec0::1] [ff02::1] [100::1]
+        [2001:db8::1] [3fff::1] [5f00::1] [4000::1]
+    """,
+)  # fmt: skip
+# IPv4 inside IPv6; refused even if the inner address is public
+refused(
+    "address",
+    f"https://[::ffff:{PUBLIC_V4}]/", f"https://[64:ff9b::{PUBLIC_V4}]/",
+    hosts="""
+        [::ffff:127.0.0.1] [::ffff:7f00:1] [::ffff:0:127.0.0.1] [::127.0.0.1] [::7f00:1] [64:ff9b::127.0.0.1]
+        [64:ff9b:1::a00:1] [2002:7f00:1::1] [2002:5db8:d70e::1] [2001:0:4136:e378:8000:63bf:3fff:fdd2]
+        [2001:10::1] [2001:20::1]
+    """,
+)  # fmt: skip
+# zones, brackets, and other texts that are not hosts
+refused(
+    "host",
+    f"https://[{PUBLIC_V6}%25eth0]/",
+    hosts="[fe80::1%eth0] [fe80::1%25eth0] [127.0.0.1] [] [v1.x]",
+)  # fmt: skip
+refused(
+    "malformed",
+    "https:///path", "https://", "https://?query",
+    hosts="[::1 ::1 [::1]example.com",
+)  # fmt: skip
+# international forms
+refused(
+    "host",
+    "https://１２７.０.０.１/",  # noqa: RUF001 - the evasion
+    "https://127．0．0．1/",  # noqa: RUF001 - the evasion
+    "https://ｌocalhost/",  # noqa: RUF001 - the evasion
+    "https://loca\N{KELVIN SIGN}host.example.com/",
+    "https://example.com／.evil.com/",  # noqa: RUF001 - the evasion
+    hosts="①②⑦.⓪.⓪.① 127。0。0。1 hooks｡example｡com ⓛocalhost ℀.example.com xn--0000h-fullwidth-.example.com-",
+)  # fmt: skip
+refused(
+    "malformed",
+    "https://exa\N{SOFT HYPHEN}mple.com/", "https://exa\N{ZERO WIDTH SPACE}mple.com/",
+)  # fmt: skip
+refused(
+    "userinfo",
+    "https://example.com／@127.0.0.1/",  # noqa: RUF001 - the evasion
+)  # fmt: skip
+# local names
+refused(
+    "host",
+    hosts="""
+        localhost LOCALHOST a.localhost metadata metadata.google.internal printer.local router.lan
+        gateway.home.arpa x.onion
+    """,
+)  # fmt: skip
+# userinfo, percent signs, backslashes, spaces
+refused("userinfo", hosts="user@example.com user:pw@example.com @example.com example.com@127.0.0.1")
+refused(
+    "host",
+    hosts="example.com%40127.0.0.1 127.0.0.1%2f.example.com %6c%6f%63%61%6c%68%6f%73%74 %31%32%37.0.0.1",
+)  # fmt: skip
+refused(
+    "malformed",
+    "https://example.com\\@127.0.0.1/", "https:\\\\example.com/",
+    "https://example.com/ HTTP/1.1\r\nHost: evil\r\n\r\n", "https://example.com/\thidden", " https://example.com/",
+    "https://exam ple.com/", "https://example.com/\0", "https://example.com/ä",
+)  # fmt: skip
+# ports
+refused(
+    "port",
+    hosts="""
+        example.com:22 example.com:25 example.com:80 example.com:0 example.com:1024 example.com:65536
+        example.com:99999
+    """,
+)  # fmt: skip
+refused(
+    "malformed",
+    hosts="example.com: example.com:-1 example.com:+443 example.com:443443 example.com:٤٤٣ example.com:443:443",
+)  # fmt: skip
+# schemes
+refused(
+    "scheme",
+    "http://example.com/", "ftp://example.com/", "file://example.com/etc/passwd", "gopher://example.com/",
+    "HTTP://example.com/",
+)  # fmt: skip
+refused(
+    "malformed",
+    "//example.com/", "https:example.com", "https:/example.com", "example.com", "",
+)  # fmt: skip
+# names that must not reach a resolver
+refused(
+    "host",
+    f"https://{'a' * 64}.example.com/", f"https://{'a.' * 126}example.com/", f"https://{'ü' * 60}.example.com/",
+    hosts="-a.example.com a-.example.com example.com;evil example.com,evil.com *.example.com",
+)  # fmt: skip
+refused(
+    "too_long",
+    "https://example.com:443" + "/" * URL_CHARACTERS_MAX,
+)  # fmt: skip
+
+
+def https(host: str, path: str = "/", port: int = 443, *, is_address: bool = False) -> Target:
+    return Target("https", host, port, path, is_address=is_address)
+
 
 TAKEN = {
-    "https://hooks.example.com": Target("https", "hooks.example.com", 443, "/", is_address=False),
-    "HTTPS://Hooks.Example.COM/In?x=1&y=%20#part": Target(
-        "https", "hooks.example.com", 443, "/In?x=1&y=%20", is_address=False
-    ),
-    "https://example.com?x=1": Target("https", "example.com", 443, "/?x=1", is_address=False),
-    "https://example.com:443/": Target("https", "example.com", 443, "/", is_address=False),
-    "https://example.com:8443/": Target("https", "example.com", 8443, "/", is_address=False),
-    "https://example.com:1025/@a:b": Target("https", "example.com", 1025, "/@a:b", is_address=False),
-    "https://example.com:65535/": Target("https", "example.com", 65535, "/", is_address=False),
-    "https://bücher.example.com/": Target("https", "xn--bcher-kva.example.com", 443, "/", is_address=False),
-    "https://BÜCHER.example.com/": Target("https", "xn--bcher-kva.example.com", 443, "/", is_address=False),
-    "https://xn--bcher-kva.example.com/": Target("https", "xn--bcher-kva.example.com", 443, "/", is_address=False),
-    "https://例え.jp/": Target("https", "xn--r8jz45g.jp", 443, "/", is_address=False),
-    "https://my_app.example.com/": Target("https", "my_app.example.com", 443, "/", is_address=False),
-    "https://1.example.com/": Target("https", "1.example.com", 443, "/", is_address=False),
-    f"https://{PUBLIC_V4}/": Target("https", PUBLIC_V4, 443, "/", is_address=True),
-    f"https://[{PUBLIC_V6.upper()}]:8443/": Target("https", PUBLIC_V6, 8443, "/", is_address=True),
-    "https://example.com/" + "a" * (URL_CHARACTERS_MAX - 20): Target(
-        "https", "example.com", 443, "/" + "a" * (URL_CHARACTERS_MAX - 20), is_address=False
+    "https://hooks.example.com": https("hooks.example.com"),
+    "HTTPS://Hooks.Example.COM/In?x=1&y=%20#part": https("hooks.example.com", "/In?x=1&y=%20"),
+    "https://example.com?x=1": https("example.com", "/?x=1"),
+    "https://example.com:443/": https("example.com"),
+    "https://example.com:8443/": https("example.com", port=8443),
+    "https://example.com:1025/@a:b": https("example.com", "/@a:b", 1025),
+    "https://example.com:65535/": https("example.com", port=65535),
+    "https://bücher.example.com/": https("xn--bcher-kva.example.com"),
+    "https://BÜCHER.example.com/": https("xn--bcher-kva.example.com"),
+    "https://xn--bcher-kva.example.com/": https("xn--bcher-kva.example.com"),
+    "https://例え.jp/": https("xn--r8jz45g.jp"),
+    "https://my_app.example.com/": https("my_app.example.com"),
+    "https://1.example.com/": https("1.example.com"),
+    f"https://{PUBLIC_V4}/": https(PUBLIC_V4, is_address=True),
+    f"https://[{PUBLIC_V6.upper()}]:8443/": https(PUBLIC_V6, port=8443, is_address=True),
+    "https://example.com/" + "a" * (URL_CHARACTERS_MAX - 20): https(
+        "example.com", "/" + "a" * (URL_CHARACTERS_MAX - 20)
     ),
 }
 

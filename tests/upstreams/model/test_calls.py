@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upstreams.content import FEED
@@ -55,6 +55,7 @@ def test_members_fill_the_path_or_the_query() -> None:
     assert get.params == (NAME, SORT)
 
 
+@settings(max_examples=30)
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_path_value_is_one_segment_and_plus_keeps_slashes(one: str, other: str) -> None:
     whole = call_of(Get("/x/{name}/y", name=NAME), name=f"{one}/{other}").path

@@ -25,59 +25,43 @@ def of_post(text: str | None = None, **fields: Any) -> tuple[dict[str, Any], lis
     return post_computed(post(id="1", url=None, text=text, author=None, **fields), warnings), warnings
 
 
-def test_author_rate_is_likes_by_followers() -> None:
-    computed, warnings = of_author(likes_count=250, followers=1_000)
-    assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (0.25, 25, [])
-
-
-def test_post_rate_is_engagement_by_views_and_reach_is_views_times_1_2() -> None:
-    computed, warnings = of_post(views=1_000, likes=50, comments=30, shares=20, saves=900)
-    assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (0.1, 1_200, [])
+@pytest.mark.parametrize(
+    ("fields", "rate", "reach"),
+    [
+        ({"likes_count": 250, "followers": 1_000}, 0.25, 25),
+        ({"likes_count": 0, "followers": 10}, 0, 0),
+        ({"likes_count": 10, "followers": 10}, 1.0, 1),
+        ({}, None, None),
+        ({"likes_count": 5}, None, None),
+        ({"followers": 5}, None, None),
+        ({"likes_count": 5, "followers": 0}, None, None),
+        ({"likes_count": -5, "followers": 10}, None, None),
+        ({"likes_count": 5, "followers": -10}, None, None),
+    ],
+)
+def test_author_rate_is_likes_by_followers(fields: dict[str, int], rate: float | None, reach: int | None) -> None:
+    computed, warnings = of_author(**fields)
+    assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (rate, reach, [])
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "rate", "reach"),
     [
-        {},
-        {"likes_count": 5},
-        {"followers": 5},
-        {"likes_count": 5, "followers": 0},
-        {"likes_count": -5, "followers": 10},
-        {"likes_count": 5, "followers": -10},
+        ({"views": 1_000, "likes": 50, "comments": 30, "shares": 20, "saves": 900}, 0.1, 1_200),
+        ({"views": 10, "likes": 1, "comments": None, "shares": None}, 0.1, 12),
+        ({"views": 10, "likes": 0}, 0, 12),
+        ({"views": 10}, None, 12),
+        ({"likes": -5, "views": 10}, None, 12),
+        ({"likes": 5, "views": 0}, None, 0),
+        ({"likes": 3}, None, None),
+        ({}, None, None),
     ],
 )
-def test_author_without_inputs_has_no_rate_and_reach(fields: dict[str, int]) -> None:
-    computed, warnings = of_author(**fields)
-    assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (None, None, [])
-
-
-@pytest.mark.parametrize("fields", [{}, {"likes": 5}, {"likes": 5, "views": 0}, {"likes": -5, "views": 10}])
-def test_post_without_inputs_has_no_rate(fields: dict[str, Any]) -> None:
+def test_post_rate_is_engagement_by_views_and_reach_is_views_times_1_2(
+    fields: dict[str, Any], rate: float | None, reach: int | None
+) -> None:
     computed, warnings = of_post(**fields)
-    assert (computed["engagement_rate"], warnings) == (None, [])
-
-
-def test_views_alone_give_a_reach_but_no_rate() -> None:
-    computed, _ = of_post(views=10)
-    assert (computed["engagement_rate"], computed["estimated_reach"]) == (None, 12)
-    assert of_post(likes=3)[0]["estimated_reach"] is None
-
-
-def test_engagement_sum_ignores_missing_counts() -> None:
-    assert of_post(views=10, likes=1, comments=None, shares=None)[0]["engagement_rate"] == 0.1
-
-
-def test_zero_engagement_is_a_rate_of_zero() -> None:
-    assert of_post(views=10, likes=0)[0]["engagement_rate"] == 0
-    computed, _ = of_author(likes_count=0, followers=10)
-    assert (computed["engagement_rate"], computed["estimated_reach"]) == (0, 0)
-
-
-def test_rate_of_exactly_one_is_kept() -> None:
-    assert of_author(likes_count=10, followers=10) == (
-        {"engagement_rate": 1.0, "language": None, "content_category": "other", "estimated_reach": 1},
-        [],
-    )
+    assert (computed["engagement_rate"], computed["estimated_reach"], warnings) == (rate, reach, [])
 
 
 def test_rate_above_one_is_null_with_a_warning() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upstreams.model import fields
@@ -124,12 +124,14 @@ def test_records_share_no_mutable_values() -> None:
     assert one["ext"] is not other["ext"]
 
 
+@settings(max_examples=60)
 @given(objects)
 def test_decoded_object_gives_the_same_record_as_json(sent: Any) -> None:
     raw = written(sent)
     assert post_of.read(decoded(post_of, raw)) == post_of(orjson.loads(raw))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.one_of(objects, values), max_size=4), values)
 def test_decoded_rows_give_the_same_records_as_json(sent: list[Any], total: Any) -> None:
     page, bare = written({"items": sent, "total": total}), written([{"from": one} for one in sent])

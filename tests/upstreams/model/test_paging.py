@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upstreams.model.paging import ByLastId, ByLink, ByOffset, ByPage, ByTime, ByToken, Once, Paging, Whole
@@ -54,6 +54,7 @@ def page_of(paging: Paging, limit: int, state: State | None, rows: int) -> tuple
 
 
 @pytest.mark.parametrize("paging", EVERY.values(), ids=EVERY)
+@settings(max_examples=40)
 @given(rows=st.integers(0, 25), limit=SIZES)
 def test_walk_returns_every_row_once_and_ends(paging: Paging, rows: int, limit: int) -> None:
     found: list[str] = []

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.gate.matrix import sample
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Address, Args, Host, Param
 from upstreams.model.paths import Located
@@ -63,11 +64,7 @@ def test_spellings_share_a_canonical_form(param: Param, text: str, value: str) -
         (VIDEO, "https://tube.test/watch\t?v=abc", "must be a video's id"),
         *(
             (INSTANCE, text, "must be the name of a public host")
-            for text in ("localhost", "127.0.0.1", "[::1]", "0x7f.1")
-        ),
-        *(
-            (INSTANCE, text, "must be the name of a public host")
-            for text in ("a.test:8080", "u@a.test", "a..test", "-a.test")
+            for text in ("localhost", "127.0.0.1", "[::1]", "0x7f.1", "a.test:8080", "u@a.test", "a..test", "-a.test")
         ),
     ],
 )
@@ -78,7 +75,10 @@ def test_invalid_value_is_refused_with_its_parameter(param: Param, text: str, pr
     assert problem in refusal.value.problem
 
 
-@pytest.mark.parametrize("param", [HANDLE, VIDEO, INSTANCE, FEED, *dict.fromkeys(TEXTS)], ids=lambda param: param.name)
+@pytest.mark.parametrize(
+    "param", [HANDLE, VIDEO, INSTANCE, FEED, *sample(dict.fromkeys(TEXTS), type)], ids=lambda param: param.name
+)
+@settings(max_examples=50)
 @given(text=st.text() | st.text(alphabet="ab@/.:?#%-_~ AB0=&"))
 @example(text="@@a")
 @example(text="did:did:a")
@@ -92,9 +92,8 @@ def test_canonical_value_is_its_own_canonical_form(param: Param, text: str) -> N
     assert param.canonical(value) == value
 
 
-@pytest.mark.parametrize("param", dict.fromkeys(TEXTS), ids=lambda param: param.name)
-def test_examples_are_valid_values(param: Param) -> None:
-    assert param.example_value
+def test_examples_are_valid_values() -> None:
+    assert all(param.example_value for param in TEXTS)
 
 
 def test_url_names_the_host_and_the_subject() -> None:

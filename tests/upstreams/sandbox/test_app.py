@@ -139,12 +139,8 @@ def test_every_endpoint_rehearses_its_example(platform: Platform, endpoint: Endp
         assert result.record, "an example must have a record"
         assert all(leg.answer for leg in result.legs), "an example must not have failed legs"
     assert not result.warnings
+    assert rehearse(platform, endpoint, NOW_AT) == result, "rehearsals are deterministic"
     assert orjson.dumps(result.record if isinstance(result, Single) else result.records)
-
-
-@every_endpoint
-def test_rehearsal_is_deterministic(platform: Platform, endpoint: Endpoint) -> None:
-    assert rehearse(platform, endpoint, NOW_AT) == rehearse(platform, endpoint, NOW_AT)
 
 
 @every_endpoint

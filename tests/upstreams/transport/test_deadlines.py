@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable
-from random import Random
 
 import httpx
 import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.fakes.scripted_exchange import asking, source_over
 from tests.fakes.upstream_server import Peer, UpstreamServer, always, open_upstream_server, reply
-from upstreams.model.errors import UpstreamFailed
+from tests.upstreams.transport.connected import connected
 from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.connection import UpstreamConnection
 from upstreams.transport.http import HttpAnswer, HttpCall, via_httpx
@@ -119,13 +117,12 @@ def to(server: UpstreamServer, call: HttpCall) -> HttpCall:
 async def test_call_ends_at_its_deadline_in_every_phase(
     script: Callable[[Peer], Awaitable[None]], call: HttpCall, problem: type[Exception]
 ) -> None:
-    with trio.fail_after(10):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            started = trio.current_time()
-            with pytest.raises(problem):
-                await transport.exchange(to(server, call), started + CONNECTED_S)
-            assert CONNECTED_S <= trio.current_time() - started < 5.0
-            assert transport.statistics().origins == {}
+    async with connected(script, within_s=10) as (server, transport):
+        started = trio.current_time()
+        with pytest.raises(problem):
+            await transport.exchange(to(server, call), started + CONNECTED_S)
+        assert CONNECTED_S <= trio.current_time() - started < 5.0
+        assert transport.statistics().origins == {}
 
 
 async def test_call_waiting_for_a_connection_ends_at_its_deadline() -> None:
@@ -144,13 +141,12 @@ async def test_call_waiting_for_a_connection_ends_at_its_deadline() -> None:
 
 @pytest.mark.parametrize("kept_connection", [False, True])
 async def test_expired_call_ends_immediately_and_keeps_the_pool_consistent(kept_connection: bool) -> None:
-    with trio.fail_after(5):
-        async with open_upstream_server(always(reply())) as server, open_transport() as transport:
-            if kept_connection:
-                await transport.exchange(server.call())
-            with pytest.raises(httpx.TimeoutException):
-                await transport.exchange(server.call(), trio.current_time() - 1.0)
-            assert (await transport.exchange(server.call(), trio.current_time() + 5.0)).status == 200
+    async with connected(always(reply())) as (server, transport):
+        if kept_connection:
+            await transport.exchange(server.call())
+        with pytest.raises(httpx.TimeoutException):
+            await transport.exchange(server.call(), trio.current_time() - 1.0)
+        assert (await transport.exchange(server.call(), trio.current_time() + 5.0)).status == 200
 
 
 async def test_deadline_of_one_call_does_not_affect_others() -> None:
@@ -160,30 +156,16 @@ async def test_deadline_of_one_call_does_not_affect_others() -> None:
         await peer.send(reply(b"{}"))
 
     answers: list[HttpAnswer] = []
-    with trio.fail_after(5):
-        async with open_upstream_server(slow) as server, open_transport() as transport:
+    async with connected(slow) as (server, transport):
 
-            async def patient() -> None:
-                answers.append(await transport.exchange(server.call(), trio.current_time() + 5.0))
+        async def patient() -> None:
+            answers.append(await transport.exchange(server.call(), trio.current_time() + 5.0))
 
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(patient)
-                with pytest.raises(httpx.ReadTimeout):
-                    await transport.exchange(server.call(), trio.current_time() + SOON_S)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(patient)
+            with pytest.raises(httpx.ReadTimeout):
+                await transport.exchange(server.call(), trio.current_time() + SOON_S)
     assert [answer.body for answer in answers] == [b"{}"]
-
-
-@pytest.mark.parametrize("script", [silent, trickling, deaf])
-async def test_source_with_retries_ends_by_its_deadline(
-    script: Callable[[Peer], Awaitable[None]],
-) -> None:
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            source = source_over(transport.exchange, base_url=server.url, rng=Random(3))
-            started = trio.current_time()
-            with pytest.raises(UpstreamFailed, match="no response within"):
-                await source.ask(asking("/x", origin=source.origin), started + SOON_S)
-            assert SOON_S <= trio.current_time() - started < 2.0
 
 
 # httpx's transports in place of ours

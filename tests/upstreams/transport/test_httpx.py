@@ -66,10 +66,7 @@ class _Pieces:
 
 async def test_streamed_request_is_sent_completely():
     with trio.fail_after(5):
-        async with (
-            open_upstream_server(always(reply())) as server,
-            httpx.AsyncClient(transport=Transport()) as client,
-        ):
+        async with open_upstream_server(always(reply())) as server, httpx.AsyncClient(transport=Transport()) as client:
             await client.put(server.url, content=_Pieces(b"one", b"two"))
     assert b"ransfer-" not in server.requests[0]
     assert server.requests[0].endswith(b"Content-Length: 6\r\n\r\nonetwo")
@@ -135,10 +132,7 @@ async def test_read_timeout_applies_to_each_wait():
             await peer.send(b"x")
 
     with trio.fail_after(5):
-        async with (
-            open_upstream_server(script) as server,
-            httpx.AsyncClient(transport=Transport()) as client,
-        ):
+        async with open_upstream_server(script) as server, httpx.AsyncClient(transport=Transport()) as client:
             assert (await client.get(server.url, timeout=0.15)).text == "x" * 10
 
 

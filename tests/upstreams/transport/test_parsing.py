@@ -240,10 +240,7 @@ def test_smuggling_call_is_refused(call: HttpCall):
         _write(call)
 
 
-@given(
-    target=st.text(max_size=20),
-    headers=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=4),
-)
+@given(target=st.text(max_size=20), headers=st.lists(st.tuples(st.text(max_size=8), st.text(max_size=8)), max_size=4))
 def test_written_request_is_one_request_with_its_headers(target: str, headers: list[tuple[str, str]]):
     try:
         written = _write(HttpCall("GET", ORIGIN, "/" + target, tuple(headers)))

@@ -9,6 +9,7 @@ import trio
 from tests.fakes.upstream_server import (
     HungUp,
     Peer,
+    Script,
     UpstreamServer,
     always,
     echo_target,
@@ -16,6 +17,7 @@ from tests.fakes.upstream_server import (
     reply,
     until,
 )
+from tests.upstreams.transport.connected import connected
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.pool import OriginStatistics
 from upstreams.transport.pooled import Transport, open_transport
@@ -27,13 +29,25 @@ def _figures(transport: Transport, server: UpstreamServer) -> tuple[int, int, in
     return (0, 0, 0) if figures is None else (figures.idle, figures.busy, figures.waiting)
 
 
+def released_echo() -> tuple[trio.Event, Script]:
+    """Return a script that answers with the target of the request, but only after the event."""
+    release = trio.Event()
+
+    async def script(peer: Peer) -> None:
+        while True:
+            request = await peer.request()
+            await release.wait()
+            await peer.send(reply(request.split(b" ")[1]))
+
+    return release, script
+
+
 async def test_connection_is_reused_for_consecutive_calls():
-    with trio.fail_after(5):
-        async with open_upstream_server(echo_target) as server, open_transport() as transport:
-            for number in range(20):
-                assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
-            assert transport.statistics().origins == {server.origin: OriginStatistics(1, 0, 0, 1, 19)}
-            assert server.connections == 1
+    async with connected(echo_target) as (server, transport):
+        for number in range(20):
+            assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
+        assert transport.statistics().origins == {server.origin: OriginStatistics(1, 0, 0, 1, 19)}
+        assert server.connections == 1
 
 
 async def test_most_recently_used_connection_is_taken_first():
@@ -46,14 +60,13 @@ async def test_most_recently_used_connection_is_taken_first():
             await trio.sleep(0.01 * peer.number)
             await peer.send(reply())
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            async with trio.open_nursery() as nursery:
-                for _ in range(3):
-                    nursery.start_soon(transport.exchange, server.call())
-            arrivals.clear()
-            await transport.exchange(server.call())
-            await transport.exchange(server.call())
+    async with connected(script) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(transport.exchange, server.call())
+        arrivals.clear()
+        await transport.exchange(server.call())
+        await transport.exchange(server.call())
     assert arrivals == [3, 3]
 
 
@@ -72,55 +85,40 @@ async def test_max_connections_is_enforced_without_starvation():
             target = f"/{task}/{turn}"
             assert (await transport.exchange(server.call(target))).body == target.encode()
 
-    with trio.fail_after(10):
-        async with open_upstream_server(script) as server, open_transport(max_connections=3) as transport:
-            async with trio.open_nursery() as nursery:
-                for task in range(20):
-                    nursery.start_soon(ask_often, task)
-            assert transport.statistics().origins[server.origin] == OriginStatistics(3, 0, 0, 3, 397)
+    async with connected(script, max_connections=3, within_s=10) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            for task in range(20):
+                nursery.start_soon(ask_often, task)
+        assert transport.statistics().origins[server.origin] == OriginStatistics(3, 0, 0, 3, 397)
     assert busiest == 3
 
 
 async def test_calls_get_slots_in_order_of_arrival():
-    release = trio.Event()
+    release, script = released_echo()
 
-    async def script(peer: Peer) -> None:
-        while True:
-            request = await peer.request()
-            await release.wait()
-            await peer.send(reply(request.split(b" ")[1]))
-
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
-            async with trio.open_nursery() as nursery:
-                for number in range(10):
-                    nursery.start_soon(transport.exchange, server.call(f"/{number}"))
-                    await until(lambda number=number: _figures(transport, server)[1:] == (1, number))
-                release.set()
-            assert _figures(transport, server) == (1, 0, 0)
+    async with connected(script, max_connections=1) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(transport.exchange, server.call(f"/{number}"))
+                await until(lambda number=number: _figures(transport, server)[1:] == (1, number))
+            release.set()
+        assert _figures(transport, server) == (1, 0, 0)
     assert [request.split(b" ")[1].decode() for request in server.requests] == [f"/{number}" for number in range(10)]
 
 
 async def test_cancelled_waiting_call_leaves_the_queue():
-    release = trio.Event()
+    release, script = released_echo()
 
-    async def script(peer: Peer) -> None:
-        while True:
-            await peer.request()
-            await release.wait()
-            await peer.send(reply())
-
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(transport.exchange, server.call())
-                await until(lambda: server.requests)
-                with trio.move_on_after(0.02) as scope:
-                    await transport.exchange(server.call())
-                assert scope.cancelled_caught
-                assert _figures(transport, server) == (0, 1, 0)
-                release.set()
-            assert transport.statistics().origins[server.origin] == OriginStatistics(1, 0, 0, 1, 0)
+    async with connected(script, max_connections=1) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(transport.exchange, server.call())
+            await until(lambda: server.requests)
+            with trio.move_on_after(0.02) as scope:
+                await transport.exchange(server.call())
+            assert scope.cancelled_caught
+            assert _figures(transport, server) == (0, 1, 0)
+            release.set()
+        assert transport.statistics().origins[server.origin] == OriginStatistics(1, 0, 0, 1, 0)
 
 
 async def test_slot_freed_by_a_failure_goes_to_a_waiter():
@@ -134,23 +132,21 @@ async def test_slot_freed_by_a_failure_goes_to_a_waiter():
         with pytest.raises(httpx.RemoteProtocolError):
             await transport.exchange(server.call())
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(fail)
-                await until(lambda: server.requests)
-                assert (await transport.exchange(server.call())).body == b"second"
-            assert _figures(transport, server) == (0, 0, 0)
+    async with connected(script, max_connections=1) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fail)
+            await until(lambda: server.requests)
+            assert (await transport.exchange(server.call())).body == b"second"
+        assert _figures(transport, server) == (0, 0, 0)
 
 
 async def test_expired_idle_connection_is_not_reused():
-    with trio.fail_after(5):
-        async with open_upstream_server(echo_target) as server, open_transport(idle_s=0.02) as transport:
-            await transport.exchange(server.call())
-            await trio.sleep(0.05)
-            await transport.exchange(server.call())
-            assert server.connections == 2
-            await until(lambda: server.open_connections == 1)
+    async with connected(echo_target, idle_s=0.02) as (server, transport):
+        await transport.exchange(server.call())
+        await trio.sleep(0.05)
+        await transport.exchange(server.call())
+        assert server.connections == 2
+        await until(lambda: server.open_connections == 1)
 
 
 async def test_calls_to_another_origin_drop_expired_connections():
@@ -169,30 +165,26 @@ async def test_calls_to_another_origin_drop_expired_connections():
 
 @pytest.mark.parametrize(("max_idle", "kept"), [(None, 4), (2, 2), (6, 6)])
 async def test_idle_connections_are_bounded_over_all_origins(max_idle: int | None, kept: int):
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target) as server,
-            open_transport(max_connections=1, max_idle=max_idle) as transport,
-        ):
-            origins = [server.origin]
-            async with trio.open_nursery() as nursery:
-                listeners = []
-                for _ in range(6):
-                    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-                    listeners.append(listener)
-                    origins.append(server.origin._replace(port=listener.socket.getsockname()[1]))
+    async with connected(echo_target, max_connections=1, max_idle=max_idle) as (server, transport):
+        origins = [server.origin]
+        async with trio.open_nursery() as nursery:
+            listeners = []
+            for _ in range(6):
+                (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+                listeners.append(listener)
+                origins.append(server.origin._replace(port=listener.socket.getsockname()[1]))
 
-                async def answer(stream: trio.SocketStream) -> None:
-                    async with stream:
-                        await stream.receive_some()
-                        await stream.send_all(reply())
-                        await stream.receive_some()
+            async def answer(stream: trio.SocketStream) -> None:
+                async with stream:
+                    await stream.receive_some()
+                    await stream.send_all(reply())
+                    await stream.receive_some()
 
-                nursery.start_soon(trio.serve_listeners, answer, listeners)
-                for origin in origins:
-                    await transport.exchange(HttpCall("GET", origin, "/"))
-                assert list(transport.statistics().origins) == origins[-kept:]
-                nursery.cancel_scope.cancel()
+            nursery.start_soon(trio.serve_listeners, answer, listeners)
+            for origin in origins:
+                await transport.exchange(HttpCall("GET", origin, "/"))
+            assert list(transport.statistics().origins) == origins[-kept:]
+            nursery.cancel_scope.cancel()
 
 
 async def test_close_closes_idle_and_later_busy_connections():
@@ -281,13 +273,7 @@ async def test_call_cancelled_at_any_step_keeps_the_pool_consistent(kept: bool):
 
 
 async def test_cancelled_waiter_passes_its_slot_on():
-    release = trio.Event()
-
-    async def script(peer: Peer) -> None:
-        while True:
-            await peer.request()
-            await release.wait()
-            await peer.send(reply())
+    release, script = released_echo()
 
     async def wait_in_vain() -> None:
         with waiter_scope:
@@ -298,18 +284,17 @@ async def test_cancelled_waiter_passes_its_slot_on():
         waiter_scope.cancel()  # cancelled in the same step in which it receives the slot
 
     waiter_scope = trio.CancelScope()
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(max_connections=1) as transport:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(hold_a_place)
-                await until(lambda: _figures(transport, server)[1] == 1)
-                nursery.start_soon(wait_in_vain)
-                await until(lambda: _figures(transport, server)[2] == 1)
-                nursery.start_soon(transport.exchange, server.call("/behind"))
-                await until(lambda: _figures(transport, server)[2] == 2)
-                release.set()
-            assert waiter_scope.cancelled_caught
-            assert _figures(transport, server) == (1, 0, 0)
+    async with connected(script, max_connections=1) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hold_a_place)
+            await until(lambda: _figures(transport, server)[1] == 1)
+            nursery.start_soon(wait_in_vain)
+            await until(lambda: _figures(transport, server)[2] == 1)
+            nursery.start_soon(transport.exchange, server.call("/behind"))
+            await until(lambda: _figures(transport, server)[2] == 2)
+            release.set()
+        assert waiter_scope.cancelled_caught
+        assert _figures(transport, server) == (1, 0, 0)
 
 
 async def test_early_answer_to_a_long_body_is_read():
@@ -320,9 +305,8 @@ async def test_early_answer_to_a_long_body_is_read():
         except HungUp:
             return
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            assert (await transport.exchange(server.call(method="POST", body=b"x" * 2_000_000))).body == b"early"
+    async with connected(script) as (server, transport):
+        assert (await transport.exchange(server.call(method="POST", body=b"x" * 2_000_000))).body == b"early"
 
 
 async def test_concurrent_tasks_never_mix_up_answers():
@@ -332,21 +316,16 @@ async def test_concurrent_tasks_never_mix_up_answers():
                 target = f"/{task}/{turn}"
                 assert (await transport.exchange(server.call(target))).body == target.encode()
 
-    with trio.fail_after(20):
-        async with open_upstream_server(echo_target) as server, open_transport(max_connections=4) as transport:
-            async with trio.open_nursery() as nursery:
-                for task in range(20):
-                    nursery.start_soon(ask, task)
-            figures = transport.statistics().origins[server.origin]
-            assert (figures.busy, figures.waiting) == (0, 0)
-            assert figures.idle <= 4
+    async with connected(echo_target, max_connections=4, within_s=20) as (server, transport):
+        async with trio.open_nursery() as nursery:
+            for task in range(20):
+                nursery.start_soon(ask, task)
+        figures = transport.statistics().origins[server.origin]
+        assert (figures.busy, figures.waiting) == (0, 0)
+        assert figures.idle <= 4
 
 
 async def test_statistics_forget_an_origin_without_connections():
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(always(reply(b"", "Connection: close"))) as server,
-            open_transport() as transport,
-        ):
-            await transport.exchange(server.call())
-            assert transport.statistics().origins == {}
+    async with connected(always(reply(b"", "Connection: close"))) as (server, transport):
+        await transport.exchange(server.call())
+        assert transport.statistics().origins == {}

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from tests.fakes.upstream_server import Peer, always, once, open_upstream_server, reply
+from tests.upstreams.transport.connected import connected
 from upstreams.transport.http import HttpAnswer, HttpCall, ResponseTooLarge
 from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import Transport, open_transport
@@ -17,29 +18,24 @@ async def _ask(*pieces: bytes, method: str = "GET", times: int = 1, **options: i
 
     Return the last answer and the number of connections.
     """
-    with trio.fail_after(5):
-        async with open_upstream_server(always(*pieces)) as server, open_transport(**options) as transport:
-            for _ in range(times):
-                answer = await transport.exchange(server.call(method=method))
-            return answer, server.connections
+    async with connected(always(*pieces), **options) as (server, transport):
+        for _ in range(times):
+            answer = await transport.exchange(server.call(method=method))
+        return answer, server.connections
 
 
 async def _ask_closing(*pieces: bytes, method: str = "GET", **options: int) -> HttpAnswer:
     """Let a server answer with `pieces` and close the connection."""
-    with trio.fail_after(5):
-        async with open_upstream_server(once(*pieces)) as server, open_transport(**options) as transport:
-            return await transport.exchange(server.call(method=method))
+    async with connected(once(*pieces), **options) as (server, transport):
+        return await transport.exchange(server.call(method=method))
 
 
 async def test_call_is_sent_as_written_and_answered():
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(
-                always(reply(b"{}", "X-One: 1", "Link: a", "link: b", status="201 Created"))
-            ) as server,
-            open_transport() as transport,
-        ):
-            answer = await transport.exchange(server.call("/v1/a%20b?q=1", user_agent="sluice/1"))
+    async with connected(always(reply(b"{}", "X-One: 1", "Link: a", "link: b", status="201 Created"))) as (
+        server,
+        transport,
+    ):
+        answer = await transport.exchange(server.call("/v1/a%20b?q=1", user_agent="sluice/1"))
     assert answer == HttpAnswer(201, {"content-length": "2", "x-one": "1", "link": "a, b"}, b"{}")
     assert server.requests == [
         f"GET /v1/a%20b?q=1 HTTP/1.1\r\nHost: 127.0.0.1:{server.origin.port}\r\nuser-agent: sluice/1\r\n"
@@ -48,11 +44,10 @@ async def test_call_is_sent_as_written_and_answered():
 
 
 async def test_content_length_is_sent_even_for_an_empty_post():
-    with trio.fail_after(5):
-        async with open_upstream_server(always(reply())) as server, open_transport() as transport:
-            await transport.exchange(server.call(method="POST", body=b"x" * 300_000))
-            await transport.exchange(server.call(method="POST"))
-            await transport.exchange(server.call(method="DELETE"))
+    async with connected(always(reply())) as (server, transport):
+        await transport.exchange(server.call(method="POST", body=b"x" * 300_000))
+        await transport.exchange(server.call(method="POST"))
+        await transport.exchange(server.call(method="DELETE"))
     post, empty_post, delete = server.requests
     assert b"\r\nContent-Length: 300000\r\n" in post
     assert post.endswith(b"\r\n\r\n" + b"x" * 300_000)
@@ -61,9 +56,8 @@ async def test_content_length_is_sent_even_for_an_empty_post():
 
 
 async def test_accept_encoding_of_the_call_is_kept():
-    with trio.fail_after(5):
-        async with open_upstream_server(always(reply())) as server, open_transport() as transport:
-            await transport.exchange(server.call(Accept_Encoding="identity"))
+    async with connected(always(reply())) as (server, transport):
+        await transport.exchange(server.call(Accept_Encoding="identity"))
     assert server.requests[0].count(b"Accept-Encoding") == 1
     assert b"Accept-Encoding: identity\r\n" in server.requests[0]
 
@@ -95,12 +89,11 @@ async def test_framed_answers_keep_the_connection(pieces: tuple[bytes, ...]):
     ],
 )
 async def test_answer_may_end_with_the_connection(pieces: tuple[bytes, ...]):
-    with trio.fail_after(5):
-        async with open_upstream_server(once(*pieces)) as server, open_transport() as transport:
-            for expected in (1, 2):
-                assert (await transport.exchange(server.call())).body == b"hello"
-                assert server.connections == expected
-                assert transport.statistics().origins == {}
+    async with connected(once(*pieces)) as (server, transport):
+        for expected in (1, 2):
+            assert (await transport.exchange(server.call())).body == b"hello"
+            assert server.connections == expected
+            assert transport.statistics().origins == {}
 
 
 @pytest.mark.parametrize(
@@ -125,16 +118,12 @@ async def test_methods_may_alternate_on_one_connection():
             head_only = (await peer.request()).startswith(b"HEAD")
             await peer.send(reply(b"12345")[: -5 if head_only else None])
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            bodies = [(await transport.exchange(server.call(method=m))).body for m in ("HEAD", "GET", "HEAD", "GET")]
+    async with connected(script) as (server, transport):
+        bodies = [(await transport.exchange(server.call(method=m))).body for m in ("HEAD", "GET", "HEAD", "GET")]
     assert (bodies, server.connections) == ([b"", b"12345", b"", b"12345"], 1)
 
 
-@pytest.mark.parametrize(
-    "surplus",
-    [b"x", reply(b"nobody asked"), b"HTTP/1.1 2", b"\0" * 100],
-)
+@pytest.mark.parametrize("surplus", [b"x", reply(b"nobody asked"), b"HTTP/1.1 2", b"\0" * 100])
 @pytest.mark.parametrize(("method", "body"), [("GET", b"hello"), ("HEAD", b"")])
 async def test_surplus_bytes_never_reach_the_next_call(method: str, body: bytes, surplus: bytes):
     answer, connections = await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + body + surplus, method=method)
@@ -175,45 +164,38 @@ async def test_truncated_answer_is_an_error(cut: bytes):
     ],
 )
 async def test_malformed_answer_is_an_error_and_closes_the_connection(garbage: bytes):
-    with trio.fail_after(5):
-        async with open_upstream_server(always(garbage)) as server, open_transport() as transport:
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call())
-            assert transport.statistics().origins == {}
+    async with connected(always(garbage)) as (server, transport):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.exchange(server.call())
+        assert transport.statistics().origins == {}
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    "endless",
+    ("start", "endless", "error"),
     [
-        b"HTTP/1.1 100 Continue\r\n\r\n",
-        b"X-Header: value\r\n",
-        b"x" * 1000,
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", httpx.RemoteProtocolError),
+        (b"", b"x" * 1000, httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\n", b"X-Header: value\r\n", httpx.RemoteProtocolError),
+        (CHUNKED + b"1\r\nx\r\n0\r\nT: ", b"x" * 1000, httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"0123456789\r\n", ResponseTooLarge),
+        (CHUNKED, b"a\r\n0123456789\r\n", ResponseTooLarge),
     ],
+    ids=["interim answers", "status line", "headers", "trailers", "body", "chunks"],
 )
-async def test_endless_head_is_cut_off(endless: bytes):
+async def test_endless_answer_is_cut_off(start: bytes, endless: bytes, error: type[Exception]):
     async def script(peer: Peer) -> None:
         await peer.request()
-        await peer.send(b"HTTP/1.1 200 OK\r\n" if endless[:1] == b"X" else b"")
+        await peer.send(start)
         while True:
             await peer.send(endless * 100)
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(header_bytes_max=5000) as transport:
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call())
-
-
-async def test_endless_trailers_are_cut_off():
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nT: ")
-        while True:
-            await peer.send(b"x" * 5000)
-
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(header_bytes_max=5000) as transport:
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call())
+    async with connected(script, header_bytes_max=5000, body_bytes_max=1_000_000) as (server, transport):
+        with pytest.raises(error):
+            await transport.exchange(server.call())
+        assert transport.statistics().origins == {}
 
 
 async def test_body_limit_is_exact():
@@ -229,21 +211,6 @@ async def test_announced_length_beyond_the_limit_is_refused_early():
         await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n", body_bytes_max=1000)
 
 
-@pytest.mark.parametrize("head", [b"\r\n", b"Transfer-Encoding: chunked\r\n\r\n"])
-async def test_endless_body_is_cut_off_at_the_limit(head: bytes):
-    async def script(peer: Peer) -> None:
-        await peer.request()
-        await peer.send(b"HTTP/1.1 200 OK\r\n" + head)
-        while True:
-            await peer.send(b"a\r\n0123456789\r\n" * 500)
-
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(body_bytes_max=1_000_000) as transport:
-            with pytest.raises(ResponseTooLarge):
-                await transport.exchange(server.call())
-            assert transport.statistics().origins == {}
-
-
 async def test_slow_body_is_cut_off_by_the_callers_time_limit():
     async def script(peer: Peer) -> None:
         await peer.request()
@@ -252,25 +219,20 @@ async def test_slow_body_is_cut_off_by_the_callers_time_limit():
             await peer.send(b"x")
             await trio.sleep(0.005)
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            with trio.move_on_after(0.1) as scope:
-                await transport.exchange(server.call())
-            assert scope.cancelled_caught
-            assert transport.statistics().origins == {}
+    async with connected(script) as (server, transport):
+        with trio.move_on_after(0.1) as scope:
+            await transport.exchange(server.call())
+        assert scope.cancelled_caught
+        assert transport.statistics().origins == {}
 
 
 async def test_compression_bomb_is_refused_and_its_connection_kept():
     bomb = gzip.compress(b"\0" * 5_000_000)
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(always(reply(bomb, "Content-Encoding: gzip"))) as server,
-            open_transport(body_bytes_max=100_000) as transport,
-        ):
-            for _ in range(2):
-                with pytest.raises(ResponseTooLarge):
-                    await transport.exchange(server.call())
-            assert server.connections == 1
+    async with connected(always(reply(bomb, "Content-Encoding: gzip")), body_bytes_max=100_000) as (server, transport):
+        for _ in range(2):
+            with pytest.raises(ResponseTooLarge):
+                await transport.exchange(server.call())
+        assert server.connections == 1
 
 
 async def test_redirects_are_returned_to_the_caller():
@@ -303,10 +265,9 @@ async def test_reset_is_a_read_error():
         await trio.sleep(0.02)
         await peer.reset()
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            with pytest.raises(httpx.ReadError):
-                await transport.exchange(server.call())
+    async with connected(script) as (server, transport):
+        with pytest.raises(httpx.ReadError):
+            await transport.exchange(server.call())
 
 
 async def test_peer_that_closes_while_receiving_is_a_write_error():
@@ -314,10 +275,9 @@ async def test_peer_that_closes_while_receiving_is_a_write_error():
         await trio.sleep(0.05)
         await peer.reset()
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            with pytest.raises(httpx.WriteError):
-                await transport.exchange(server.call(method="POST", body=b"x" * 20_000_000))
+    async with connected(script) as (server, transport):
+        with pytest.raises(httpx.WriteError):
+            await transport.exchange(server.call(method="POST", body=b"x" * 20_000_000))
 
 
 async def test_connecting_has_its_own_time_limit():
@@ -326,15 +286,14 @@ async def test_connecting_has_its_own_time_limit():
     async def script(peer: Peer) -> None:
         await trio.sleep_forever()
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(connect_s=0.05) as transport:
-            call = server.call()
-            with pytest.raises(httpx.ConnectTimeout):
-                await transport.exchange(type(call)(call.method, call.origin._replace(scheme="https"), call.target))
-            assert transport.statistics().origins == {}
-            with trio.move_on_after(0.02) as scope:
-                await transport.exchange(server.call())
-            assert scope.cancelled_caught
+    async with connected(script, connect_s=0.05) as (server, transport):
+        call = server.call()
+        with pytest.raises(httpx.ConnectTimeout):
+            await transport.exchange(type(call)(call.method, call.origin._replace(scheme="https"), call.target))
+        assert transport.statistics().origins == {}
+        with trio.move_on_after(0.02) as scope:
+            await transport.exchange(server.call())
+        assert scope.cancelled_caught
 
 
 async def test_closed_transport_raises():
@@ -366,8 +325,7 @@ async def test_damaged_or_oversized_long_body_is_refused():
 
 
 async def test_long_body_decoding_ends_at_the_deadline():
-    with trio.fail_after(5):
-        async with open_upstream_server(always(_coded(LONG))) as server, open_transport() as transport:
-            await transport._decoding.acquire_on_behalf_of("another one")
-            with pytest.raises(httpx.PoolTimeout):
-                await transport.exchange(server.call(), trio.current_time() + 0.3)
+    async with connected(always(_coded(LONG))) as (server, transport):
+        await transport._decoding.acquire_on_behalf_of("another one")
+        with pytest.raises(httpx.PoolTimeout):
+            await transport.exchange(server.call(), trio.current_time() + 0.3)

@@ -4,18 +4,17 @@ import httpx
 import pytest
 import trio
 
-from tests.fakes.upstream_server import Peer, once, open_upstream_server, reply, until
-from upstreams.transport.pooled import open_transport
+from tests.fakes.upstream_server import Peer, once, reply, until
+from tests.upstreams.transport.connected import connected
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "POST", "PATCH"])
 async def test_connection_closed_while_idle_is_replaced_for_every_method(method: str):
-    with trio.fail_after(5):
-        async with open_upstream_server(once(reply())) as server, open_transport() as transport:
-            for number in range(1, 4):
-                await transport.exchange(server.call(method=method, body=b"x"))
-                await until(lambda: server.open_connections == 0)
-                assert len(server.requests) == number
+    async with connected(once(reply())) as (server, transport):
+        for number in range(1, 4):
+            await transport.exchange(server.call(method=method, body=b"x"))
+            await until(lambda: server.open_connections == 0)
+            assert len(server.requests) == number
 
 
 async def _closes_on_the_second_request(peer: Peer) -> None:
@@ -26,22 +25,20 @@ async def _closes_on_the_second_request(peer: Peer) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
 async def test_idempotent_call_on_a_broken_kept_connection_is_resent(method: str):
-    with trio.fail_after(5):
-        async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
-            await transport.exchange(server.call(method=method, body=b"x"))
-            assert (await transport.exchange(server.call("/again", method, b"x"))).body == b"first"
-            assert server.requests[1] == server.requests[2]
-            assert len(server.requests) == 3
+    async with connected(_closes_on_the_second_request) as (server, transport):
+        await transport.exchange(server.call(method=method, body=b"x"))
+        assert (await transport.exchange(server.call("/again", method, b"x"))).body == b"first"
+        assert server.requests[1] == server.requests[2]
+        assert len(server.requests) == 3
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "REPORT"])
 async def test_call_with_effects_is_never_resent(method: str):
-    with trio.fail_after(5):
-        async with open_upstream_server(_closes_on_the_second_request) as server, open_transport() as transport:
-            await transport.exchange(server.call())
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call("/effect", method))
-            assert len(server.requests) == 2
+    async with connected(_closes_on_the_second_request) as (server, transport):
+        await transport.exchange(server.call())
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.exchange(server.call("/effect", method))
+        assert len(server.requests) == 2
 
 
 async def test_call_is_resent_at_most_once():
@@ -51,20 +48,18 @@ async def test_call_is_resent_at_most_once():
             await peer.send(reply())
             await peer.request()
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
+    async with connected(script) as (server, transport):
+        await transport.exchange(server.call())
+        with pytest.raises(httpx.RemoteProtocolError):
             await transport.exchange(server.call())
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call())
-            assert len(server.requests) == 3
+        assert len(server.requests) == 3
 
 
 async def test_call_on_a_fresh_connection_is_not_resent():
-    with trio.fail_after(5):
-        async with open_upstream_server(once()) as server, open_transport() as transport:
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call())
-            assert len(server.requests) == 1
+    async with connected(once()) as (server, transport):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.exchange(server.call())
+        assert len(server.requests) == 1
 
 
 async def test_call_is_not_resent_after_the_first_answer_byte():
@@ -74,12 +69,11 @@ async def test_call_is_not_resent_after_the_first_answer_byte():
         await peer.request()
         await peer.send(b"H")
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
+    async with connected(script) as (server, transport):
+        await transport.exchange(server.call())
+        with pytest.raises(httpx.RemoteProtocolError):
             await transport.exchange(server.call())
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call())
-            assert len(server.requests) == 2
+        assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -97,16 +91,15 @@ async def test_closing_peer_never_fails_a_get_or_repeats_a_post(method: str, res
         await (peer.reset() if reset else peer.close())
 
     failures = 0
-    with trio.fail_after(20):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            for number in range(400):
-                for _ in range(number % 5):
-                    await trio.lowlevel.checkpoint()
-                try:
-                    await transport.exchange(server.call(f"/{number}", method))
-                except (httpx.ReadError, httpx.RemoteProtocolError):
-                    failures += 1
-            await until(lambda: server.open_connections == 0)
+    async with connected(script, within_s=20) as (server, transport):
+        for number in range(400):
+            for _ in range(number % 5):
+                await trio.lowlevel.checkpoint()
+            try:
+                await transport.exchange(server.call(f"/{number}", method))
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                failures += 1
+        await until(lambda: server.open_connections == 0)
     if method == "GET":
         assert not failures
     assert len(set(processed)) == len(processed) == 400 - failures
@@ -125,11 +118,10 @@ async def test_unexpected_bytes_close_an_idle_connection():
             await peer.send(reply(b"unasked", status="408 Request Timeout"))
             said.release()
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport() as transport:
-            for number in range(1, 4):
-                assert (await transport.exchange(server.call())).body == b"real"
-                read.release()
-                await said.acquire()
-                await trio.sleep(0.03)
-                assert server.connections == number
+    async with connected(script) as (server, transport):
+        for number in range(1, 4):
+            assert (await transport.exchange(server.call())).body == b"real"
+            read.release()
+            await said.acquire()
+            await trio.sleep(0.03)
+            assert server.connections == number

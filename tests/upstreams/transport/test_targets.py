@@ -5,13 +5,12 @@ from contextlib import nullcontext
 
 import httpx
 import pytest
-import trio
 import trustme
 
-from tests.fakes.upstream_server import Peer, always, once, open_upstream_server, reply
+from tests.fakes.upstream_server import Peer, always, once, reply
+from tests.upstreams.transport.connected import connected
 from upstreams.transport.http import HttpAnswer, HttpCall
 from upstreams.transport.origin import Origin
-from upstreams.transport.pooled import open_transport
 
 CAP = 1_000
 POST_AGAIN = frozenset({"POST"})
@@ -25,39 +24,33 @@ async def test_transport_connects_to_the_address_and_sends_the_host_name() -> No
     authority.issue_cert("hooks.invalid").configure_cert(server_tls)
     names: list[str | None] = []
     server_tls.sni_callback = lambda _socket, name, _context: names.append(name)
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(always(reply(b"ok")), server_tls) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            origin = Origin("https", "hooks.invalid", server.origin.port, "127.0.0.1")
-            for _ in range(2):
-                assert (await transport.exchange(HttpCall("GET", origin, "/"))).body == b"ok"
-            assert (names, server.connections) == (["hooks.invalid"], 1)
-            assert f"\r\nHost: hooks.invalid:{origin.port}\r\n".encode() in server.requests[0]
-            with pytest.raises(httpx.ConnectError):
-                await transport.exchange(HttpCall("GET", origin._replace(address=""), "/"))
+    async with connected(always(reply(b"ok")), server_tls, ssl_context=client_tls) as (server, transport):
+        origin = Origin("https", "hooks.invalid", server.origin.port, "127.0.0.1")
+        for _ in range(2):
+            assert (await transport.exchange(HttpCall("GET", origin, "/"))).body == b"ok"
+        assert (names, server.connections) == (["hooks.invalid"], 1)
+        assert f"\r\nHost: hooks.invalid:{origin.port}\r\n".encode() in server.requests[0]
+        with pytest.raises(httpx.ConnectError):
+            await transport.exchange(HttpCall("GET", origin._replace(address=""), "/"))
 
 
 async def test_connections_to_different_addresses_are_separate() -> None:
-    with trio.fail_after(5):
-        async with open_upstream_server(always(reply(b"ok"))) as server, open_transport() as transport:
-            first = server.origin._replace(host="a.invalid", address="127.0.0.1")
-            for origin in (first, first._replace(address="127.0.0.2"), first):
-                with nullcontext() if origin is first else pytest.raises(httpx.ConnectError):
-                    await transport.exchange(HttpCall("GET", origin, "/"))
-            assert server.connections == 1
+    async with connected(always(reply(b"ok"))) as (server, transport):
+        first = server.origin._replace(host="a.invalid", address="127.0.0.1")
+        for origin in (first, first._replace(address="127.0.0.2"), first):
+            with nullcontext() if origin is first else pytest.raises(httpx.ConnectError):
+                await transport.exchange(HttpCall("GET", origin, "/"))
+        assert server.connections == 1
 
 
 async def start_of(*pieces: bytes, method: str = "POST") -> tuple[HttpAnswer, int]:
     """Return the part of an answer that was read, and the number of connections after two calls."""
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(always(*pieces)) as server,
-            open_transport(starts_only=True, body_bytes_max=CAP, header_bytes_max=2_000) as transport,
-        ):
-            await transport.exchange(server.call(method=method))
-            return await transport.exchange(server.call(method=method)), server.connections
+    async with connected(always(*pieces), starts_only=True, body_bytes_max=CAP, header_bytes_max=2_000) as (
+        server,
+        transport,
+    ):
+        await transport.exchange(server.call(method=method))
+        return await transport.exchange(server.call(method=method)), server.connections
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -105,15 +98,13 @@ async def test_repeatable_post_is_resent_on_a_broken_kept_connection() -> None:
             await peer.reset()
         await peer.send(reply(b"again"))
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(repeats=POST_AGAIN) as transport:
-            bodies = [(await transport.exchange(server.call(method="POST"))).body for _ in range(2)]
-            assert (bodies, server.connections) == ([b"first", b"again"], 2)
+    async with connected(script, repeats=POST_AGAIN) as (server, transport):
+        bodies = [(await transport.exchange(server.call(method="POST"))).body for _ in range(2)]
+        assert (bodies, server.connections) == ([b"first", b"again"], 2)
 
 
 async def test_post_on_a_fresh_connection_is_not_resent() -> None:
-    with trio.fail_after(5):
-        async with open_upstream_server(once()) as server, open_transport(repeats=POST_AGAIN) as transport:
-            with pytest.raises(httpx.RemoteProtocolError):
-                await transport.exchange(server.call(method="POST"))
-            assert server.connections == 1
+    async with connected(once(), repeats=POST_AGAIN) as (server, transport):
+        with pytest.raises(httpx.RemoteProtocolError):
+            await transport.exchange(server.call(method="POST"))
+        assert server.connections == 1

@@ -13,6 +13,7 @@ import trustme
 
 from tests.fakes.upstream_server import Peer, always, echo_target, once, open_upstream_server, reply
 from tests.servers.waiting import until
+from tests.upstreams.transport.connected import connected
 from upstreams.transport.http import HttpCall
 from upstreams.transport.origin import Origin
 from upstreams.transport.pooled import open_transport
@@ -40,14 +41,10 @@ def _server_tls(authority: trustme.CA, name: str = "127.0.0.1") -> ssl.SSLContex
 async def test_tls_calls_share_a_connection(authority: trustme.CA, client_tls: ssl.SSLContext, version: ssl.TLSVersion):
     server_tls = _server_tls(authority)
     server_tls.minimum_version = server_tls.maximum_version = version
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target, server_tls) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            for number in range(10):
-                assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
-            assert server.connections == 1
+    async with connected(echo_target, server_tls, ssl_context=client_tls) as (server, transport):
+        for number in range(10):
+            assert (await transport.exchange(server.call(f"/{number}"))).body == f"/{number}".encode()
+        assert server.connections == 1
 
 
 async def test_system_authority_is_trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -66,39 +63,33 @@ async def test_system_authority_is_trusted(authority: trustme.CA, tmp_path: Path
 
 async def test_long_bodies_pass_both_ways_under_tls(authority: trustme.CA, client_tls: ssl.SSLContext):
     body = bytes(range(256)) * 20_000
-    with trio.fail_after(10):
-        async with (
-            open_upstream_server(always(reply(body)), _server_tls(authority)) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            for _ in range(2):
-                assert (await transport.exchange(server.call(method="POST", body=body))).body == body
-            assert server.requests[1].endswith(body)
-            assert server.connections == 1
+    async with connected(always(reply(body)), _server_tls(authority), ssl_context=client_tls, within_s=10) as (
+        server,
+        transport,
+    ):
+        for _ in range(2):
+            assert (await transport.exchange(server.call(method="POST", body=body))).body == body
+        assert server.requests[1].endswith(body)
+        assert server.connections == 1
 
 
 async def test_closed_tls_connection_is_replaced(authority: trustme.CA, client_tls: ssl.SSLContext):
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(once(reply(b"ok")), _server_tls(authority)) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            for _ in range(5):
-                assert (await transport.exchange(server.call(method="GET"))).body == b"ok"
-            assert server.connections == 5
+    async with connected(once(reply(b"ok")), _server_tls(authority), ssl_context=client_tls) as (server, transport):
+        for _ in range(5):
+            assert (await transport.exchange(server.call(method="GET"))).body == b"ok"
+        assert server.connections == 5
 
 
 async def test_surplus_bytes_under_tls_are_not_the_next_answer(authority: trustme.CA, client_tls: ssl.SSLContext):
     """The surplus bytes are in a TLS record of their own, in the same TCP segment or in a later one."""
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(always(reply(b"real"), reply(b"surplus")), _server_tls(authority)) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            for _ in range(5):
-                assert (await transport.exchange(server.call())).body == b"real"
-                await trio.sleep(0.01)
-            assert server.connections == 5
+    async with connected(always(reply(b"real"), reply(b"surplus")), _server_tls(authority), ssl_context=client_tls) as (
+        server,
+        transport,
+    ):
+        for _ in range(5):
+            assert (await transport.exchange(server.call())).body == b"real"
+            await trio.sleep(0.01)
+        assert server.connections == 5
 
 
 async def test_late_tls_records_keep_the_connection(authority: trustme.CA, client_tls: ssl.SSLContext):
@@ -137,38 +128,29 @@ async def test_late_tls_records_keep_the_connection(authority: trustme.CA, clien
 
 
 async def test_peer_with_another_name_is_refused(authority: trustme.CA, client_tls: ssl.SSLContext):
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target, _server_tls(authority, "other.example")) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-                await transport.exchange(server.call())
-            assert server.requests == []
-            assert transport.statistics().origins == {}
+    async with connected(echo_target, _server_tls(authority, "other.example"), ssl_context=client_tls) as (
+        server,
+        transport,
+    ):
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await transport.exchange(server.call())
+        assert server.requests == []
+        assert transport.statistics().origins == {}
 
 
 async def test_untrusted_peer_is_refused_by_default(authority: trustme.CA):
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target, _server_tls(authority)) as server,
-            open_transport() as transport,
-        ):
-            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
-                await transport.exchange(server.call())
+    async with connected(echo_target, _server_tls(authority)) as (server, transport):
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+            await transport.exchange(server.call())
 
 
 async def test_server_name_is_sent_to_the_peer(authority: trustme.CA, client_tls: ssl.SSLContext):
     names: list[str | None] = []
     server_tls = _server_tls(authority, "localhost")
     server_tls.sni_callback = lambda _socket, name, _context: names.append(name)
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target, server_tls) as server,
-            open_transport(ssl_context=client_tls) as transport,
-        ):
-            call = server.call()._replace(origin=server.origin._replace(host="localhost"))
-            await transport.exchange(call)
+    async with connected(echo_target, server_tls, ssl_context=client_tls) as (server, transport):
+        call = server.call()._replace(origin=server.origin._replace(host="localhost"))
+        await transport.exchange(call)
     assert names == ["localhost"]
 
 
@@ -177,10 +159,9 @@ async def test_peer_without_tls_is_a_connect_error(client_tls: ssl.SSLContext):
         await peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await trio.sleep(0.05)
 
-    with trio.fail_after(5):
-        async with open_upstream_server(script) as server, open_transport(ssl_context=client_tls) as transport:
-            with pytest.raises(httpx.ConnectError):
-                await transport.exchange(server.call()._replace(origin=server.origin._replace(scheme="https")))
+    async with connected(script, ssl_context=client_tls) as (server, transport):
+        with pytest.raises(httpx.ConnectError):
+            await transport.exchange(server.call()._replace(origin=server.origin._replace(scheme="https")))
 
 
 async def test_tls_call_can_be_cancelled_at_any_step(authority: trustme.CA, client_tls: ssl.SSLContext):
@@ -189,19 +170,18 @@ async def test_tls_call_can_be_cancelled_at_any_step(authority: trustme.CA, clie
             await peer.request()
             await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", b"do", b"ne")
 
-    with trio.fail_after(20):
-        async with (
-            open_upstream_server(script, _server_tls(authority)) as server,
-            open_transport(ssl_context=client_tls, max_connections=1) as transport,
-        ):
-            for turn in count():
-                with trio.move_on_after(0.0002 * turn) as scope:
-                    assert (await transport.exchange(server.call())).body == b"done"
-                figures = transport.statistics().origins.get(server.origin)
-                assert figures is None or figures.busy == 0
-                if not scope.cancelled_caught:
-                    break
-            assert turn > 2
+    async with connected(script, _server_tls(authority), ssl_context=client_tls, max_connections=1, within_s=20) as (
+        server,
+        transport,
+    ):
+        for turn in count():
+            with trio.move_on_after(0.0002 * turn) as scope:
+                assert (await transport.exchange(server.call())).body == b"done"
+            figures = transport.statistics().origins.get(server.origin)
+            assert figures is None or figures.busy == 0
+            if not scope.cancelled_caught:
+                break
+        assert turn > 2
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/out/way", "/out/way/"])
@@ -215,26 +195,21 @@ async def test_tls_call_can_be_cancelled_at_any_step(authority: trustme.CA, clie
     ],
 )
 async def test_egress_receives_calls_with_the_host_in_the_path(prefix: str, origin: Origin, path: str):
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target) as server,
-            open_transport(egress=f"{server.url}{prefix}") as transport,
-        ):
-            answer = await transport.exchange(server.call("/v1?q=%20")._replace(origin=origin))
-            assert answer.body.decode() == prefix.rstrip("/") + path
-            assert f"\r\nHost: 127.0.0.1:{server.origin.port}\r\n".encode() in server.requests[0]
+    async with connected(echo_target) as (server, _), open_transport(egress=f"{server.url}{prefix}") as transport:
+        answer = await transport.exchange(server.call("/v1?q=%20")._replace(origin=origin))
+        assert answer.body.decode() == prefix.rstrip("/") + path
+        assert f"\r\nHost: 127.0.0.1:{server.origin.port}\r\n".encode() in server.requests[0]
 
 
 async def test_egress_can_use_tls_and_shares_connections(authority: trustme.CA, client_tls: ssl.SSLContext):
-    with trio.fail_after(5):
-        async with (
-            open_upstream_server(echo_target, _server_tls(authority)) as server,
-            open_transport(egress=server.url, ssl_context=client_tls) as transport,
-        ):
-            for host in ("a.example", "b.example"):
-                answer = await transport.exchange(server.call()._replace(origin=Origin("http", host, 80)))
-                assert answer.body == f"/{host}/".encode()
-            assert server.connections == 1
+    async with (
+        connected(echo_target, _server_tls(authority)) as (server, _),
+        open_transport(egress=server.url, ssl_context=client_tls) as transport,
+    ):
+        for host in ("a.example", "b.example"):
+            answer = await transport.exchange(server.call()._replace(origin=Origin("http", host, 80)))
+            assert answer.body == f"/{host}/".encode()
+        assert server.connections == 1
 
 
 async def test_egress_must_be_a_url():

@@ -345,10 +345,7 @@ def letter(w: Writer, title: str) -> str:
 
 LAYOUTS: dict[str, Callable[[Writer, str], str]] = {
     one.__name__: one
-    for one in (
-        *(wordpress, newspaper, sphinx, mediawiki, discourse),
-        *(shop, divs, docusaurus, questions, letter),
-    )
+    for one in (*(wordpress, newspaper, sphinx, mediawiki, discourse), *(shop, divs, docusaurus, questions, letter))
 }
 
 

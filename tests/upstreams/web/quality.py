@@ -18,7 +18,7 @@ import logging
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -106,11 +106,11 @@ def benchmark(folder: Path) -> Iterator[tuple[bytes, str]]:
         yield gzip.decompress((folder / "html" / f"{name}.html.gz").read_bytes()), truth["articleBody"]
 
 
-def quality(pages: Iterator[tuple[bytes, str]]) -> dict[str, Quality]:
+def quality(pages: Iterator[tuple[bytes, str]], readers: Mapping[str, Read] = READERS) -> dict[str, Quality]:
     """Return the scores of each reader on these pages."""
-    found = {name: Quality() for name in READERS}
+    found = {name: Quality() for name in readers}
     for page, truth in pages:
-        for name, read in READERS.items():
+        for name, read in readers.items():
             found[name].add(truth, read(page))
     return found
 

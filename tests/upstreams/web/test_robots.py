@@ -9,14 +9,7 @@ from importlib import import_module
 import pytest
 
 from upstreams.model.steps import Answer, Task
-from upstreams.web.robots import (
-    ALLOWS_ALL,
-    REMEMBERED_BYTES_MAX,
-    WILDCARDS_MAX,
-    RobotsFile,
-    RobotsMemory,
-    _read_robots,
-)
+from upstreams.web.robots import ALLOWS_ALL, REMEMBERED_BYTES_MAX, WILDCARDS_MAX, RobotsFile, RobotsMemory, _read_robots
 
 LINES = 8_000
 FEW_BYTES = 10_000
@@ -92,3 +85,18 @@ def test_cached_files_are_bounded_and_the_newest_stay(file: RobotsFile) -> None:
     for origin in list(memory._files):
         memory._remember(origin, file, 2.0)
     assert memory._bytes <= REMEMBERED_BYTES_MAX, "a file that is read again is not counted twice"
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "User-agent: Sluice/1.0",
+        "user-agent:sluice/2 (+https://a.test/) # us",
+        "User-agent: other\rUser-agent: Sluice/1.0",
+    ],
+)
+def test_file_may_name_our_agent_with_a_version(agent: str) -> None:
+    rules = f"{agent}\nDisallow: /private\n\nUser-agent: *\nDisallow: /user-agents/a/b\n"
+    file = _read_robots(rules.encode(), "text/plain")
+    assert not look(file, "https://a.example/private/x")
+    assert look(file, "https://a.example/user-agents/a/b"), "that rule is for other agents"

@@ -7,10 +7,12 @@ from random import Random
 
 import pytest
 import trio
-from trio.testing import MockClock
 
+from tests.fakes.patient_clock import run_virtually
 from upstreams.model.errors import WorkersBusy
 from upstreams.workers.line import BYTE_S, TASK_S, TaskLine
+
+trio_run = run_virtually
 
 MB = 1_000_000
 LONG_S = 1_000.0
@@ -24,7 +26,7 @@ async def work(line: TaskLine, size: int, takes_s: float, *, within_s: float = L
     return began
 
 
-async def test_short_task_passes_long_ones_without_starving_them(autojump_clock: MockClock) -> None:
+async def test_short_task_passes_long_ones_without_starving_them() -> None:
     line, begun = TaskLine(1), list[str]()
 
     async def run(name: str, size: int, takes_s: float) -> None:
@@ -43,7 +45,7 @@ async def test_short_task_passes_long_ones_without_starving_them(autojump_clock:
     assert begun.index("long") < begun.index("longer") < begun.index("short 39")
 
 
-async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: MockClock) -> None:
+async def test_task_that_would_be_late_is_refused_immediately() -> None:
     line = TaskLine(2)
     cost_s = 2 * MB * BYTE_S + TASK_S
     refused, waited = list[float](), list[float]()
@@ -66,7 +68,7 @@ async def test_task_that_would_be_late_is_refused_immediately(autojump_clock: Mo
     assert trio.current_time() <= 31
 
 
-async def test_late_task_does_not_start_unless_the_queue_is_empty(autojump_clock: MockClock) -> None:
+async def test_late_task_does_not_start_unless_the_queue_is_empty() -> None:
     line = TaskLine(1)
     assert await work(line, 100 * MB, 1.0, within_s=0.5) == 0.0, "the queue is empty, so the task may try"
     async with trio.open_nursery() as nursery:
@@ -78,7 +80,7 @@ async def test_late_task_does_not_start_unless_the_queue_is_empty(autojump_clock
         assert trio.current_time() - began == pytest.approx(5, abs=0.1)
 
 
-async def test_queue_learns_the_cost_per_byte_and_closes_when_full(autojump_clock: MockClock) -> None:
+async def test_queue_learns_the_cost_per_byte_and_closes_when_full() -> None:
     line = TaskLine(1)
     line.check_room("a")
     for _ in range(20):
@@ -94,7 +96,7 @@ async def test_queue_learns_the_cost_per_byte_and_closes_when_full(autojump_cloc
         line.check_room("a")
 
 
-async def test_turns_are_never_lost_or_assigned_twice(autojump_clock: MockClock) -> None:
+async def test_turns_are_never_lost_or_assigned_twice() -> None:
     """Method: 400 tasks, two thirds of which are cancelled at random moments, while they are queued or running."""
     line, rng, most, under_way = TaskLine(2), Random(3), 0, 0
 
@@ -151,7 +153,7 @@ async def attack(line: TaskLine, until_s: float) -> None:
 
 @pytest.mark.critical
 @pytest.mark.parametrize("at_once", [1, 2])
-async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_clock: MockClock, at_once: int) -> None:
+async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(at_once: int) -> None:
     """Regression: because of one expensive task, 56 of 58 scrapes of another account returned 503."""
     line, waits = TaskLine(at_once), list[float]()
     async with trio.open_nursery() as nursery:
@@ -165,7 +167,7 @@ async def test_expensive_tasks_do_not_refuse_or_delay_other_accounts(autojump_cl
     assert set(waits) == {0.0}
 
 
-async def test_accounts_share_the_time_that_a_hostile_one_leaves(autojump_clock: MockClock) -> None:
+async def test_accounts_share_the_time_that_a_hostile_one_leaves() -> None:
     line, waits = TaskLine(2), list[float]()
 
     async def scrape(account: str) -> None:
@@ -183,7 +185,7 @@ async def test_accounts_share_the_time_that_a_hostile_one_leaves(autojump_clock:
     assert max(waits) < 5 * 0.07, "at most the tasks of the other victims"
 
 
-async def test_running_task_is_expected_to_end_by_its_deadline(autojump_clock: MockClock) -> None:
+async def test_running_task_is_expected_to_end_by_its_deadline() -> None:
     line = TaskLine(1)
     with trio.move_on_after(300):
         async with line.turn("a", 10 * MB, 300.0):  # now one byte is expected to take at most 20 us
@@ -198,7 +200,7 @@ async def test_running_task_is_expected_to_end_by_its_deadline(autojump_clock: M
         line.check_room("a")
 
 
-async def test_cost_per_byte_is_learned_per_account(autojump_clock: MockClock) -> None:
+async def test_cost_per_byte_is_learned_per_account() -> None:
     line = TaskLine(1)
     for _ in range(20):
         async with line.turn("slow", MB, trio.current_time() + LONG_S):

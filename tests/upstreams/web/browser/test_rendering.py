@@ -11,7 +11,7 @@ import trio
 from PIL import Image
 
 from tests.fakes.chromium import Chromium, open_chromium
-from tests.fakes.node import open_test_node
+from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.servers.ports import free_port
 from tests.upstreams.web.test_scraping import HOST, page, scrape, serve
@@ -29,10 +29,16 @@ RED = page(
 SCRIPTS = {"/s": SCRIPTED, "/data.json": DATA, "/a": page(), "/red": RED}
 
 
-def open_node(folder: Path, browser: Chromium, **web: Any) -> Any:
-    return open_test_node(
-        folder, web={"browser_url": browser.url, **web}, upstreams={"defaults": {"retries": 0}}, patience_s=300
-    )
+def open_node(folder: Path, browser: Chromium, *, failures: int = 5, **web: Any) -> Any:
+    """Run a node with this browser, whose circuit opens after so many failures."""
+    tables = {"upstreams": {"defaults": {"retries": 0}}, "breaker": {"failures": failures}}
+    return open_test_node(folder, web={"browser_url": browser.url, **web}, **tables, patience_s=300)
+
+
+async def browser_circuit(node: OpenNode) -> str:
+    """Return the state of the browser's circuit in the public status."""
+    platforms = (await node.get("/v1/status", key=None)).json["data"]["platforms"]
+    return str(platforms["web"]["sources"]["browser"]["circuit"])
 
 
 async def test_javascript_page_is_read_after_its_scripts(tmp_path: Path, chromium: Chromium) -> None:
@@ -92,8 +98,8 @@ def _picture(answer: Any) -> Image.Image:
     return Image.open(BytesIO(b64decode(data))).convert("RGB")
 
 
-async def test_body_that_needs_no_browser_costs_one_credit(tmp_path: Path, chromium: Chromium) -> None:
-    async with open_node(tmp_path, chromium) as node:
+async def test_body_that_needs_no_browser_costs_one_credit(tmp_path: Path) -> None:
+    async with open_node(tmp_path, Chromium()) as node:
         serve(node, {"/t": ScriptedAnswer(200, b"Some plain text of a file.", {"content-type": "text/plain"})})
         found = await scrape(node, "/t", wait_for=100)
         assert (found.status, found.json["credits_used"]) == (200, 1)
@@ -105,20 +111,18 @@ async def test_body_that_needs_no_browser_costs_one_credit(tmp_path: Path, chrom
 
 async def test_endless_page_is_blamed_instead_of_the_browser(tmp_path: Path, chromium: Chromium) -> None:
     """The call is refunded only if the machine is so busy that the page could not use its time."""
-    async with open_node(tmp_path, chromium) as node:
+    async with open_node(tmp_path, chromium, failures=1) as node:
         serve(node, {**SCRIPTS, "/loop": page(f"<p>{TEXT}</p><script>setTimeout(() => {{ for(;;); }}, 50)</script>")})
-        for _ in range(6):
-            late = await scrape(node, "/loop", wait_for=10, timeout=3000)
-            assert (late.status, late.json["credits_used"]) in ((404, 5), (404, 0), (502, 0)), late.json
+        late = await scrape(node, "/loop", wait_for=10, timeout=3000)
+        assert (late.status, late.json["credits_used"]) in ((404, 5), (404, 0), (502, 0)), late.json
         assert (await scrape(node, "/s", wait_for=300)).status == 200
-        status = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]
-        assert status["sources"]["browser"] == {"circuit": "closed"}
+        assert await browser_circuit(node) == "closed"
         await node.assert_sound()
 
 
 async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path) -> None:
     port = free_port()
-    async with open_node(tmp_path, Chromium(port), browser_pages=2) as node:
+    async with open_node(tmp_path, Chromium(port), failures=1, browser_pages=2) as node:
         serve(node, SCRIPTS)
         with open_chromium(port=port) as browser:
             assert (await scrape(node, "/s", wait_for=300)).status == 200
@@ -135,13 +139,9 @@ async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path
             (lost,) = answers
             assert (lost.status, lost.json["error"]["type"], lost.json["credits_used"]) == (502, "UPSTREAM_ERROR", 0)
             assert "browser" in lost.json["error"]["message"]
-        for _ in range(5):
-            away = await scrape(node, "/s", wait_for=300, max_age=0)
-            assert (away.status, away.json["credits_used"]) in ((502, 0), (503, 0))
-        assert away.status == 503, "its circuit is open, like that of any failing source"
-        assert (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]["sources"]["browser"] == {
-            "circuit": "open"
-        }
+        away = await scrape(node, "/s", wait_for=300, max_age=0)
+        assert (away.status, away.json["credits_used"]) == (503, 0), "its circuit is open, like that of any source"
+        assert await browser_circuit(node) == "open"
         assert (await scrape(node, "/a")).status == 200, "pages without the browser are still read"
         await node.operate("platform.reset", platform="web")
         with open_chromium(port=port):
@@ -152,16 +152,15 @@ async def test_dead_browser_fails_calls_for_free_until_it_is_back(tmp_path: Path
 async def test_browser_without_its_required_flag_is_a_permanent_503(tmp_path: Path) -> None:
     """Goal: the operator is informed, and nothing is retried. Method: more calls than it takes to open a circuit."""
     with open_chromium(("--headless", "--no-sandbox", "--disable-gpu", "about:blank")) as browser:
-        async with open_node(tmp_path, browser) as node:
+        async with open_node(tmp_path, browser, failures=1) as node:
             serve(node, SCRIPTS)
-            for _ in range(6):
+            for _ in range(2):
                 refused = await scrape(node, "/s", wait_for=300)
                 error = refused.json["error"]
                 assert (refused.status, error["type"], refused.json["credits_used"]) == (503, "SERVICE_UNAVAILABLE", 0)
                 assert "retry-after" not in refused.headers
                 assert "must be started with --webrtc-ip-handling-policy=disable_non_proxied_udp" in error["message"]
-            status = (await node.get("/v1/status", key=None)).json["data"]["platforms"]["web"]
-            assert status["sources"]["browser"] == {"circuit": "closed"}
+            assert await browser_circuit(node) == "closed"
             (logged,) = node.log_events("browser_unusable")
             assert (logged["url"], "must be started with" in logged["problem"]) == (browser.url, True)
             await node.assert_sound()

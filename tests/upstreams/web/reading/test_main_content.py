@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 from trafilatura import extract
 
+from tests.gate.matrix import WHOLE
 from tests.platforms.case import recordings_dir
 from tests.upstreams.web import quality
 from tests.upstreams.web.labelled import LAYOUTS, SCRIPTS, Labelled, Score, labelled_pages
@@ -20,7 +22,8 @@ from upstreams.web.reading.main_content import main_text, main_tree
 F1_MIN = 0.98
 """The measured score is 0.992. Trafilatura alone scores 0.940."""
 LAYOUT_F1_MIN = 0.95
-PAGES = tuple(labelled_pages())
+PAGES = tuple(labelled_pages(each=4 if WHOLE in os.environ else 2))
+"""Two pages of each layout in each script, which have the same scores as the four of the whole matrix."""
 TEXT = "A sentence that is long enough to be the text of an article, and then some more of it. " * 6
 
 
@@ -49,7 +52,7 @@ def scores(read: Callable[[Labelled], str]) -> tuple[Score, dict[str, Score]]:
 
 def test_main_content_scores_no_lower_than_the_library_and_the_minimum() -> None:
     """Goal: F1 over runs of four words is at least 0.93 if all pages have the same weight (issue 21)."""
-    assert len(PAGES) == 4 * len(LAYOUTS) * len(SCRIPTS) >= 100
+    assert len(PAGES) >= 2 * len(LAYOUTS) * len(SCRIPTS) >= 60
     mine, by_layout = scores(ours)
     alone, _ = scores(theirs)
     assert mine.f1 >= F1_MIN
@@ -165,8 +168,8 @@ def test_book_length_page_is_read_completely() -> None:
 def test_recorded_pages_are_read_as_well_as_by_the_library() -> None:
     """Goal: cleaning does not reduce the recall. Method: recorded pages, with both measures."""
     recordings_dir()
-    found = quality.quality(quality.recorded())
-    mine, alone = found["as here"], found["Trafilatura, without comments"]
+    found = quality.quality(quality.recorded(), {"mine": quality.ours, "alone": quality.theirs})
+    mine, alone = found["mine"], found["alone"]
     assert mine.f1 >= alone.f1 - 0.0005
     assert sum(quality.segments(quality.ours)) < sum(quality.segments(quality.theirs))
 

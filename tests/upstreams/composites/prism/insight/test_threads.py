@@ -199,12 +199,7 @@ def test_leads_are_scored_by_the_table() -> None:
         ("alternative to Acme", 75),
         ("Acme vs", 20),
     ]
-    assert told["leads"][0]["reasons"] == [
-        "phrase: alternative to X",
-        "asks",
-        "is discontent",
-        "of this week",
-    ]
+    assert told["leads"][0]["reasons"] == ["phrase: alternative to X", "asks", "is discontent", "of this week"]
     assert told["counts_by_phrase"]["alternative to Acme"] == told["counts_by_phrase"]["Acme vs"] == 1
     assert "author" not in told["leads"][0]
     assert told["sources"][0]["mentions"] == 6, "each of the three searches matches both"
