@@ -179,7 +179,7 @@ async def test_unreadable_file_leaves_the_total_amount_unchanged(
 async def test_page_reads_only_archive_members_that_contain_its_lines(
     desk: PastDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await play(desk, days=5, calls=20)
+    await play(desk, days=3, calls=10)
     account, ledger = (await accounts_of(desk))[0], ledger_of(desk.store, tmp_path)
     await archive(desk.store, tmp_path, desk.time + 30 * DAY_S, whole=True)
     read = list[int]()
