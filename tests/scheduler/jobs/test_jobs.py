@@ -108,28 +108,31 @@ async def test_missing_and_failed_pages_are_free_and_listed(desk: Desk) -> None:
         ({"limit": 100, "exclude_paths": ["/0/*", "/1/*"]}, 5),
     ],
 )
-async def test_crawl_stays_within_its_bounds(desk: Desk, bounds: dict[str, Any], expected: int) -> None:
-    jobs = JobDesk(desk, Site(tree(2, 3)))
+async def test_crawl_stays_within_its_bounds(quick: Desk, bounds: dict[str, Any], expected: int) -> None:
+    jobs = JobDesk(quick, Site(tree(2, 3)))
     owner = await jobs.owner()
     ended = await jobs.ran(owner, **bounds)
     assert ended.done == expected
+    await quick.assert_sound(owner.account_id)
 
 
-async def test_pages_of_one_host_have_limited_concurrency(desk: Desk) -> None:
-    jobs = JobDesk(desk, Site(tree(2, 5), takes_s=0.01))
+async def test_pages_of_one_host_have_limited_concurrency(quick: Desk) -> None:
+    jobs = JobDesk(quick, Site(tree(2, 5), takes_s=0.01))
     owner = await jobs.owner()
     async with jobs.open():
         made = [await jobs.crawl(JobOwner(owner.account_id, owner.key_id, f"req_{n}"), limit=40) for n in range(3)]
         for job in made:
             await jobs.ended(owner, job)
     assert jobs.site.most_at_once == 2
+    await quick.assert_sound(owner.account_id)
 
 
-async def test_page_of_a_throttled_host_is_retried(desk: Desk) -> None:
-    jobs = JobDesk(desk, Site(tree(1, 3), waits=Counter({HOME: 1, f"{HOME}1/": 2})))
+async def test_page_of_a_throttled_host_is_retried(quick: Desk) -> None:
+    jobs = JobDesk(quick, Site(tree(1, 3), waits=Counter({HOME: 1, f"{HOME}1/": 2})))
     owner = await jobs.owner()
     ended = await jobs.ran(owner, limit=10)
     assert (ended.status, ended.done, ended.failed, ended.used_credits) == ("completed", 4, 0, 4)
+    await quick.assert_sound(owner.account_id)
 
 
 async def test_unaffordable_or_excess_job_is_rejected_without_reservation(

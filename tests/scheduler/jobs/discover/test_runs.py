@@ -71,24 +71,25 @@ def test_known_rows_of_a_page_are_found_by_index() -> None:
     assert [one.partition("(")[2] for one in looks] == ["run_id=? AND key=?)", "run_id=? AND row_id=?)"]
 
 
-async def test_throttled_search_is_retried(desk: Desk) -> None:
+async def test_throttled_search_is_retried(quick: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a", "b", "c")}, throttled=Counter({"one/search": 2}))
-    desk_ = DiscoverDesk(desk, net, TWO[:1])
+    desk_ = DiscoverDesk(quick, net, TWO[:1])
     owner = await desk_.owner()
     view = await desk_.ran(owner)
     assert (view.job.status, view.run.legs_failed, view.job.used_credits) == ("completed", 0, 2)
     assert sorted(await desk_.names(view.run.run_id)) == ["a", "b", "c"]
+    await quick.assert_sound(owner.account_id)
 
 
 @pytest.mark.parametrize(("held_s", "calls"), [(1, 3), (61, 1)])
-async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(desk: Desk, held_s: int, calls: int) -> None:
+async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(quick: Desk, held_s: int, calls: int) -> None:
     net = Net({("two/search", "trio"): pages_of("a")}, throttled=Counter({"one/search": 9}), held_s=held_s)
-    desk_ = DiscoverDesk(desk, net, TWO)
+    desk_ = DiscoverDesk(quick, net, TWO)
     owner = await desk_.owner()
     view = await desk_.ran(owner)
     assert (view.job.status, view.run.legs_failed, view.job.used_credits) == ("partial", 1, 1)
     assert net.calls["one/search trio 0"] == calls
-    await desk.assert_sound(owner.account_id)
+    await quick.assert_sound(owner.account_id)
 
 
 async def test_empty_search_succeeds_and_broken_search_makes_the_run_partial(desk: Desk) -> None:
