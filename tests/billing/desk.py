@@ -7,13 +7,13 @@ from functools import partial
 
 import trio
 
-from billing.accounts.accounts import Accounts
+from billing.accounts.accounts import WELCOME_CREDITS, Account, Accounts
 from billing.accounts.balances import Balances
 from billing.accounts.lifecycle import Lifecycle
 from billing.charges.batch_rows import ChargeRequest
 from billing.charges.charges import Charges
 from billing.charges.low_balance import LowBalance
-from billing.keys.keys import Keys
+from billing.keys.keys import Keys, NewKey
 from billing.keys.records import KeyRecord
 from billing.keys.sealing import Cipher
 from billing.ledger.transactions import Ledger
@@ -88,6 +88,16 @@ class Desk:
 
     def make_id(self, prefix: str) -> str:
         return f"{prefix}{next(self._numbers):08d}"
+
+    async def customer(
+        self,
+        credits: int = WELCOME_CREDITS,  # noqa: A002 - the specification's name
+        *,
+        credit_limit: int | None = None,
+    ) -> tuple[Account, NewKey]:
+        """Create an account with a key."""
+        account = await self.accounts.create("Ada", credits=credits)
+        return account, await self.keys.create(account.id, credit_limit=credit_limit)
 
     def request(self, account_id: str, key_id: str | None = None, *, credits: int = 1) -> ChargeRequest:  # noqa: A002
         return ChargeRequest(self.make_id("req_"), account_id, key_id, credits, "github", "repository")

@@ -25,6 +25,13 @@ def quick() -> Iterator[Desk]:
 
 
 @pytest.fixture
+def rare_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let idle clocks and workers look every 20 s. Otherwise, a virtual hour consists of 11,000 looks at nothing."""
+    monkeypatch.setattr("scheduler.monitors.runs.clockwork.TICK_S", 20.0)
+    monkeypatch.setattr("scheduler.jobs.workers.CHECK_S", 20.0)
+
+
+@pytest.fixture
 def office(desk: Desk) -> Office:
     """A post office on each real engine, with the real clock."""
     return Office(desk, now=time.time)
@@ -32,7 +39,7 @@ def office(desk: Desk) -> Office:
 
 @pytest.fixture
 def virtual() -> Iterator[Office]:
-    """A post office in memory, on Trio's clock: for tests that also use `autojump_clock`."""
+    """A post office in memory, on Trio's clock, for tests in virtual time."""
     opened = quick_office()
     yield opened
     opened.store.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,3 +267,12 @@ async def open_desk(url: str, node: str = "n1", *, is_alone: bool = True) -> Asy
     with trio.fail_after(60):
         async with open_store(url, MIGRATIONS) as kept:
             yield Desk(kept, node, is_alone=is_alone)
+
+
+@asynccontextmanager
+async def open_desks(url: str) -> AsyncIterator[tuple[Desk, Desk]]:
+    """Two nodes of one PostgreSQL; on SQLite, which one process owns, the same node twice."""
+    is_shared = url.startswith("postgresql")
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(open_desk(url, is_alone=not is_shared))
+        yield one, await stack.enter_async_context(open_desk(url, "n2", is_alone=False)) if is_shared else one

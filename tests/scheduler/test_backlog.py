@@ -12,12 +12,14 @@ from storage.errors import StoreUnavailable
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
 from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, Office, Receivers
 
 HOUR = 3600.0
 
 
-async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+@VIRTUALLY
+async def test_backlog_counts_waiting_work_and_its_delay(quick: Desk) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     office = Office(quick)
     account = await quick.account()
@@ -56,9 +58,8 @@ class Away:
         return await self.store.read(fn)
 
 
-async def test_backlog_is_empty_until_the_store_becomes_available(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_backlog_is_empty_until_the_store_becomes_available(quick: Desk) -> None:
     monitor = await quick.monitor(await quick.account())
     await quick.store.write(lambda tx: quick.slots.open_one(tx, monitor.id))
     away = Away()
@@ -73,7 +74,8 @@ async def test_backlog_is_empty_until_the_store_becomes_available(
         nursery.cancel_scope.cancel()
 
 
-async def test_ended_runs_are_counted_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+@VIRTUALLY
+async def test_ended_runs_are_counted_once(quick: Desk) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     rich, poor = await quick.account(), await quick.account(6)
     for account in (rich, poor):
@@ -85,7 +87,8 @@ async def test_ended_runs_are_counted_once(quick: Desk, autojump_clock: trio.tes
     assert clock.skipped_total == 3
 
 
-async def test_attempts_are_counted_by_delivery_status(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+@VIRTUALLY
+async def test_attempts_are_counted_by_delivery_status(quick: Desk) -> None:
     quick.starts_at = EPOCH - trio.current_time()
     office = Office(quick)
     monitor = await office.monitor(await quick.account())

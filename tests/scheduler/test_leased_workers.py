@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from scheduler.clock.catch_up import Ready
 from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from storage.errors import StoreUnavailable
+from tests.scheduler.virtual import VIRTUALLY
 
 
 @dataclass
@@ -113,9 +114,8 @@ async def test_private_work_keeps_the_text_of_its_errors_out_of_the_log() -> Non
         assert bench.log.lines == [("run_failed", "RuntimeError")]
 
 
-async def test_leases_are_renewed_while_work_is_in_flight_and_after_a_failed_renewal(
-    autojump_clock: MockClock,
-) -> None:
+@VIRTUALLY
+async def test_leases_are_renewed_while_work_is_in_flight_and_after_a_failed_renewal() -> None:
     async with open_bench() as bench, trio.open_nursery() as nursery:
         nursery.start_soon(bench.workers.keep_renewing)
         await trio.sleep(3.5)

@@ -15,8 +15,8 @@ from billing.keys.sealing import Cipher
 from tests.billing.desk import Desk
 from tests.fakes.slow_reads import SlowReads
 
-ROUNDS = 20
-RUNNING = 100
+ROUNDS = 8
+RUNNING = 50
 
 
 async def look_up(desk: Desk, key: str) -> str:

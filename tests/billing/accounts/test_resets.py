@@ -82,8 +82,7 @@ async def test_refund_of_a_charge_from_before_a_reset_keeps_the_counter(
     """Method: 5 credits are held when the counter is reset, 2 are taken after it, and then the first charge ends."""
     store = open_inline([MIGRATIONS])
     desk = Desk(store)
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer()
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
     await desk.keys.update(key.id, reset_usage=True)
     assert await used(desk, key.id) == 0
@@ -95,8 +94,7 @@ async def test_refund_of_a_charge_from_before_a_reset_keeps_the_counter(
 
 
 async def test_refund_of_a_charge_from_after_a_reset_lowers_the_counter(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer()
     await desk.keys.update(key.id, reset_usage=True)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
     await desk.charges.close(charge, used=2)

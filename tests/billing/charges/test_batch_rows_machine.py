@@ -240,7 +240,7 @@ class BooksMachine(RuleBasedStateMachine):
 
 
 BooksMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestBooksMachine = BooksMachine.TestCase
 
@@ -253,7 +253,7 @@ def test_batch_rows_machine_holds_on_postgresql(postgres: PostgresServer) -> Non
     run_state_machine_as_test(
         PostgresMachine,
         settings=settings(
-            max_examples=8,
+            max_examples=4,
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

@@ -44,8 +44,7 @@ async def kinds(desk: Desk, request_id: str) -> list[tuple[str, int]]:
 
 
 async def test_charge_reserves_credits_until_settled(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer()
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
     assert charge.balance_after == 95
     assert await report(desk, account.id) == (95, 5)
@@ -56,8 +55,7 @@ async def test_charge_reserves_credits_until_settled(desk: Desk) -> None:
 
 
 async def test_full_refund_restores_balance_and_counter(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id, credit_limit=5)
+    account, key = await desk.customer(credit_limit=5)
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=5))
     assert await desk.charges.close(charge, used=0, description="Upstream failed") == Closed(0, 100)
     assert await report(desk, account.id) == (100, 0)
@@ -66,26 +64,24 @@ async def test_full_refund_restores_balance_and_counter(desk: Desk) -> None:
 
 
 async def test_metered_charge_refunds_the_rest(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer()
     charge = await desk.charges.take(desk.request(account.id, key.id, credits=50))
     assert await desk.charges.close(charge, used=20) == Closed(20, 80)
     assert await used(desk, key.id) == 20
     assert await kinds(desk, charge.request_id) == [("deduction", 50), ("settlement", 20), ("refund", 30)]
 
 
-@pytest.mark.parametrize(("first", "second"), [(0, 5), (5, 0), (2, 4), (5, 5), (0, 0)])
-async def test_second_closing_returns_the_first_outcome(desk: Desk, first: int, second: int) -> None:
-    account = await desk.accounts.create("Ada")
-    charge = await desk.charges.take(desk.request(account.id, credits=5))
-    outcome = await desk.charges.close(charge, used=first)
-    await desk.charges.take(desk.request(account.id, credits=7))
-    assert await desk.charges.close(charge, used=second) == outcome
+async def test_second_closing_returns_the_first_outcome(desk: Desk) -> None:
+    for first, second in ((0, 5), (5, 0), (2, 4), (5, 5), (0, 0)):
+        account = await desk.accounts.create("Ada")
+        charge = await desk.charges.take(desk.request(account.id, credits=5))
+        outcome = await desk.charges.close(charge, used=first)
+        await desk.charges.take(desk.request(account.id, credits=7))
+        assert await desk.charges.close(charge, used=second) == outcome, (first, second)
 
 
 async def test_repeated_closing_does_not_affect_others_in_its_commit(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer()
     before, whole, partly = [await desk.charges.take(desk.request(account.id, key.id, credits=5)) for _ in range(3)]
     assert await desk.charges.close(before, used=0) == Closed(0, 90)
     commits = desk.store.statistics().commits
@@ -115,8 +111,7 @@ async def test_concurrent_closings_return_the_same_outcome(desk: Desk) -> None:
 
 
 async def test_last_credit_goes_to_one_of_a_thousand_calls(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada", credits=1)
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer(credits=1)
     won: list[Charge] = []
     refused: list[InsufficientCredits] = []
 
@@ -136,8 +131,7 @@ async def test_last_credit_goes_to_one_of_a_thousand_calls(desk: Desk) -> None:
 
 
 async def test_concurrent_calls_do_not_exceed_the_key_budget(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id, credit_limit=7)
+    account, key = await desk.customer(credit_limit=7)
     refused: list[KeyBudgetReached] = []
 
     async def take() -> None:
@@ -156,8 +150,7 @@ async def test_concurrent_calls_do_not_exceed_the_key_budget(desk: Desk) -> None
 
 
 async def test_key_is_checked_before_balance_and_balance_before_budget(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada", credits=1)
-    key = await desk.keys.create(account.id, credit_limit=0)
+    account, key = await desk.customer(credits=1, credit_limit=0)
     with pytest.raises(InsufficientCredits):
         await desk.charges.take(desk.request(account.id, key.id, credits=2))
     with pytest.raises(KeyBudgetReached):
@@ -229,8 +222,7 @@ async def test_unknown_charge_cannot_be_closed(desk: Desk) -> None:
 
 
 async def test_free_call_is_recorded_but_not_counted(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada", credits=0)
-    key = await desk.keys.create(account.id, credit_limit=0)
+    account, key = await desk.customer(credits=0, credit_limit=0)
     for close in (partial(desk.charges.close, used=0), partial(desk.charges.close, used=0)):
         charge = await desk.charges.take(desk.request(account.id, key.id, credits=0))
         assert await close(charge) == Closed(0, 0)
@@ -239,8 +231,7 @@ async def test_free_call_is_recorded_but_not_counted(desk: Desk) -> None:
 
 
 async def test_free_call_passes_below_a_lowered_limit(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada")
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer()
     await desk.charges.take(desk.request(account.id, key.id, credits=9))
     await desk.keys.update(key.id, credit_limit=4)
     await desk.charges.take(desk.request(account.id, key.id, credits=0))
@@ -405,8 +396,7 @@ async def test_full_disk_refuses_charges_and_delays_settlements(
 
 async def test_cancelled_call_leaves_no_open_charge(desk: Desk) -> None:
     """Goal: conservation. Method: cancel the billed flow at random moments, then call `finish` like a node does."""
-    account = await desk.accounts.create("Ada", credits=1000)
-    key = await desk.keys.create(account.id)
+    account, key = await desk.customer(credits=1000)
     rng = random.Random(5)
     outcomes: list[int] = []
 

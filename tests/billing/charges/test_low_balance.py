@@ -236,7 +236,7 @@ def check(desk: Desk, welcome: int, steps: Sequence[Step]) -> None:
 
 
 @given(welcome=st.integers(0, 40), steps=STEPS)
-@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_low_events_match_the_ledger_for_any_batches(
     welcome: int,
     steps: Sequence[Step],

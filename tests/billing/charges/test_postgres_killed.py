@@ -10,8 +10,8 @@ from tests.billing.desk import Desk, open_desk
 from tests.fakes.entries import nets, read_entries
 from tests.servers.postgres import PostgresServer
 
-ROUNDS = 3
-TASKS = 24
+ROUNDS = 2
+TASKS = 12
 
 
 class Load:
@@ -25,7 +25,7 @@ class Load:
 
     async def work(self, rng: random.Random) -> None:
         while True:
-            await trio.sleep(rng.random() * 0.003)
+            await trio.sleep(rng.random() * 0.02)
             try:
                 charge = await self._desk.charges.take(self._desk.request(self._account_id, credits=rng.randint(1, 5)))
             except StoreUnavailable:

@@ -19,8 +19,7 @@ CLOSINGS_PER_ROUND = 300
 
 
 async def test_recovery_refunds_open_charges_and_key_counters(desk: Desk) -> None:
-    account = await desk.accounts.create("Ada", credits=5000)
-    key = await desk.keys.create(account.id, credit_limit=5000)
+    account, key = await desk.customer(credits=5000, credit_limit=5000)
     done = await desk.charges.take(desk.request(account.id, key.id, credits=10))
     await desk.charges.close(done, used=10)
     cut_off = [await desk.charges.take(desk.request(account.id, key.id, credits=2)) for _ in range(600)]

@@ -55,17 +55,17 @@ async def test_new_link_replaces_the_old_one_and_links_expire_after_a_week(house
         await house.users.accept(second.token, PASSWORD)
 
 
-@pytest.mark.parametrize("email", BAD_EMAILS)
-async def test_invalid_email_address_is_refused(house: House, email: str) -> None:
-    with pytest.raises(EmailRefused):
-        await house.users.invite(house.account, email)
+async def test_invalid_email_address_is_refused(house: House) -> None:
+    for email in BAD_EMAILS:
+        with pytest.raises(EmailRefused):
+            await house.users.invite(house.account, email)
 
 
-@pytest.mark.parametrize("password", BAD_PASSWORDS)
-async def test_weak_password_is_refused_and_the_link_stays_valid(house: House, password: str) -> None:
+async def test_weak_password_is_refused_and_the_link_stays_valid(house: House) -> None:
     invite = await house.users.invite(house.account, "ada@example.com")
-    with pytest.raises(PasswordRefused):
-        await house.users.accept(invite.token, password)
+    for password in BAD_PASSWORDS:
+        with pytest.raises(PasswordRefused):
+            await house.users.accept(invite.token, password)
     await house.users.accept(invite.token, PASSWORD)
 
 

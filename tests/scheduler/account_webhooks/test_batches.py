@@ -8,7 +8,6 @@ import json
 import pytest
 import standardwebhooks
 import trio
-from trio.testing import MockClock
 
 from events.positions import Position
 from gateway.feed.tokens import FeedTokens
@@ -19,6 +18,7 @@ from scheduler.webhooks.errors import RedeliveryRefused
 from scheduler.webhooks.signature import verify
 from tests.fakes.cancelling import cancel_everywhere
 from tests.scheduler.account_webhooks.hooked import SECRET, SIGNER, Hooked, bodies, subjects
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, HEADER, OK, SILENT, Office, Receivers, Sent
 
 
@@ -55,7 +55,8 @@ async def test_batch_is_signed_with_both_schemes(office: Office) -> None:
     assert HEADER in dict(sent.headers)
 
 
-async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_webhook_receives_only_its_types(virtual: Office) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers()
     id_ = await hooked.make(account, "credits.*")
     async with hooked.open(receivers):
@@ -70,7 +71,8 @@ async def test_webhook_receives_only_its_types(virtual: Office, autojump_clock: 
     assert subjects(receivers.sent)[1:] == ["key_7"]
 
 
-async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Office) -> None:
     """Goal: at most eight deliveries wait at a time, and every event still arrives."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(SILENT)
     id_ = await hooked.make(account)
@@ -88,9 +90,8 @@ async def test_events_stay_in_the_feed_while_the_receiver_is_down(virtual: Offic
     assert len(delivered) == rows.QUEUED_MAX + 1, "the later events were gathered into one batch"
 
 
-async def test_ten_failures_pause_a_webhook_and_saving_its_url_resumes_at_the_same_position(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_ten_failures_pause_a_webhook_and_saving_its_url_resumes_at_the_same_position(virtual: Office) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account, "key.*")
     async with hooked.open(receivers, backoff_s=()):
@@ -112,7 +113,8 @@ async def test_ten_failures_pause_a_webhook_and_saving_its_url_resumes_at_the_sa
     assert subjects(receivers.sent) == missed, "no event that is still in the feed is skipped"
 
 
-async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(GONE, OK)
     id_ = await hooked.make(account)
     async with hooked.open(receivers):
@@ -130,9 +132,8 @@ async def test_delivery_ended_by_410_is_redelivered_after_resume(virtual: Office
     assert second.body == first.body or third.body == first.body, "the redelivery has the same bytes"
 
 
-async def test_test_event_is_not_in_the_feed_and_never_counts_as_failure(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_test_event_is_not_in_the_feed_and_never_counts_as_failure(virtual: Office) -> None:
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers(BROKEN)
     id_ = await hooked.make(account, "credits.low")
     async with hooked.open(receivers, backoff_s=()):
@@ -159,7 +160,8 @@ async def test_deleted_webhook_receives_nothing_and_leaves_no_rows(office: Offic
         assert counted == (0,), table
 
 
-async def test_feeder_stopped_at_any_step_queues_each_event_once(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_feeder_stopped_at_any_step_queues_each_event_once(virtual: Office) -> None:
     """Goal: each event is in exactly one batch, in order, wherever the node is interrupted."""
     hooked, account, receivers = Hooked(virtual), await virtual.desk.account(), Receivers()
     await hooked.make(account)

@@ -1,12 +1,13 @@
 """The alarm that wakes the clock."""
 
 import trio
-from trio.testing import MockClock
 
 from scheduler.clock.alarm import Alarm
+from tests.scheduler.virtual import VIRTUALLY
 
 
-async def test_ring_during_work_ends_the_next_wait(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_ring_during_work_ends_the_next_wait() -> None:
     alarm = Alarm()
     assert not alarm.reset()
     alarm.ring()  # the loop is busy
@@ -16,7 +17,8 @@ async def test_ring_during_work_ends_the_next_wait(autojump_clock: MockClock) ->
     assert not alarm.reset()
 
 
-async def test_ring_wakes_a_waiting_loop(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_ring_wakes_a_waiting_loop() -> None:
     alarm = Alarm()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(alarm.wait)

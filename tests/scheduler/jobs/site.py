@@ -121,6 +121,11 @@ class JobDesk(WorkingDesk):
     async def crawl(self, owner: JobOwner, **fields: Any) -> JobRecord:
         return await self.service.begin(crawl_of(CrawlBody(HOME, **fields), self.site), owner)
 
+    async def ran(self, owner: JobOwner, **fields: Any) -> JobRecord:
+        """Run one crawl to its end."""
+        async with self.open():
+            return await self.ended(owner, await self.crawl(owner, **fields))
+
     async def until(self, owner: JobOwner, job: JobRecord, done: int) -> JobRecord:
         """Return the job once this many of its steps are done."""
         while (found := await self.service.get(owner.account_id, job.id)).done < done:  # noqa: ASYNC110 - the store's

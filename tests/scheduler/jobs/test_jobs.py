@@ -62,9 +62,7 @@ async def test_jobs_of_unknown_kinds_stay_queued_without_blocking_others(desk: D
     newer = [await jobs.crawl(await jobs.owner(credits=200), limit=2) for _ in range(3)]
     ids = [job.id for job in newer]
     await desk.store.write(lambda tx: tx.run_in("UPDATE jobs SET kind = 'newer' WHERE id IN {in}", ids))
-    job = await jobs.crawl(owner, limit=2)
-    async with jobs.open():
-        ended = await jobs.ended(owner, job)
+    ended = await jobs.ran(owner, limit=2)
     assert ended.status == "completed"
     for one in ids:
         left = await desk.store.read(partial(job_rows.read_job, job_id=one))
@@ -77,9 +75,7 @@ async def test_crawl_is_charged_for_a_page_that_is_too_costly(desk: Desk) -> Non
     pages = {HOME: [f"{HOME}a", f"{HOME}bomb"], f"{HOME}a": []}
     jobs = JobDesk(desk, Site(pages, costly=frozenset((f"{HOME}bomb",))))
     owner = await jobs.owner(credits=100)
-    job = await jobs.crawl(owner, limit=10)
-    async with jobs.open():
-        ended = await jobs.ended(owner, job)
+    ended = await jobs.ran(owner, limit=10)
     assert (ended.done, ended.empty, ended.used_credits) == (2, 1, 3)
     assert await desk.money(owner.account_id) == (97, 0)
     assert await desk.settled() == {owner.request_id: 3}
@@ -112,30 +108,31 @@ async def test_missing_and_failed_pages_are_free_and_listed(desk: Desk) -> None:
         ({"limit": 100, "exclude_paths": ["/0/*", "/1/*"]}, 5),
     ],
 )
-async def test_crawl_stays_within_its_bounds(desk: Desk, bounds: dict[str, Any], expected: int) -> None:
-    jobs = JobDesk(desk, Site(tree(2, 3)))
+async def test_crawl_stays_within_its_bounds(quick: Desk, bounds: dict[str, Any], expected: int) -> None:
+    jobs = JobDesk(quick, Site(tree(2, 3)))
     owner = await jobs.owner()
-    async with jobs.open():
-        ended = await jobs.ended(owner, await jobs.crawl(owner, **bounds))
+    ended = await jobs.ran(owner, **bounds)
     assert ended.done == expected
+    await quick.assert_sound(owner.account_id)
 
 
-async def test_pages_of_one_host_have_limited_concurrency(desk: Desk) -> None:
-    jobs = JobDesk(desk, Site(tree(2, 5), takes_s=0.01))
+async def test_pages_of_one_host_have_limited_concurrency(quick: Desk) -> None:
+    jobs = JobDesk(quick, Site(tree(2, 5), takes_s=0.01))
     owner = await jobs.owner()
     async with jobs.open():
         made = [await jobs.crawl(JobOwner(owner.account_id, owner.key_id, f"req_{n}"), limit=40) for n in range(3)]
         for job in made:
             await jobs.ended(owner, job)
     assert jobs.site.most_at_once == 2
+    await quick.assert_sound(owner.account_id)
 
 
-async def test_page_of_a_throttled_host_is_retried(desk: Desk) -> None:
-    jobs = JobDesk(desk, Site(tree(1, 3), waits=Counter({HOME: 1, f"{HOME}1/": 2})))
+async def test_page_of_a_throttled_host_is_retried(quick: Desk) -> None:
+    jobs = JobDesk(quick, Site(tree(1, 3), waits=Counter({HOME: 1, f"{HOME}1/": 2})))
     owner = await jobs.owner()
-    async with jobs.open():
-        ended = await jobs.ended(owner, await jobs.crawl(owner, limit=10))
+    ended = await jobs.ran(owner, limit=10)
     assert (ended.status, ended.done, ended.failed, ended.used_credits) == ("completed", 4, 0, 4)
+    await quick.assert_sound(owner.account_id)
 
 
 async def test_unaffordable_or_excess_job_is_rejected_without_reservation(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 
 import trio
-from trio.testing import MockClock
 
 from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
 from scheduler.pressure import Pressure
+from tests.scheduler.virtual import VIRTUALLY
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:
@@ -26,15 +26,15 @@ async def begin_steps(turns: Turns, count: int) -> list[float]:
     return begun
 
 
-async def test_steps_start_immediately_without_requests(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_steps_start_immediately_without_requests() -> None:
     turns = Turns()
     before = trio.current_time()
     assert await begin_steps(turns, 20) == [before] * 20
 
 
-async def test_steps_start_at_intervals_only_during_requests(
-    autojump_clock: MockClock,
-) -> None:
+@VIRTUALLY
+async def test_steps_start_at_intervals_only_during_requests() -> None:
     per_s = 1.2 * BUSY_PER_S
     turns = Turns(Pressure(answered=lambda: int(trio.current_time() * per_s)))
     await begin_steps(turns, 1)

@@ -13,6 +13,7 @@ from scheduler.errors import MonitorUnknown
 from scheduler.monitors.model.patch import PatchBody
 from scheduler.monitors.model.records import Monitor
 from scheduler.monitors.runs.clockwork import Clock
+from tests.gate.matrix import sample
 from tests.scheduler.desk import Desk, open_desk
 from tests.scheduler.monitors.test_service import service_of
 
@@ -56,7 +57,7 @@ async def test_changes_other_than_a_pause_keep_pending_runs(desk: Desk) -> None:
     assert [run.status for run in await desk.all_runs(monitor.id)] == ["pending"]
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", sample(range(1, 7)))
 @pytest.mark.parametrize("deletes", [False, True])
 async def test_no_run_starts_after_a_concurrent_pause_or_delete(seed: int, deletes: bool, store_url: str) -> None:
     """Method: many monitors share a slot on one or two nodes, and each is paused or deleted at a random moment."""

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from scheduler.errors import MonitorUnknown
 from scheduler.monitors.model.records import Monitor
@@ -16,6 +15,7 @@ from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, SignatureRefused, WebhookUnknown
 from scheduler.webhooks.signature import verify
 from scheduler.webhooks.targets.hook_rows import remove_webhook
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, URL, Office, Receivers, Sent
 
 with warnings.catch_warnings():
@@ -52,7 +52,8 @@ async def test_both_secrets_sign_during_a_rotation(office: Office) -> None:
         verify(OLD, both.signature.rpartition(",")[0], both.body, now=office.now())
 
 
-async def test_resumed_webhook_delivers_with_a_reset_failure_count(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_resumed_webhook_delivers_with_a_reset_failure_count(virtual: Office) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(GONE, OK)
@@ -67,7 +68,8 @@ async def test_resumed_webhook_delivers_with_a_reset_failure_count(virtual: Offi
     assert (await virtual.delivery(id_)).status == "delivered"
 
 
-async def test_redelivery_is_a_new_series_with_the_same_bytes(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_redelivery_is_a_new_series_with_the_same_bytes(virtual: Office) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(*[BROKEN] * 6, BROKEN, BROKEN, OK)
@@ -91,9 +93,8 @@ async def test_redelivery_is_a_new_series_with_the_same_bytes(virtual: Office, a
 
 
 @pytest.mark.parametrize("answer", [OK, BROKEN])
-async def test_redelivery_never_changes_the_failure_count(
-    virtual: Office, autojump_clock: MockClock, answer: Attempt
-) -> None:
+@VIRTUALLY
+async def test_redelivery_never_changes_the_failure_count(virtual: Office, answer: Attempt) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(BROKEN)
@@ -109,7 +110,8 @@ async def test_redelivery_never_changes_the_failure_count(
     assert (await virtual.delivery(ids[0])).attempts == 4
 
 
-async def test_waiting_delivery_can_be_sent_immediately(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_waiting_delivery_can_be_sent_immediately(virtual: Office) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers(BROKEN, BROKEN, OK)
@@ -122,7 +124,8 @@ async def test_waiting_delivery_can_be_sent_immediately(virtual: Office, autojum
     assert (await virtual.delivery(id_)).status == "delivered"
 
 
-async def test_redelivery_does_not_start_a_second_attempt(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_redelivery_does_not_start_a_second_attempt(virtual: Office) -> None:
     account = await virtual.desk.account()
     monitor = await virtual.monitor(account)
     receivers = Receivers()

@@ -163,6 +163,11 @@ class DiscoverDesk(WorkingDesk):
         terms = RunTerms(sent.max_credits, is_told=background, key_id=owner.key_id)
         return await self.service.begin(read_body(sent, self.service.searches()), terms, owner)
 
+    async def ran(self, owner: JobOwner, **fields: Any) -> DiscoverView:
+        """Run one discover run until it has ended or is paused."""
+        async with self.open():
+            return await self.settled(owner, (await self.begin(owner, **fields)).id)
+
     async def settled(self, owner: JobOwner, run_id: str) -> DiscoverView:
         """Return the run once it has ended or is paused."""
         with trio.fail_after(60):

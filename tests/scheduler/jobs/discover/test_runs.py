@@ -71,34 +71,32 @@ def test_known_rows_of_a_page_are_found_by_index() -> None:
     assert [one.partition("(")[2] for one in looks] == ["run_id=? AND key=?)", "run_id=? AND row_id=?)"]
 
 
-async def test_throttled_search_is_retried(desk: Desk) -> None:
+async def test_throttled_search_is_retried(quick: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a", "b", "c")}, throttled=Counter({"one/search": 2}))
-    desk_ = DiscoverDesk(desk, net, TWO[:1])
+    desk_ = DiscoverDesk(quick, net, TWO[:1])
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    view = await desk_.ran(owner)
     assert (view.job.status, view.run.legs_failed, view.job.used_credits) == ("completed", 0, 2)
     assert sorted(await desk_.names(view.run.run_id)) == ["a", "b", "c"]
+    await quick.assert_sound(owner.account_id)
 
 
 @pytest.mark.parametrize(("held_s", "calls"), [(1, 3), (61, 1)])
-async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(desk: Desk, held_s: int, calls: int) -> None:
+async def test_leg_fails_if_its_search_is_throttled_too_often_or_too_long(quick: Desk, held_s: int, calls: int) -> None:
     net = Net({("two/search", "trio"): pages_of("a")}, throttled=Counter({"one/search": 9}), held_s=held_s)
-    desk_ = DiscoverDesk(desk, net, TWO)
+    desk_ = DiscoverDesk(quick, net, TWO)
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    view = await desk_.ran(owner)
     assert (view.job.status, view.run.legs_failed, view.job.used_credits) == ("partial", 1, 1)
     assert net.calls["one/search trio 0"] == calls
-    await desk.assert_sound(owner.account_id)
+    await quick.assert_sound(owner.account_id)
 
 
 async def test_empty_search_succeeds_and_broken_search_makes_the_run_partial(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a")}, broken={("two/search", "trio")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", "none"])).id)
+    view = await desk_.ran(owner, keywords=["trio", "none"])
     assert (view.job.status, view.job.used_credits) == ("partial", 1)
     assert (view.run.legs_done, view.run.legs_empty, view.run.legs_failed) == (1, 2, 1)
     ((failed,),) = (await desk_.service.failed_legs([view])).values()
@@ -110,8 +108,7 @@ async def test_run_is_charged_for_a_page_that_is_too_costly(desk: Desk) -> None:
     net = Net({("one/search", "trio"): pages_of("a")}, costly={("two/search", "trio")}, price_credits=2)
     desk_ = DiscoverDesk(desk, net, [search("one", price_credits=2), search("two", price_credits=2)])
     owner = await desk_.owner(credits=50)
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    view = await desk_.ran(owner)
     assert (view.job.used_credits, view.run.legs_done, view.run.legs_empty) == (4, 1, 1)
     legs = await desk.store.read(lambda tx: tx.all("SELECT credits_used FROM discover_legs ORDER BY number", ()))
     assert legs == [(2,), (2,)]
@@ -122,8 +119,7 @@ async def test_run_fails_for_free_if_every_search_fails(desk: Desk) -> None:
     net = Net(broken={("one/search", "trio"), ("two/search", "trio")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner(credits=50)
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner)).id)
+    view = await desk_.ran(owner)
     assert (view.job.status, view.job.stopped_because, view.job.used_credits) == ("failed", "upstreams_down", 0)
     assert await desk.money(owner.account_id) == (50, 0)
     told = [type_ for type_, _ in await desk_.events(owner.account_id)]
@@ -185,8 +181,7 @@ async def test_run_stops_at_max_rows_and_skips_the_rest(desk: Desk) -> None:
     pages = {(path, keyword): pages_of(*(f"{path}-{keyword}-{row}" for row in range(6))) for path, keyword in legs}
     desk_ = DiscoverDesk(desk, net := Net(pages), TWO)
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS, max_rows=3)).id)
+    view = await desk_.ran(owner, keywords=KEYWORDS, max_rows=3)
     assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("completed", "max_rows", 3)
     assert (view.run.legs_planned, view.job.used_credits) == (2 * len(KEYWORDS), 3)
     assert net.calls.total() < view.run.legs_planned
@@ -209,8 +204,7 @@ async def test_leg_of_a_full_run_is_counted_once_despite_its_planned_page(desk: 
     net = LastIsFirst({("one/search", "trio"): pages_of(*"abcdef"), ("two/search", "trio"): pages_of(*"uvwxyz")})
     desk_ = DiscoverDesk(desk, net, TWO)
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=["trio", *"klmnopqr"], max_rows=3)).id)
+    view = await desk_.ran(owner, keywords=["trio", *"klmnopqr"], max_rows=3)
     assert (view.job.status, view.job.stopped_because, view.run.rows_kept) == ("completed", "max_rows", 3)
     assert (view.run.legs_planned, view.run.legs_done, view.run.legs_empty) == (18, 2, 16)
 

@@ -9,13 +9,15 @@ import trio.testing
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import Net
 from tests.scheduler.jobs.discover.test_schedules import HOUR, found, started
+from tests.scheduler.virtual import VIRTUALLY
+
+pytestmark = pytest.mark.usefixtures("rare_ticks")
 
 
 @pytest.mark.critical
 @pytest.mark.parametrize("revoked", [False, True])
-async def test_scheduled_runs_count_toward_the_key_and_are_skipped_at_its_limit(
-    quick: Desk, autojump_clock: trio.testing.MockClock, *, revoked: bool
-) -> None:
+@VIRTUALLY
+async def test_scheduled_runs_count_toward_the_key_and_are_skipped_at_its_limit(quick: Desk, *, revoked: bool) -> None:
     net = Net()
     desk = started(quick, net)
     owner = await desk.owner()

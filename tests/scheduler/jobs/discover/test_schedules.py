@@ -16,8 +16,10 @@ from scheduler.jobs.discover.schedules.schedule_rows import drop_old_occurrences
 from scheduler.jobs.discover.spec import SearchBody
 from tests.scheduler.desk import EPOCH, Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, name_of, search
+from tests.scheduler.virtual import VIRTUALLY
 
 HOUR = 3600.0
+pytestmark = pytest.mark.usefixtures("rare_ticks")
 ONE = (search("one"),)
 
 
@@ -31,9 +33,8 @@ def found(net: Net, *names: str) -> None:
     net.pages["one/search", "trio"] = [[a_post(one) for one in names]]
 
 
-async def test_schedule_runs_at_each_slot_and_sends_events_about_new_rows(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_schedule_runs_at_each_slot_and_sends_events_about_new_rows(quick: Desk) -> None:
     net = Net()
     desk = started(quick, net)
     owner = await desk.owner()
@@ -70,9 +71,8 @@ async def test_schedule_runs_at_each_slot_and_sends_events_about_new_rows(
     await quick.assert_sound(owner.account_id)
 
 
-async def test_three_skips_in_a_row_pause_a_schedule_until_its_owner_resumes_it(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_three_skips_in_a_row_pause_a_schedule_until_its_owner_resumes_it(quick: Desk) -> None:
     net = Net()
     found(net, "a")
     desk = started(quick, net)
@@ -98,9 +98,8 @@ async def test_three_skips_in_a_row_pause_a_schedule_until_its_owner_resumes_it(
         assert (await desk.occurrences(schedule))[-1].run_id is not None
 
 
-async def test_slot_is_skipped_while_the_previous_run_is_active(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_slot_is_skipped_while_the_previous_run_is_active(quick: Desk) -> None:
     net = Net(takes_s=1.5 * HOUR)
     desk = started(quick, net)
     owner = await desk.owner()
@@ -111,9 +110,8 @@ async def test_slot_is_skipped_while_the_previous_run_is_active(
     assert reasons == [None, "previous_run_active", None]
 
 
-async def test_newest_slot_runs_after_downtime_and_earlier_ones_are_missed(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_newest_slot_runs_after_downtime_and_earlier_ones_are_missed(quick: Desk) -> None:
     desk = DiscoverDesk(quick, Net(), ONE)
     owner = await desk.owner()
     schedule = await desk.schedule(owner)
@@ -125,9 +123,8 @@ async def test_newest_slot_runs_after_downtime_and_earlier_ones_are_missed(
     assert (await desk.schedules.get(owner.account_id, schedule.id)).status == "active"
 
 
-async def test_schedule_written_by_a_newer_release_does_not_stop_others(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_schedule_written_by_a_newer_release_does_not_stop_others(quick: Desk) -> None:
     """Method: a body and then a cadence that this release cannot read, next to a readable schedule."""
     desk = started(quick, Net())
     owner = await desk.owner()
@@ -141,7 +138,8 @@ async def test_schedule_written_by_a_newer_release_does_not_stop_others(
     assert [one.skip_reason for one in await desk.occurrences(plain)] == [None]
 
 
-async def test_slots_set_by_a_fast_clock_are_reset(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
+@VIRTUALLY
+async def test_slots_set_by_a_fast_clock_are_reset(quick: Desk) -> None:
     ahead = started(quick, Net(), EPOCH + 300 * 24 * HOUR)
     owner = await ahead.owner()
     schedule = await ahead.schedule(owner)
@@ -151,9 +149,8 @@ async def test_slots_set_by_a_fast_clock_are_reset(quick: Desk, autojump_clock: 
     assert [one.scheduled_for for one in await ahead.occurrences(schedule)] == [EPOCH + HOUR]
 
 
-async def test_failed_scheduled_run_sends_the_events_of_run_and_schedule(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_failed_scheduled_run_sends_the_events_of_run_and_schedule(quick: Desk) -> None:
     desk = started(quick, Net(broken={("one/search", "trio")}))
     owner = await desk.owner()
     await desk.schedule(owner)
@@ -187,28 +184,25 @@ async def test_schedule_is_changed_listed_and_deleted_only_by_its_owner(desk: De
     assert await desk.store.write(lambda tx: drop_old_occurrences(tx, desk.now())) == 0
 
 
-@pytest.mark.parametrize(
-    ("patch", "param"),
-    [
+async def test_invalid_field_in_a_change_is_named(quick: Desk) -> None:
+    desk = DiscoverDesk(quick, Net(), ONE)
+    owner = await desk.owner()
+    schedule = await desk.schedule(owner)
+    for patch, param in (
         (SchedulePatchBody(), "body"),
         (SchedulePatchBody(status="going"), "status"),
         (SchedulePatchBody(name=" "), "name"),
         (SchedulePatchBody(run=RunBound(0)), "run.max_credits"),
         (SchedulePatchBody(cadence="hourli"), "cadence"),
         (SchedulePatchBody(cadence={"cron": "* * * * *"}), "cadence.cron"),
-    ],
-)
-async def test_invalid_field_in_a_change_is_named(desk: Desk, patch: SchedulePatchBody, param: str) -> None:
-    desk_ = DiscoverDesk(desk, Net(), ONE)
-    owner = await desk_.owner()
-    schedule = await desk_.schedule(owner)
-    with pytest.raises((JobInvalid, CadenceInvalid)) as refused:
-        await desk_.schedules.change(owner.account_id, schedule.id, patch)
-    assert refused.value.param == param
+    ):
+        with pytest.raises((JobInvalid, CadenceInvalid)) as refused:
+            await desk.schedules.change(owner.account_id, schedule.id, patch)
+        assert refused.value.param == param
 
 
-async def test_invalid_run_fields_are_named_with_their_path(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk_ = DiscoverDesk(desk, Net(), ONE)
+async def test_invalid_run_fields_are_named_with_their_path(quick: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk_ = DiscoverDesk(quick, Net(), ONE)
     owner = await desk_.owner()
     sent: dict[str, Any] = {"keywords": ["trio"], "max_credits": 0}
     with pytest.raises(JobInvalid) as refused:

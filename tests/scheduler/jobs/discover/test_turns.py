@@ -63,8 +63,7 @@ async def test_every_keyword_has_rows_when_a_run_is_full(desk: Desk) -> None:
     net = Net({("one/search", one): [[a_post(f"{one}_{n}") for n in range(50)]] for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search("one")])
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS, max_rows=100)).id)
+    view = await desk_.ran(owner, keywords=KEYWORDS, max_rows=100)
     rows = await desk_.rows(view.run.run_id)
     found = Counter(sighting.keyword for row in rows for sighting in sightings_of(row))
     assert (view.job.status, view.job.stopped_because, len(rows)) == ("completed", "max_rows", 100)
@@ -86,8 +85,7 @@ async def test_waiting_rows_fill_a_run_without_another_page(desk: Desk) -> None:
     )
     desk_ = DiscoverDesk(desk, net, [search("one")])
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS, max_rows=400)).id)
+    view = await desk_.ran(owner, keywords=KEYWORDS, max_rows=400)
     assert (view.run.rows_kept, view.job.used_credits) == (400, 10)
     assert not [one for one in net.calls if one.endswith(" 1")], "no second page was read"
     assert {name[:3] for name in await desk_.names(view.run.run_id)} == set(KEYWORDS[::2])
@@ -118,8 +116,7 @@ async def test_small_budget_reaches_every_keyword_and_platform(desk: Desk) -> No
     net = Net({(f"{slug}/search", one): pages_of(f"{slug}{one}") for slug in platforms for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search(slug) for slug in platforms])
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS, max_credits=20)).id)
+    view = await desk_.ran(owner, keywords=KEYWORDS, max_credits=20)
     found = [sightings_of(row)[0] for row in await desk_.rows(view.run.run_id)]
     assert (view.job.stopped_because, view.job.used_credits) == ("max_credits", 20)
     assert {one.keyword for one in found} == set(KEYWORDS)
@@ -131,8 +128,7 @@ async def test_unaffordable_search_leaves_the_budget_to_others(desk: Desk) -> No
     net = Net({("cheap/search", one): pages_of(one) for one in KEYWORDS})
     desk_ = DiscoverDesk(desk, net, [search("dear", price_credits=30), search("cheap")])
     owner = await desk_.owner()
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS, max_credits=20)).id)
+    view = await desk_.ran(owner, keywords=KEYWORDS, max_credits=20)
     assert (view.job.status, view.job.stopped_because) == ("paused", "max_credits")
     assert (view.job.used_credits, view.run.rows_kept) == (20, 20)
 
@@ -143,8 +139,7 @@ async def test_pages_that_add_no_row_are_free(desk: Desk) -> None:
     net = Net({("one/search", one): pages_of(one) for one in KEYWORDS[:4]}, takes_s=0.05)
     desk_ = DiscoverDesk(desk, net, [search("one")])
     owner = await desk_.owner(credits=50)
-    async with desk_.open():
-        view = await desk_.settled(owner, (await desk_.begin(owner, keywords=KEYWORDS[:4], max_rows=1)).id)
+    view = await desk_.ran(owner, keywords=KEYWORDS[:4], max_rows=1)
     assert (view.run.rows_kept, view.job.used_credits) == (1, 1)
     assert net.calls.total() > 1
     legs = await desk.store.read(lambda tx: tx.all("SELECT credits_used FROM discover_legs", ()))

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from scheduler.jobs.discover.waiting import CHECK_EVERY_S, RunWaits
 from storage.store import Store
+from tests.scheduler.virtual import VIRTUALLY
 
 WAIT_S = 55.0
 MANY = 1_000
@@ -39,7 +40,8 @@ class Jobs:
         self.ended.append((run_id, trio.current_time()))
 
 
-async def test_waiter_returns_when_its_run_settles(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_waiter_returns_when_its_run_settles() -> None:
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         for run_id in ("a", "a", "b"):
@@ -54,13 +56,15 @@ async def test_waiter_returns_when_its_run_settles(autojump_clock: MockClock) ->
     assert jobs.waits._looker is None
 
 
-async def test_waiting_for_a_settled_run_returns_immediately(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_waiting_for_a_settled_run_returns_immediately() -> None:
     jobs = Jobs()
     await jobs.wait("gone")
     assert (jobs.ended, jobs.reads) == ([("gone", 0.0)], 1)
 
 
-async def test_polling_compensates_for_a_lost_wake(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_polling_compensates_for_a_lost_wake() -> None:
     """Method: the job is settled as if on another node, or its account is deleted."""
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
@@ -73,7 +77,8 @@ async def test_polling_compensates_for_a_lost_wake(autojump_clock: MockClock) ->
 
 
 @pytest.mark.critical
-async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_many_waiters_read_the_store_as_rarely_as_a_few() -> None:
     """Regression: each waiter used to read the store every second, which made 55,000 reads for this many waiters."""
     jobs = Jobs(*(f"run {number}" for number in range(MANY)))
     async with trio.open_nursery() as nursery:
@@ -83,7 +88,8 @@ async def test_many_waiters_read_the_store_as_rarely_as_a_few(autojump_clock: Mo
     assert jobs.reads - MANY <= 2 * WAIT_S / CHECK_EVERY_S, "one check of all runs per second, in two queries"
 
 
-async def test_polling_waiter_hands_over_when_it_leaves(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_polling_waiter_hands_over_when_it_leaves() -> None:
     jobs = Jobs("a", "b", "c")
     async with trio.open_nursery() as nursery:
         with trio.CancelScope() as first:
@@ -97,7 +103,8 @@ async def test_polling_waiter_hands_over_when_it_leaves(autojump_clock: MockCloc
     assert 35.2 < jobs.ended[1][1] <= 35.2 + CHECK_EVERY_S
 
 
-async def test_all_waiters_return_soon_after_the_node_stops(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_all_waiters_return_soon_after_the_node_stops() -> None:
     jobs = Jobs("a", "b")
     async with trio.open_nursery() as nursery:
         for run_id in ("a", "b", "b"):

@@ -107,7 +107,7 @@ async def agrees(track: Any, history: Sequence[ScriptedRun], ruled: Sequence[Ale
         kept.close()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)  # each example is a history of up to ten runs
 @given(histories(PAGES), rules(STARS, FORKS, "total"), st.sampled_from([0, 0, 1, 3]))
 def test_backtest_of_a_numbers_only_monitor_matches_its_alerts(history, ruled, set_at) -> None:
     """Goal: a backtest agrees with the alerts of the past.
@@ -117,7 +117,7 @@ def test_backtest_of_a_numbers_only_monitor_matches_its_alerts(history, ruled, s
     trio.run(agrees, TRACK, history, ruled, set_at)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)  # each example is a history of up to ten runs
 @given(histories(RECORDS), rules("stars", "deep.forks"), st.sampled_from([0, 0, 1, 3]))
 def test_backtest_of_an_ordinary_monitor_matches_its_alerts(history, ruled, set_at) -> None:
     trio.run(agrees, None, history, ruled, set_at)

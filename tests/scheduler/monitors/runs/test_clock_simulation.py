@@ -20,7 +20,9 @@ from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.inline_store import InlineStore
 from tests.fakes.scripted_recipes import gathered
+from tests.gate.matrix import sample
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
+from tests.scheduler.virtual import VIRTUALLY
 from upstreams.model.errors import UpstreamFailed
 
 LIVES = 12
@@ -105,10 +107,10 @@ class World:
         return desk
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_no_slot_is_run_twice_and_no_run_is_charged_twice(
-    seed: int, autojump_clock: trio.testing.MockClock
-) -> None:
+@pytest.mark.usefixtures("rare_ticks")
+@pytest.mark.parametrize("seed", sample(range(1, 7)))
+@VIRTUALLY
+async def test_no_slot_is_run_twice_and_no_run_is_charged_twice(seed: int) -> None:
     world = World(seed)
     await world.settle_in()
     for life in range(LIVES):

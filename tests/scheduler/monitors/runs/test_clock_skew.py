@@ -19,8 +19,9 @@ from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_too_late, reset_late
 from scheduler.monitors.runs.clockwork import RESET_EVERY_S
 from tests.fakes.inline_postgres import InlinePostgres
-from tests.fakes.inline_store import InlineStore
+from tests.gate.matrix import sample
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk, open_desk
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import Office
 from tests.servers.postgres import PostgresServer
 
@@ -29,14 +30,17 @@ FIVE = {"cron": "*/5 * * * *"}
 CADENCES: list[object] = ["hourly", "daily", "weekly", FIVE, {"cron": "30 2 * * 1", "timezone": "Europe/Berlin"}]
 
 
+pytestmark = pytest.mark.usefixtures("rare_ticks")
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def virtual(request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """Monitors on a store without threads, for tests that also use `autojump_clock`."""
+def virtual(request: pytest.FixtureRequest, quick: Desk) -> Iterator[Desk]:
+    """Monitors on each engine, without threads. The tests of many hours need only SQLite and use `quick`."""
     if request.param == "sqlite":
-        kept: InlineStore | InlinePostgres = InlineStore(MIGRATIONS)
-    else:
-        server: PostgresServer = request.getfixturevalue("postgres")
-        kept = InlinePostgres(server.fresh(), MIGRATIONS)
+        yield quick
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    kept = InlinePostgres(server.fresh(), MIGRATIONS)
     yield Desk(kept)
     kept.close()
 
@@ -60,32 +64,31 @@ def test_slots_of_a_correct_clock_are_not_reset(sent: object, made_at: float, ag
     assert next_slot(cadence, now, made_at) <= next_slot(cadence, now, now)
 
 
-@pytest.mark.parametrize("sent", CADENCES, ids=str)
-async def test_slot_is_reset_after_a_clock_was_a_year_ahead(
-    sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_slots_are_reset_after_a_clock_was_a_year_ahead(virtual: Desk) -> None:
     virtual.starts_at = EPOCH - trio.current_time()
-    monitor = await virtual.monitor(await virtual.account(), cadence=sent)
+    account = await virtual.account()
+    monitors = [await virtual.monitor(account, cadence=sent) for sent in CADENCES]
     async with virtual.clock():
         await trio.sleep(10)
         await run_with_fast_clock(virtual, YEAR)
-    after = await virtual.read(monitor)
-    assert after.next_slot_at == next_slot(stored_cadence(sent), virtual.now(), monitor.created_at)
-    assert after.created_at == monitor.created_at
-    assert ("slots_brought_back", {"count": 1}) in virtual.log.events
+    for sent, monitor in zip(CADENCES, monitors, strict=True):
+        after = await virtual.read(monitor)
+        assert after.next_slot_at == next_slot(stored_cadence(sent), virtual.now(), monitor.created_at), sent
+        assert after.created_at == monitor.created_at
+    assert ("slots_brought_back", {"count": len(CADENCES)}) in virtual.log.events
 
 
-async def test_monitor_continues_at_every_slot_after_a_reset(
-    virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    virtual.starts_at = EPOCH - trio.current_time()
-    account = await virtual.account()
-    monitor = await virtual.monitor(account)
-    async with virtual.clock():
+@VIRTUALLY
+async def test_monitor_continues_at_every_slot_after_a_reset(quick: Desk) -> None:
+    quick.starts_at = EPOCH - trio.current_time()
+    account = await quick.account()
+    monitor = await quick.monitor(account)
+    async with quick.clock():
         await trio.sleep(HOUR + 60)
-        await run_with_fast_clock(virtual, YEAR)
+        await run_with_fast_clock(quick, YEAR)
         await trio.sleep(4 * HOUR)
-    runs = [run for run in await virtual.all_runs(monitor.id) if run.scheduled_for < virtual.now()]
+    runs = [run for run in await quick.all_runs(monitor.id) if run.scheduled_for < quick.now()]
     assert [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in runs] == [
         (1.0, "ok"),
         (2.0, "skipped"),  # this record covers all earlier missed slots, so there are no others
@@ -93,33 +96,31 @@ async def test_monitor_continues_at_every_slot_after_a_reset(
         (4.0, "ok"),
         (5.0, "ok"),
     ]
-    await virtual.assert_sound(account)
+    await quick.assert_sound(account)
 
 
+@VIRTUALLY
 @pytest.mark.parametrize("sent", CADENCES, ids=str)
-async def test_monitor_created_in_the_future_gets_a_past_creation_time(
-    sent: object, virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    virtual.starts_at = EPOCH + YEAR - trio.current_time()
-    account = await virtual.account()
-    monitor = await virtual.monitor(account, cadence=sent)
-    move(virtual, -YEAR)
-    async with virtual.clock():
+async def test_monitor_created_in_the_future_gets_a_past_creation_time(sent: object, quick: Desk) -> None:
+    quick.starts_at = EPOCH + YEAR - trio.current_time()
+    account = await quick.account()
+    monitor = await quick.monitor(account, cadence=sent)
+    move(quick, -YEAR)
+    async with quick.clock():
         await trio.sleep(RESET_EVERY_S + 1)
-    after = await virtual.read(monitor)
-    assert virtual.now() - 7 * DAY < after.created_at <= virtual.now()
+    after = await quick.read(monitor)
+    assert quick.now() - 7 * DAY < after.created_at <= quick.now()
     assert (monitor.created_at - after.created_at) % (7 * DAY) == 0
-    due_at = next_slot(stored_cadence(sent), virtual.now(), after.created_at)
+    due_at = next_slot(stored_cadence(sent), quick.now(), after.created_at)
     assert after.next_slot_at == due_at
-    move(virtual, due_at + 10 - virtual.now())
-    async with virtual.clock():
+    move(quick, due_at + 10 - quick.now())
+    async with quick.clock():
         await trio.sleep(20)
-    assert [(run.scheduled_for, run.status) for run in await virtual.all_runs(monitor.id)] == [(due_at, "ok")]
+    assert [(run.scheduled_for, run.status) for run in await quick.all_runs(monitor.id)] == [(due_at, "ok")]
 
 
-async def test_pending_run_in_the_future_starts_by_the_next_reset_and_once(
-    virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_pending_run_in_the_future_starts_by_the_next_reset_and_once(virtual: Desk) -> None:
     virtual.starts_at = EPOCH + YEAR - trio.current_time()
     account = await virtual.account(100)
     monitor = await virtual.monitor(account)
@@ -134,9 +135,8 @@ async def test_pending_run_in_the_future_starts_by_the_next_reset_and_once(
     assert await virtual.money(account) == (82, 0)
 
 
-async def test_delivery_in_the_future_is_ready_now_and_others_keep_their_time(
-    virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_delivery_in_the_future_is_ready_now_and_others_keep_their_time(virtual: Desk) -> None:
     office = Office(virtual)
     monitor = await office.monitor(await virtual.account())
     far, near, leased = await office.queue(monitor, 3)
@@ -166,9 +166,8 @@ async def test_node_with_a_slow_clock_resets_nothing(postgres: PostgresServer) -
         assert desk.log.events == []
 
 
-async def test_resets_are_batched_and_leave_correct_slots(
-    virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@VIRTUALLY
+async def test_resets_are_batched_and_leave_correct_slots(virtual: Desk) -> None:
     account = await virtual.account()
     far = [await virtual.monitor(account, cadence=FIVE) for _ in range(AT_ONCE + 3)]
     near = [await virtual.monitor(account, cadence=cadence) for cadence in CADENCES]
@@ -189,39 +188,38 @@ async def test_resets_are_batched_and_leave_correct_slots(
         assert await virtual.read(monitor) == monitor
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_no_slot_runs_twice_with_any_clock(
-    seed: int, virtual: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
+@pytest.mark.parametrize("seed", sample(range(1, 7)))
+@VIRTUALLY
+async def test_no_slot_runs_twice_with_any_clock(seed: int, quick: Desk) -> None:
     """Method: let the clock jump back and forth by minutes or years, then run some hours with a correct clock."""
     rng = Random(seed)
-    virtual.starts_at = EPOCH - trio.current_time()
-    account = await virtual.account()
-    monitors = [await virtual.monitor(account, cadence=cadence) for cadence in CADENCES for _ in range(3)]
-    virtual.recipes.takes_s = 20.0
-    async with virtual.clock():
+    quick.starts_at = EPOCH - trio.current_time()
+    account = await quick.account()
+    monitors = [await quick.monitor(account, cadence=cadence) for cadence in CADENCES for _ in range(3)]
+    quick.recipes.takes_s = 20.0
+    async with quick.clock():
         off_s = 0.0
         for _ in range(12):
             await trio.sleep(rng.uniform(1, 900))
             to_s = rng.choice((0.0, rng.uniform(-HOUR, HOUR), rng.uniform(0, 2 * YEAR)))
-            move(virtual, to_s - off_s)
+            move(quick, to_s - off_s)
             off_s = to_s
-        move(virtual, -off_s)
+        move(quick, -off_s)
         await trio.sleep(RESET_EVERY_S + 30)
-        calm_since = virtual.now()
+        calm_since = quick.now()
         await trio.sleep(4 * HOUR + 30)
-    asked = Counter(virtual.recipes.asked)
+    asked = Counter(quick.recipes.asked)
     runs: list[Run] = []
     for monitor in monitors:
-        own = await virtual.all_runs(monitor.id)
+        own = await quick.all_runs(monitor.id)
         assert asked[monitor.id] == sum(run.status == "ok" for run in own)
         assert all(run.attempt <= 1 and run.finished_at for run in own)
         runs += own
-    assert await virtual.settled() == {run.id: 6 for run in runs if run.status == "ok"}
+    assert await quick.settled() == {run.id: 6 for run in runs if run.status == "ok"}
     for monitor in monitors[:3]:  # monitors with an hourly cadence
-        slots = [run.scheduled_for for run in await virtual.all_runs(monitor.id)]
-        due = [slot for slot in range(int(EPOCH), int(virtual.now()), 3600) if slot > calm_since]
+        slots = [run.scheduled_for for run in await quick.all_runs(monitor.id)]
+        due = [slot for slot in range(int(EPOCH), int(quick.now()), 3600) if slot > calm_since]
         assert set(due) <= set(slots)
         told = [run for run in runs if run.monitor_id == monitor.id and run.scheduled_for in due]
         assert sum(run.status == "ok" for run in told) >= len(due) - 1
-    await virtual.assert_sound(account)
+    await quick.assert_sound(account)

@@ -18,6 +18,7 @@ from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
+from tests.scheduler.virtual import VIRTUALLY
 
 HOUR = 3600.0
 
@@ -26,8 +27,10 @@ def at(text: str) -> float:
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
 
 
-def started(quick: Desk, begins_at: float = EPOCH) -> Desk:
-    quick.starts_at = begins_at - trio.current_time()
+@pytest.fixture
+def desk(quick: Desk, rare_ticks: None) -> Desk:
+    """Monitors whose time begins at `EPOCH`."""
+    quick.starts_at = EPOCH
     return quick
 
 
@@ -36,8 +39,8 @@ async def statuses(desk: Desk, monitor_id: str) -> list[tuple[float, str]]:
     return [((run.scheduled_for - EPOCH) / HOUR, run.status) for run in await desk.all_runs(monitor_id)]
 
 
-async def test_monitor_runs_at_each_slot(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_monitor_runs_at_each_slot(desk: Desk) -> None:
     account = await desk.account()
     monitor = await desk.monitor(account)
     async with desk.clock():
@@ -57,22 +60,20 @@ async def test_monitor_runs_at_each_slot(quick: Desk, autojump_clock: trio.testi
         ("2027-03-27T23:30:00", 4, ["2027-03-28T01:00:00"]),
     ],
 )
-async def test_repeated_or_skipped_local_time_runs_once(
-    quick: Desk, autojump_clock: trio.testing.MockClock, begins: str, hours: int, slots: list[str]
-) -> None:
-    desk = started(quick, at(begins))
+@VIRTUALLY
+async def test_repeated_or_skipped_local_time_runs_once(desk: Desk, begins: str, hours: int, slots: list[str]) -> None:
+    desk.starts_at = at(begins)
     monitor = await desk.monitor(await desk.account(), cadence={"cron": "30 2 * * *", "timezone": "Europe/Berlin"})
     async with desk.clock():
         await trio.sleep(hours * HOUR)
     assert [run.scheduled_for for run in await desk.all_runs(monitor.id)] == [at(slot) for slot in slots]
 
 
-async def test_newest_slot_runs_after_downtime_and_others_are_missed(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    account = await quick.account()
-    monitor = await quick.monitor(account)
-    desk = started(quick, EPOCH + 5.5 * HOUR)
+@VIRTUALLY
+async def test_newest_slot_runs_after_downtime_and_others_are_missed(desk: Desk) -> None:
+    account = await desk.account()
+    monitor = await desk.monitor(account)
+    desk.starts_at = EPOCH + 5.5 * HOUR
     async with desk.clock():
         await trio.sleep(10)
     runs = await desk.all_runs(monitor.id)
@@ -81,11 +82,10 @@ async def test_newest_slot_runs_after_downtime_and_others_are_missed(
     assert events == ["monitor.run_skipped"] * 4 + ["monitor.run_completed"]
 
 
-async def test_one_record_represents_all_older_missed_slots(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    monitor = await quick.monitor(await quick.account())
-    desk = started(quick, EPOCH + 1_000.5 * HOUR)
+@VIRTUALLY
+async def test_one_record_represents_all_older_missed_slots(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account())
+    desk.starts_at = EPOCH + 1_000.5 * HOUR
     async with desk.clock():
         await trio.sleep(10)
     runs = await desk.all_runs(monitor.id)
@@ -96,12 +96,11 @@ async def test_one_record_represents_all_older_missed_slots(
     assert runs[1].scheduled_for == EPOCH + 900 * HOUR
 
 
-async def test_missed_slots_of_many_monitors_are_recorded_in_batches(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    account = await quick.account()
-    monitors = [await quick.monitor(account) for _ in range(50)]
-    desk = started(quick, EPOCH + 1_000.5 * HOUR)
+@VIRTUALLY
+async def test_missed_slots_of_many_monitors_are_recorded_in_batches(desk: Desk) -> None:
+    account = await desk.account()
+    monitors = [await desk.monitor(account) for _ in range(50)]
+    desk.starts_at = EPOCH + 1_000.5 * HOUR
     opened = await desk.store.write(lambda tx: desk.slots.open_due(tx, limit=500, crowds={}))
     assert RECORDS_AT_ONCE <= len(opened.runs) < RECORDS_AT_ONCE + RECORDED_MAX + 2
     async with desk.clock():
@@ -111,37 +110,26 @@ async def test_missed_slots_of_many_monitors_are_recorded_in_batches(
         assert [run.status for run in runs] == ["skipped"] * (RECORDED_MAX + 1) + ["ok"]
 
 
-async def test_clock_jump_forwards_runs_only_the_newest_slot(
-    quick: Desk, autojump_clock: trio.testing.MockClock
+@pytest.mark.parametrize(
+    ("hours", "then"), [(3, [(2.0, "skipped"), (3.0, "skipped"), (4.0, "ok")]), (-1, [(2.0, "ok"), (3.0, "ok")])]
+)
+@VIRTUALLY
+async def test_clock_jump_runs_only_the_newest_slot_and_no_slot_again(
+    desk: Desk, hours: int, then: list[tuple[float, str]]
 ) -> None:
-    desk = started(quick)
     monitor = await desk.monitor(await desk.account())
     async with desk.clock():
         await trio.sleep(HOUR + 60)
         assert desk.starts_at is not None
-        desk.starts_at += 3 * HOUR
-        await trio.sleep(60)
-    expected = [(1.0, "ok"), (2.0, "skipped"), (3.0, "skipped"), (4.0, "ok")]
-    assert await statuses(desk, monitor.id) == expected
-    assert ("clock_jumped", {"seconds": 3 * HOUR}) in desk.log.events
+        desk.starts_at += hours * HOUR
+        await trio.sleep(60 if hours > 0 else 3 * HOUR)
+    assert await statuses(desk, monitor.id) == [(1.0, "ok"), *then]
+    assert len(desk.recipes.asked) == 1 + [status for _, status in then].count("ok")
+    assert ("clock_jumped", {"seconds": hours * HOUR}) in desk.log.events
 
 
-async def test_clock_jump_backwards_runs_no_slot_again(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
-    monitor = await desk.monitor(await desk.account())
-    async with desk.clock():
-        await trio.sleep(2 * HOUR + 60)
-        assert desk.starts_at is not None
-        desk.starts_at -= 2 * HOUR
-        await trio.sleep(3 * HOUR)
-    assert await statuses(desk, monitor.id) == [(1.0, "ok"), (2.0, "ok"), (3.0, "ok")]
-    assert len(desk.recipes.asked) == 3
-
-
-async def test_slot_is_skipped_while_the_previous_run_is_active(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_slot_is_skipped_while_the_previous_run_is_active(desk: Desk) -> None:
     desk.recipes.takes_s = 1.5 * HOUR
     monitor = await desk.monitor(await desk.account())
     async with desk.clock():
@@ -153,25 +141,25 @@ async def test_slot_is_skipped_while_the_previous_run_is_active(
     assert desk.recipes.most_under_way == 1
 
 
-async def test_paused_monitor_does_not_run(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_paused_monitor_does_not_run(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), status="paused")
     async with desk.clock():
         await trio.sleep(3 * HOUR)
     assert await desk.all_runs(monitor.id) == []
 
 
-async def test_crowd_is_spread_over_the_first_seconds_of_a_slot(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_crowd_is_spread_over_the_first_seconds_of_a_slot(quick: Desk) -> None:
+    desk = quick
     desk.recipes.takes_s = 1.0
     for _ in range(10):
         account = await desk.account()
         for _ in range(100):
             await desk.monitor(account)
+    desk.starts_at = EPOCH + HOUR - 60
     async with desk.clock():
-        await trio.sleep(HOUR + 90)
+        await trio.sleep(150)
     rows = await desk.store.read(lambda tx: tx.all("SELECT started_at - scheduled_for FROM runs WHERE status = 'ok'"))
     delays = sorted(row[0] for row in rows)
     assert len(delays) == 1_000
@@ -182,10 +170,8 @@ async def test_crowd_is_spread_over_the_first_seconds_of_a_slot(
     assert desk.recipes.most_under_way <= IN_FLIGHT_MAX
 
 
-async def test_overloaded_node_delays_runs_without_skipping_them(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_overloaded_node_delays_runs_without_skipping_them(desk: Desk) -> None:
     monitors = [await desk.monitor(await desk.account()) for _ in range(20)]
     desk.recipes.takes_s = 10.0
     is_yielding = True
@@ -193,38 +179,38 @@ async def test_overloaded_node_delays_runs_without_skipping_them(
         await trio.sleep(HOUR + 5)
         assert desk.recipes.most_under_way == YIELDING_MAX
         is_yielding = False
-        await trio.sleep(20)
+        await trio.sleep(60)
     assert desk.recipes.most_under_way > YIELDING_MAX
     for monitor in monitors:
         assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_refused_runs_count_as_missed_as_in_downtime(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
-    monitor = await desk.monitor(await desk.account())
+@VIRTUALLY
+async def test_refused_runs_count_as_missed_as_in_downtime(desk: Desk) -> None:
+    monitor = await desk.monitor(await desk.account(), cadence={"cron": "*/5 * * * *"})
     refusal: str | None = "the disk is full"
     async with desk.clock(pressure=Pressure(refusal=lambda: refusal)) as clock:
         with pytest.raises(StoreUnavailable, match="the disk is full"):
             await clock.run_slot(monitor.id)
-        await trio.sleep(2.5 * HOUR)
+        await trio.sleep(750)
         assert await statuses(desk, monitor.id) == []
         assert clock.begun_total == 0
         refusal = None
         await trio.sleep(60)
-    assert await statuses(desk, monitor.id) == [(1.0, "skipped"), (2.0, "ok")]
+    assert [run.status for run in await desk.all_runs(monitor.id)] == ["skipped", "ok"]
 
 
-async def test_account_with_many_monitors_does_not_block_another(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_account_with_many_monitors_does_not_block_another(quick: Desk) -> None:
+    desk = quick
     desk.recipes.takes_s = 20.0
     crowded, small = await desk.account(), await desk.account()
     for _ in range(150):
         await desk.monitor(crowded)
     single = await desk.monitor(small)
+    desk.starts_at = EPOCH + HOUR - 60
     async with desk.clock():
-        await trio.sleep(HOUR + 200)
+        await trio.sleep(260)
     (run,) = await desk.all_runs(single.id)
     assert run.started_at is not None
     assert run.started_at - run.scheduled_for < 1.0
@@ -234,8 +220,8 @@ async def test_account_with_many_monitors_does_not_block_another(
     assert set(counted.values()) == {1}
 
 
-async def test_unexpected_error_ends_only_its_run(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_unexpected_error_ends_only_its_run(desk: Desk) -> None:
     account = await desk.account(100)
     bad, good = await desk.monitor(account), await desk.monitor(account)
 
@@ -253,10 +239,8 @@ async def test_unexpected_error_ends_only_its_run(quick: Desk, autojump_clock: t
     assert [name for name, _ in desk.log.events] == ["run_failed", "run_failed"]
 
 
-async def test_stopping_node_refunds_its_runs_and_the_next_node_runs_them(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_stopping_node_refunds_its_runs_and_the_next_node_runs_them(desk: Desk) -> None:
     desk.recipes.takes_s = 10.0
     account = await desk.account(100)
     monitor = await desk.monitor(account)
@@ -271,8 +255,8 @@ async def test_stopping_node_refunds_its_runs_and_the_next_node_runs_them(
     assert await desk.money(account) == (94, 0)
 
 
-async def test_runs_of_a_dead_node_are_adopted_immediately(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_runs_of_a_dead_node_are_adopted_immediately(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account())
     lease = await desk.lease(monitor)
     async with desk.clock():
@@ -281,8 +265,8 @@ async def test_runs_of_a_dead_node_are_adopted_immediately(quick: Desk, autojump
     assert (run.status, run.attempt) == ("ok", 2)
 
 
-async def test_long_run_keeps_its_lease(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_long_run_keeps_its_lease(desk: Desk) -> None:
     desk.recipes.takes_s = 3 * LEASE_S
     monitor = await desk.monitor(await desk.account())
     async with desk.clock():
@@ -294,8 +278,8 @@ async def test_long_run_keeps_its_lease(quick: Desk, autojump_clock: trio.testin
     assert [(run.status, run.attempt) for run in await desk.all_runs(monitor.id)] == [("ok", 1)]
 
 
-async def test_draining_node_starts_no_runs(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_draining_node_starts_no_runs(desk: Desk) -> None:
     desk.recipes.takes_s = 5.0
     monitor = await desk.monitor(await desk.account())
     async with desk.clock():
@@ -305,8 +289,8 @@ async def test_draining_node_starts_no_runs(quick: Desk, autojump_clock: trio.te
     assert await statuses(desk, monitor.id) == [(1.0, "ok")]
 
 
-async def test_clock_survives_an_unavailable_store(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_clock_survives_an_unavailable_store(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     async with desk.clock():
@@ -320,10 +304,8 @@ async def test_clock_survives_an_unavailable_store(quick: Desk, autojump_clock: 
     assert {name for name, _ in desk.log.events} == {"clock_waits"}
 
 
-async def test_run_whose_end_cannot_be_stored_is_retried_and_charged_once(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_run_whose_end_cannot_be_stored_is_retried_and_charged_once(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     desk.recipes.takes_s = 5.0
@@ -339,8 +321,8 @@ async def test_run_whose_end_cannot_be_stored_is_retried_and_charged_once(
     assert await desk.money(account) == (94, 0)
 
 
-async def test_wake_starts_a_run_before_the_next_poll(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_wake_starts_a_run_before_the_next_poll(desk: Desk) -> None:
     monitor = await desk.monitor(await desk.account(), status="paused")
     async with desk.clock() as clock:
         await trio.sleep(5)
@@ -350,8 +332,8 @@ async def test_wake_starts_a_run_before_the_next_poll(quick: Desk, autojump_cloc
     assert (await desk.run_of(run.id)).status == "ok"
 
 
-async def test_slot_can_be_run_manually_only_once(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_slot_can_be_run_manually_only_once(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     async with desk.clock() as clock:
@@ -368,8 +350,8 @@ async def test_slot_can_be_run_manually_only_once(quick: Desk, autojump_clock: t
     assert await desk.money(account) == (88, 0)
 
 
-async def test_unreadable_cadence_stops_no_other_monitor(quick: Desk, autojump_clock: trio.testing.MockClock) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_unreadable_cadence_stops_no_other_monitor(desk: Desk) -> None:
     account = await desk.account()
     bad, good = await desk.monitor(account), await desk.monitor(account)
     await desk.store.write(
@@ -382,10 +364,8 @@ async def test_unreadable_cadence_stops_no_other_monitor(quick: Desk, autojump_c
     assert desk.log.events == [("cadence_unreadable", {"monitor": bad.id})]
 
 
-async def test_run_in_flight_with_an_expired_lease_is_not_started_twice(
-    quick: Desk, autojump_clock: trio.testing.MockClock
-) -> None:
-    desk = started(quick)
+@VIRTUALLY
+async def test_run_in_flight_with_an_expired_lease_is_not_started_twice(desk: Desk) -> None:
     account = await desk.account(100)
     monitor = await desk.monitor(account)
     desk.recipes.takes_s = 300.0

@@ -118,21 +118,21 @@ async def test_failed_run_is_refunded_and_not_a_baseline(
         (gathered(page(1), coverage=0.0), NOTHING_USABLE),
     ],
 )
-async def test_numbers_only_run_without_numbers_fails(desk: Desk, came: object, reason: str) -> None:
-    account = await desk.account(100)
-    desk.recipes.answer = lambda _recipe: came  # type: ignore[assignment, return-value]
-    run = await desk.ran(await desk.monitor(account, track=STARS))
+async def test_numbers_only_run_without_numbers_fails(quick: Desk, came: object, reason: str) -> None:
+    account = await quick.account(100)
+    quick.recipes.answer = lambda _recipe: came  # type: ignore[assignment, return-value]
+    run = await quick.ran(await quick.monitor(account, track=STARS))
     assert (run.status, run.credits_used, run.skip_reason) == ("failed", 0, reason)
-    assert await data_of(desk, run.id) == RunData()
-    assert await desk.money(account) == (100, 0)
+    assert await data_of(quick, run.id) == RunData()
+    assert await quick.money(account) == (100, 0)
 
 
 @pytest.mark.parametrize(
     ("data", "coverage", "status"), [(page(1), 0.5, "partial"), (page(), 1.0, "failed"), (page(1), 0.0, "failed")]
 )
-async def test_run_warnings_name_missing_parts(desk: Desk, data: object, coverage: float, status: str) -> None:
-    desk.recipes.answer = lambda _recipe: gathered(data, coverage=coverage, warnings=["page 2 is missing"])
-    run = await desk.ran(await desk.monitor(await desk.account(), track=STARS))
+async def test_run_warnings_name_missing_parts(quick: Desk, data: object, coverage: float, status: str) -> None:
+    quick.recipes.answer = lambda _recipe: gathered(data, coverage=coverage, warnings=["page 2 is missing"])
+    run = await quick.ran(await quick.monitor(await quick.account(), track=STARS))
     assert (run.status, orjson.loads(run.warnings)) == (status, ["page 2 is missing"])
     assert orjson.loads(run.legs)[0]["source"] == "api"
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from scheduler.webhooks.deliveries.rows import POSTPONED_S
 from scheduler.webhooks.deliveries.schedule import BACKOFF_S
@@ -15,9 +14,10 @@ from scheduler.webhooks.targets.hook_rows import remove_webhook, save_url
 from scheduler.webhooks.targets.urls import host_in, seal_url
 from storage.errors import StoreUnavailable
 from tests.fakes.upstream_server import until
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, SILENT, URL, Office, Receivers, Sent
 
-DAY_S = 86_400.0
+HOUR_S = 3_600.0
 DEFAULT = "whsec_c2VjcmV0"
 
 
@@ -49,14 +49,15 @@ async def test_delivery_is_sent_signed_and_logged(office: Office) -> None:
     assert webhook.last_delivery_at == delivery.delivered_at is not None
 
 
-async def test_six_attempts_follow_the_schedule(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_six_attempts_follow_the_schedule(virtual: Office) -> None:
     virtual.rng = _Draws()  # type: ignore[assignment]
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN)
     async with virtual.open(receivers):
         began_at = trio.current_time()
         (id_,) = await virtual.queue(monitor)
-        await trio.sleep(DAY_S)
+        await trio.sleep(10 * HOUR_S)
     gaps = [sent.at - began_at for sent in receivers.sent]
     assert gaps == pytest.approx([sum(BACKOFF_S[:number]) for number in range(6)], abs=1e-3)
     delivery = await virtual.delivery(id_)
@@ -68,23 +69,21 @@ async def test_six_attempts_follow_the_schedule(virtual: Office, autojump_clock:
 
 
 @pytest.mark.parametrize(("draw", "factor"), [(0.0, 0.8), (1 - 1e-12, 1.2)])
-async def test_jitter_changes_a_step_by_at_most_a_fifth(
-    virtual: Office, autojump_clock: MockClock, draw: float, factor: float
-) -> None:
+@VIRTUALLY
+async def test_jitter_changes_a_step_by_at_most_a_fifth(virtual: Office, draw: float, factor: float) -> None:
     virtual.rng = _Draws(draw)  # type: ignore[assignment]
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN)
     async with virtual.open(receivers):
         await virtual.queue(monitor)
-        await trio.sleep(DAY_S)
+        await trio.sleep(10 * HOUR_S)
     gaps = [after.at - before.at for before, after in zip(receivers.sent, receivers.sent[1:], strict=False)]
     assert gaps == pytest.approx([step * factor for step in BACKOFF_S], abs=1e-3)
 
 
 @pytest.mark.parametrize(("asked_s", "waited_s"), [(3.0, 5.0), (8.0, 8.0), (3_600.0, 10.0)])
-async def test_retry_after_is_honored_up_to_twice_the_step(
-    virtual: Office, autojump_clock: MockClock, asked_s: float, waited_s: float
-) -> None:
+@VIRTUALLY
+async def test_retry_after_is_honored_up_to_twice_the_step(virtual: Office, asked_s: float, waited_s: float) -> None:
     virtual.rng = _Draws()  # type: ignore[assignment]
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(replace(BROKEN, status=429, retry_after_s=asked_s), OK)
@@ -95,7 +94,8 @@ async def test_retry_after_is_honored_up_to_twice_the_step(
     assert second.at - first.at == pytest.approx(waited_s, abs=1e-3)
 
 
-async def test_unresponsive_receiver_times_out(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_unresponsive_receiver_times_out(virtual: Office) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     receivers.script = _never
@@ -107,7 +107,8 @@ async def test_unresponsive_receiver_times_out(virtual: Office, autojump_clock: 
     assert (await virtual.delivery(id_)).last_status is None
 
 
-async def test_queued_delivery_wakes_the_service(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_queued_delivery_wakes_the_service(virtual: Office) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
     async with virtual.open(receivers):
@@ -139,7 +140,8 @@ async def test_ten_consecutive_failed_deliveries_pause_a_webhook_once(office: Of
     assert (dropped.status, dropped.attempts, dropped.fail_reason) == ("failed", 0, "webhook_paused")
 
 
-async def test_queued_deliveries_end_when_the_webhook_pauses(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_queued_deliveries_end_when_the_webhook_pauses(virtual: Office) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN, GONE)
     async with virtual.open(receivers):
@@ -185,7 +187,8 @@ async def test_attempts_ending_together_are_each_counted(office: Office) -> None
     assert [(await office.webhook(one)).failures for one in monitors] == [3, 1, 1, 1, 1]
 
 
-async def test_deliveries_use_the_current_url(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_deliveries_use_the_current_url(virtual: Office) -> None:
     """Method: the URL changes during an attempt at the old URL, which then returns 410."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
@@ -271,7 +274,8 @@ async def test_deleted_monitor_deletes_its_deliveries(office: Office) -> None:
     assert ("delivery_was_anothers") in [name for name, _ in office.desk.log.events]
 
 
-async def test_removed_webhook_ends_queued_deliveries(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_removed_webhook_ends_queued_deliveries(virtual: Office) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers(BROKEN)
     async with virtual.open(receivers):
@@ -284,7 +288,8 @@ async def test_removed_webhook_ends_queued_deliveries(virtual: Office, autojump_
     assert len(receivers.sent) == 1
 
 
-async def test_stop_waits_briefly_for_attempts_in_progress(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_stop_waits_briefly_for_attempts_in_progress(virtual: Office) -> None:
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
 
@@ -305,7 +310,8 @@ async def test_stop_waits_briefly_for_attempts_in_progress(virtual: Office, auto
     assert cut.next_at == pytest.approx(virtual.now())
 
 
-async def test_store_failure_loses_no_delivery(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_store_failure_loses_no_delivery(virtual: Office) -> None:
     """Goal: an attempt whose end cannot be stored is repeated after its lease has expired."""
     monitor = await virtual.monitor(await virtual.desk.account())
     receivers = Receivers()
@@ -332,22 +338,21 @@ async def _never(_sent: Sent) -> Attempt:
     raise AssertionError("the service slept forever")
 
 
-async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_deliveries_of_a_suspended_account_wait_until_it_is_resumed(virtual: Office) -> None:
     """No attempt is used up in the meantime, and no other account's delivery waits."""
     accounts = [await virtual.desk.account() for _ in range(2)]
     waiting, other = [await virtual.monitor(account) for account in accounts]
     receivers = Receivers()
     async with virtual.open(receivers):
         await virtual.desk.lifecycle.suspend(accounts[0])
-        ids = await virtual.queue(waiting, 100)
+        ids = await virtual.queue(waiting, 10)
         (sent,) = await virtual.queue(other)
-        await trio.sleep(DAY_S / 4)
+        await trio.sleep(10 * POSTPONED_S)
         assert [one.id for one in receivers.sent] == [sent]
         resumed_at = trio.current_time()
         await virtual.desk.lifecycle.resume(accounts[0])
         await trio.sleep(POSTPONED_S + CHECK_ALONE_S)
         assert sorted(one.id for one in receivers.sent) == sorted((sent, *ids))
     assert receivers.sent[-1].at - resumed_at <= POSTPONED_S + 1
-    assert [(await virtual.delivery(id_)).attempts for id_ in ids] == [1] * 100
+    assert [(await virtual.delivery(id_)).attempts for id_ in ids] == [1] * 10

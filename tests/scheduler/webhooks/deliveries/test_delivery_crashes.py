@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import trio
-from trio.testing import MockClock
 
 from scheduler.webhooks.deliveries.due_cache import HOST_MAX
 from scheduler.webhooks.deliveries.sender import Attempt
@@ -13,15 +12,15 @@ from storage.opening import open_store
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.upstream_server import until
 from tests.scheduler.desk import MIGRATIONS, Desk
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, OK, Office, Receivers, Sent
 from tests.servers.postgres import PostgresServer
 
 HOSTS = 10
 
 
-async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_node_stopped_at_any_step_loses_nothing_and_counts_once(virtual: Office) -> None:
     """Goal: a delivery has an attempt, one end and a correct failure count, wherever the service is cancelled."""
     account = await virtual.desk.account()
     receivers = Receivers()
@@ -74,9 +73,8 @@ async def test_leased_deliveries_are_ready_when_the_only_node_restarts(office: O
     assert (await office.delivery(id_)).status == "delivered"
 
 
-async def test_delivery_with_an_expired_lease_is_taken_over_by_another_node(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_delivery_with_an_expired_lease_is_taken_over_by_another_node(virtual: Office) -> None:
     """Goal: an attempt that ends after its lease has expired writes nothing; the other node's attempt counts."""
     monitor = await virtual.monitor(await virtual.desk.account())
     (id_,) = await virtual.queue(monitor)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from scheduler.monitors.model.records import Monitor
 from scheduler.webhooks.deliveries import rows
@@ -21,6 +20,7 @@ from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
 from tests.fakes.upstream_server import until
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import OK, Office, Receivers, Sent
 
 HOLE = "https://hole.example.com/in"
@@ -61,9 +61,8 @@ async def _latencies(office: Office, *, holes: int, good_hosts: int = 20, rounds
     return sorted(starts[id_] + _ANSWER_S - at for id_, at in queued_at.items())
 
 
-async def test_unresponsive_host_with_10000_deliveries_does_not_slow_others(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_unresponsive_host_with_10000_deliveries_does_not_slow_others(virtual: Office) -> None:
     alone = await _latencies(virtual, holes=0)
     virtual.stopping = False
     beside = await _latencies(virtual, holes=10_000)
@@ -81,9 +80,8 @@ class _CountingStore(InlineStore):
         return await super().read(fn)
 
 
-async def test_new_delivery_starts_without_reading_the_queue(
-    autojump_clock: MockClock,
-) -> None:
+@VIRTUALLY
+async def test_new_delivery_starts_without_reading_the_queue() -> None:
     store = _CountingStore(MIGRATIONS)
     desk = Desk(store)
     desk.starts_at = EPOCH
@@ -104,9 +102,8 @@ async def test_new_delivery_starts_without_reading_the_queue(
     store.close()
 
 
-async def test_unresponsive_hosts_of_one_account_leave_room_for_others(
-    virtual: Office, autojump_clock: MockClock
-) -> None:
+@VIRTUALLY
+async def test_unresponsive_hosts_of_one_account_leave_room_for_others(virtual: Office) -> None:
     receivers = Receivers()
     receivers.script = _receive
     bad = await virtual.desk.account()
@@ -125,7 +122,8 @@ async def test_unresponsive_hosts_of_one_account_leave_room_for_others(
     assert next(sent.at for sent in receivers.sent if sent.id == id_) == pytest.approx(began_at)
 
 
-async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_accounts_that_share_a_host_take_turns(virtual: Office) -> None:
     """Goal: the second account waits for a few of the first account's thousand deliveries, not for all of them."""
     receivers = Receivers()
     receivers.script = _receive
@@ -142,7 +140,8 @@ async def test_accounts_that_share_a_host_take_turns(virtual: Office, autojump_c
     assert max(ends) <= 2 * _ANSWER_S
 
 
-async def test_lines_beyond_one_walk_are_read_in_turn(virtual: Office, autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_lines_beyond_one_walk_are_read_in_turn(virtual: Office) -> None:
     """Method: a full line is older than all other lines, so only a walk finds the others."""
     receivers = Receivers()
     receivers.script = _receive

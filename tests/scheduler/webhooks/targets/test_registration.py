@@ -10,9 +10,9 @@ from ipaddress import ip_network
 
 import pytest
 import trio
-from trio.testing import MockClock
 
 from scheduler.webhooks.targets.registration import RESOLVE_S, check_target
+from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from upstreams.guard.resolver import Found, SystemResolver
 from upstreams.model.errors import TargetRefused
@@ -71,7 +71,8 @@ async def test_unknown_host_name_is_accepted() -> None:
     await check_target(URL, unknown, allow_insecure=False)
 
 
-async def test_silent_name_servers_delay_registration_only_briefly(autojump_clock: MockClock) -> None:
+@VIRTUALLY
+async def test_silent_name_servers_delay_registration_only_briefly() -> None:
     async def silent(_host: str, _port: int) -> Sequence[str]:
         await trio.sleep_forever()
         raise AssertionError
