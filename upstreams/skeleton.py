@@ -52,9 +52,9 @@ _RECORDS = '''"""$title's JSON as our records: tables of our fields and theirs."
 
 from __future__ import annotations
 
-from upstreams.model import readers as read
+from upstreams.model.fields import readers as read
 from upstreams.model.archetypes import author, byline, post
-from upstreams.model.maps import record_map
+from upstreams.model.fields.maps import record_map
 
 _byline_of = record_map(byline, id=read.ident("id"), username=read.text("name"), url=read.text("url"))
 author_of = _byline_of.with_fields(

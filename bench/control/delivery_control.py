@@ -69,7 +69,7 @@ class DeliveryOperations:
             node.operations.add(name, operation)
 
     async def _hook(self, args: Hook) -> Any:
-        accounts = self._node.stores.accounts
+        accounts = self._node.stores.billing.accounts
         owners = [(await accounts.create("bench", credits=CREDITS)).id for _ in range(args.accounts)]
         for url in args.urls:
             made = [Hooked(f"mon_hook{next(self._numbers):028x}", owner, url) for owner in owners]

@@ -84,8 +84,8 @@ class BenchOperations:
         return msgspec.to_builtins(made)
 
     async def _person(self, keys: int, made: list[Person]) -> None:
-        account = await self._node.stores.accounts.create("bench", credits=CREDITS)
-        new = [await self._node.stores.keys.create(account.id) for _ in range(keys)]
+        account = await self._node.stores.billing.accounts.create("bench", credits=CREDITS)
+        new = [await self._node.stores.billing.keys.create(account.id) for _ in range(keys)]
         made.append(Person(account.id, tuple(PersonKey(key.id, key.key) for key in new)))
 
     async def _append(self, args: Append) -> Any:

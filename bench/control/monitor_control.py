@@ -40,7 +40,7 @@ class MonitorOperations:
         node.operations.add(RAN, Operation(Nothing, self._ran))
 
     async def _plant(self, args: Plant) -> Any:
-        accounts = self._node.stores.accounts
+        accounts = self._node.stores.billing.accounts
         owners = [(await accounts.create("bench", plan="enterprise", credits=CREDITS)).id for _ in range(args.accounts)]
         numbers = range(self._planted, self._planted + args.count)
         made = [

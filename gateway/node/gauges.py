@@ -50,7 +50,7 @@ class NodeCollector(Collector):
         yield from _store(serving.stores)
         yield from _size(serving.stores)
         help_text = "Payment events by outcome; mismatch: not credited, because the amount differs from the pack's."
-        yield _labeled_counter("sluice_payment_events", help_text, "outcome", serving.stores.payments.counts)
+        yield _labeled_counter("sluice_payment_events", help_text, "outcome", serving.stores.billing.payments.counts)
         yield from _membership(serving.membership)
         yield from _feed(serving.feed)
         yield from _monitors(background.monitors)
@@ -130,12 +130,12 @@ def _store(stores: Stores) -> Iterator[Metric]:
     yield CounterMetricFamily("sluice_store_failed_commits", "Commits that failed.", now.failed_commits)
     yield GaugeMetricFamily("sluice_store_waiting", "Writes waiting for the writer.", now.waiting)
     moved = "Credits of committed ledger entries, by kind; deductions neither settled nor refunded are held."
-    yield _labeled_counter("sluice_ledger_credits", moved, "kind", stores.charges.credits_moved())
+    yield _labeled_counter("sluice_ledger_credits", moved, "kind", stores.billing.charges.credits_moved())
     yield GaugeMetricFamily(
-        "sluice_charges_unfinished", "Charges whose close is being retried.", stores.charges.unfinished()
+        "sluice_charges_unfinished", "Charges whose close is being retried.", stores.billing.charges.unfinished()
     )
     lost = "Open charges whose rows had disappeared from the store before they were closed."
-    yield CounterMetricFamily("sluice_charges_lost", lost, stores.charges.lost_total)
+    yield CounterMetricFamily("sluice_charges_lost", lost, stores.billing.charges.lost_total)
 
 
 def _size(stores: Stores) -> Iterator[Metric]:

@@ -84,8 +84,8 @@ def maintenance_loops(
     }
     if store.partitions is not None:
         loops["keep_months"] = partial(keep_months, store, runtime.now, log)
-    if stores.archiver is not None:
-        loops["archive_days"] = partial(archive_days, stores.archiver, log, sweep_at=sweep_at)
+    if stores.billing.archiver is not None:
+        loops["archive_days"] = partial(archive_days, stores.billing.archiver, log, sweep_at=sweep_at)
     if keeps_time:
         loops |= {
             "sweep_monitors": partial(sweep_monitors, store, retention, log, sweep_at=sweep_at, rng=rng),
@@ -100,13 +100,13 @@ async def finish_charges(stores: Stores, log: Log) -> None:
     """Close charges that could not be closed in time. Retry until the store accepts them."""
     while True:
         await trio.sleep(FINISH_EVERY_S)
-        if not stores.charges.unfinished():
+        if not stores.billing.charges.unfinished():
             continue
         try:
-            if finished := await stores.charges.finish():
+            if finished := await stores.billing.charges.finish():
                 log.event("warning", "charges_finished", charges=finished)
         except StorageError as exc:
-            log.event("error", "charges_unfinished", charges=stores.charges.unfinished(), error=str(exc))
+            log.event("error", "charges_unfinished", charges=stores.billing.charges.unfinished(), error=str(exc))
 
 
 async def flush_usage(stores: Stores, log: Log) -> None:
@@ -117,7 +117,7 @@ async def flush_usage(stores: Stores, log: Log) -> None:
     while True:
         await trio.sleep(USAGE_EVERY_S)
         try:
-            await stores.usage.flush()
+            await stores.billing.usage.flush()
         except StorageError as exc:
             log.event("warning", "usage_not_flushed", error=str(exc))
 
@@ -249,7 +249,7 @@ async def sweep_cohorts(stores: Stores, log: Log, sweep_at: SweepAt) -> None:
         try:
             is_due = await stores.store.read(partial(has_expired, now=stores.now()))
             at = await sweep_at() if is_due else None
-            if at is not None and (expired := await expire(stores.store, stores.charges, at)):
+            if at is not None and (expired := await expire(stores.store, stores.billing.charges, at)):
                 log.event("info", "cohorts_expired", count=expired)
             if await stores.store.read(is_left):
                 await clear(stores.store)

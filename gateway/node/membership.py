@@ -54,7 +54,7 @@ class Membership:
         shares_state: bool,
         pace: MembershipPace,
     ) -> None:
-        self._stores = stores
+        self._billing = stores.billing
         self._shares_state = shares_state
         self._store = stores.store
         self._make_id = runtime.make_id
@@ -75,7 +75,7 @@ class Membership:
         Raises:
             StateNotShared: another node is alive, and one of the two has private state.
         """
-        await self._join(self._stores.charges.node)
+        await self._join(self._billing.charges.node)
 
     async def recover_all(self) -> None:
         """Close all charges that earlier owners of the store left open.
@@ -99,7 +99,7 @@ class Membership:
                 raise
             except (StorageError, trio.TooSlowError) as exc:
                 if self._is_alive:
-                    self._log.event("warning", "node_unheard", node=self._stores.charges.node, error=repr(exc))
+                    self._log.event("warning", "node_unheard", node=self._billing.charges.node, error=repr(exc))
                 self._is_alive = False
 
     async def keep_recovering(self) -> None:
@@ -119,9 +119,9 @@ class Membership:
 
     async def leave(self) -> None:
         """Close all charges and leave. If a charge cannot be closed, another node closes it, as after a crash."""
-        node = self._stores.charges.node
+        node = self._billing.charges.node
         try:
-            await self._stores.charges.finish()
+            await self._billing.charges.finish()
             await self._recover(node)
             await self._store.write(partial(nodes.leave, node_id=node))
         except StorageError as exc:
@@ -129,7 +129,7 @@ class Membership:
 
     async def _beat(self) -> None:
         beaten_at, beat_s = trio.current_time(), self._pace.beat_s
-        if not await self._store.write(partial(nodes.beat, node_id=self._stores.charges.node)):
+        if not await self._store.write(partial(nodes.beat, node_id=self._billing.charges.node)):
             await self._rejoin()
             return
         if beaten_at - self._beaten_at > 2 * beat_s:
@@ -167,9 +167,9 @@ class Membership:
 
         Other nodes close the open charges of the old name. If this node closes one too, it gets the first outcome.
         """
-        old, new = self._stores.charges.node, self._make_id("node_")
+        old, new = self._billing.charges.node, self._make_id("node_")
         await self._join(new)
-        self._stores.charges.node = new
+        self._billing.charges.node = new
         self._log.event("error", "declared_dead", node=old, goes_on_as=new)
 
     async def _check_nodes(self) -> None:
@@ -177,7 +177,7 @@ class Membership:
 
         If two conflicting nodes start together, the later one stops.
         """
-        dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._stores.charges.node))
+        dead, self.living, rivals = await self._store.write(partial(self._judge, node=self._billing.charges.node))
         self._owed.update(dead)
         for other in rivals:
             raise StateNotShared(other)
@@ -193,7 +193,7 @@ class Membership:
         """Close the charges of a dead node. After a failure this node retries, and so do other nodes later."""
         try:
             await self._recover(dead)
-            await self._store.write(partial(nodes.recovered, node_id=self._stores.charges.node, dead_id=dead))
+            await self._store.write(partial(nodes.recovered, node_id=self._billing.charges.node, dead_id=dead))
         except StorageError as exc:
             self._log.event("warning", "recovery_interrupted", node=dead, error=str(exc))
         else:
@@ -208,7 +208,7 @@ class Membership:
         return now - self._beaten_at <= recent_s <= now - self._steady_since
 
     async def _recover(self, node: str) -> None:
-        balances = self._stores.balances
+        balances = self._billing.balances
         found = await recover(self._store, now=self._now, node=node, also=free_running, balances=balances)
         self._count(found, node=node)
 

@@ -58,8 +58,10 @@ def account_routes(
     )
     schedules = ScheduleRoutes(jobs.schedules, signer=signer, replies=replies, changes=changes)
     return [
-        *Credits(stores.ledger, signer=signer, replies=replies).routes,
-        *PackRoutes(stores.packs, background.payments.checkout, signer=signer, replies=replies, changes=changes).routes,
+        *Credits(stores.billing.ledger, signer=signer, replies=replies).routes,
+        *PackRoutes(
+            stores.billing.packs, background.payments.checkout, signer=signer, replies=replies, changes=changes
+        ).routes,
         *Events(feed.readers, feed.polls, admission=serving.admission, signer=signer, replies=replies).routes,
         *ConsumerRoutes(feed.readers, signer=signer, replies=replies, changes=changes).routes,
         *MonitorRoutes(monitors.service, signer=signer, replies=replies, changes=changes, reads=reads).routes,
@@ -136,11 +138,11 @@ def _services(entry: ApiSetting, serving: Serving, background: Background, opera
     stores, monitors, description = serving.stores, background.monitors, entry.description
     people = stores.people
     return Services(
-        accounts=stores.accounts,
-        keys=stores.keys,
-        ledger=stores.ledger,
+        accounts=stores.billing.accounts,
+        keys=stores.billing.keys,
+        ledger=stores.billing.ledger,
         usage=UsageReports(stores.store, now=stores.now),
-        packs=stores.packs,
+        packs=stores.billing.packs,
         checkout=background.payments.checkout,
         users=people.users,
         sessions=people.sessions,

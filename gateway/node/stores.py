@@ -90,21 +90,28 @@ class UserServices:
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
-    """All objects that use the store."""
+class Billing:
+    """The services for accounts, keys and credits."""
 
-    store: Store
-    balances: Balances
     accounts: Accounts
-    keys: Keys
-    people: UserServices
     lifecycle: Lifecycle
+    keys: Keys
+    balances: Balances
     charges: Charges
     packs: Packs
     payments: Payments
     ledger: Ledger
-    usage: FreeUsage
     archiver: Archiver | None
+    usage: FreeUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """All objects that use the store."""
+
+    store: Store
+    billing: Billing
+    people: UserServices
     feed: EventLog
     cipher: Cipher
     disk: DiskWatch
@@ -115,13 +122,14 @@ class Stores:
     @property
     def operations(self) -> Operations:
         """Return a new table with the operator operations that need only the store."""
-        operations = Operations(self.accounts, self.keys, self.store, self.ledger, now=self.now)
+        billing = self.billing
+        operations = Operations(billing.accounts, billing.keys, self.store, billing.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
-        AccountOperations(self.store, self.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
+        AccountOperations(self.store, billing.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
         people = self.people
         UserOperations(people.users, base_url=people.base_url, mailer=people.mailer).add_to(operations)
-        PackOperations(self.packs).add_to(operations)
-        LedgerOperations(self.store, self.archiver, now=self.now).add_to(operations)
+        PackOperations(billing.packs).add_to(operations)
+        LedgerOperations(self.store, billing.archiver, now=self.now).add_to(operations)
         DiscoverOperations(self.store).add_to(operations)
         return operations
 
@@ -132,9 +140,9 @@ class Stores:
 
     def _end_one(self, tx: Tx, account_id: str) -> int:
         return (
-            destroy_one_of(tx, account_id, charges=self.charges, now=self.now())
-            or cancel_jobs_of(tx, account_id, charges=self.charges, now=self.now)
-            or close_sessions_of(tx, account_id, charges=self.charges, now=self.now())
+            destroy_one_of(tx, account_id, charges=self.billing.charges, now=self.now())
+            or cancel_jobs_of(tx, account_id, charges=self.billing.charges, now=self.now)
+            or close_sessions_of(tx, account_id, charges=self.billing.charges, now=self.now())
         )
 
     async def _size(self, _args: Nothing) -> dict[str, Any]:
@@ -142,13 +150,8 @@ class Stores:
 
     def doubt(self) -> None:
         """Drop all keys and balances in memory, because updates from other nodes may have been lost."""
-        self.keys.forget_all()
-        self.balances.forget_all()
-
-
-def _archiver(store: Store, config: Config) -> Archiver | None:
-    terms = config.ledger
-    return Archiver(store, Path(terms.archive), detail_days=terms.detail_days) if terms.archive else None
+        self.billing.keys.forget_all()
+        self.billing.balances.forget_all()
 
 
 def _user_services(
@@ -203,7 +206,7 @@ async def open_stores(
         stores = _stores_on(store, config, secrets, feed, disk, now=now, make_id=make_id, shared=shared, base_url=begin)
         yield stores
         with suppress(StorageError):  # usage counts are not credits, so a failed last flush does no harm
-            await stores.usage.flush()
+            await stores.billing.usage.flush()
 
 
 def _stores_on(
@@ -218,34 +221,45 @@ def _stores_on(
     shared: Gate | None,
     base_url: str,
 ) -> Stores:
-    balances = Balances(store, shared)
-    cipher, billing_events, prefix = Cipher(secrets.sealing), FeedOfBilling(feed, now=now), config.keys.prefix
-    keys = Keys(store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=billing_events)
-    accounts = Accounts(store, balances, now=now, make_id=make_id)
-    charges = Charges(store, balances, now=now, node=make_id("node_"), billing_events=billing_events)
-    on_sale = [Pack(one.name, one.credits, one.price_cents, one.currency, one.plan) for one in config.packs]
-    packs = Packs(store, accounts, on_sale, now=now, make_id=make_id, billing_events=billing_events)
+    cipher = Cipher(secrets.sealing)
     return Stores(
         store=store,
-        balances=balances,
-        accounts=accounts,
-        keys=keys,
+        billing=_billing(store, config, cipher, FeedOfBilling(feed, now=now), now=now, make_id=make_id, shared=shared),
         people=_user_services(config, secrets, store, cipher, now=now, make_id=make_id, base_url=base_url),
-        lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=billing_events),
-        charges=charges,
-        packs=packs,
-        payments=Payments(store, packs, accounts, charges, now=now, billing_events=billing_events),
-        ledger=Ledger(
-            store,
-            now=now,
-            archive=Path(config.ledger.archive) if config.ledger.archive else None,
-            settling=charges.settling,
-        ),
-        usage=FreeUsage(store, now=now),
-        archiver=_archiver(store, config),
         feed=feed,
         cipher=cipher,
         disk=disk,
         growth=StoreGrowth(store, disk, now=now),
         now=now,
+    )
+
+
+def _billing(
+    store: Store,
+    config: Config,
+    cipher: Cipher,
+    events: FeedOfBilling,
+    *,
+    now: Callable[[], float],
+    make_id: Callable[[str], str],
+    shared: Gate | None,
+) -> Billing:
+    balances, prefix, terms = Balances(store, shared), config.keys.prefix, config.ledger
+    keys = Keys(store, cipher, now=now, make_id=make_id, prefix=prefix, shared=shared, billing_events=events)
+    accounts = Accounts(store, balances, now=now, make_id=make_id)
+    charges = Charges(store, balances, now=now, node=make_id("node_"), billing_events=events)
+    on_sale = [Pack(one.name, one.credits, one.price_cents, one.currency, one.plan) for one in config.packs]
+    packs = Packs(store, accounts, on_sale, now=now, make_id=make_id, billing_events=events)
+    archive = Path(terms.archive) if terms.archive else None
+    return Billing(
+        accounts=accounts,
+        lifecycle=Lifecycle(store, keys.changes, now=now, billing_events=events),
+        keys=keys,
+        balances=balances,
+        charges=charges,
+        packs=packs,
+        payments=Payments(store, packs, accounts, charges, now=now, billing_events=events),
+        ledger=Ledger(store, now=now, archive=archive, settling=charges.settling),
+        archiver=Archiver(store, archive, detail_days=terms.detail_days) if archive else None,
+        usage=FreeUsage(store, now=now),
     )

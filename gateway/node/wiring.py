@@ -139,9 +139,9 @@ async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator
     ):
         signer, unsent = CursorSigner(setting.secrets.cursors), Unsent(owner_headers=KEY_HEADERS)
         calls = BilledCalls(
-            stores.charges,
-            stores.balances,
-            Claims(stores.store, stores.charges, now=runtime.now),
+            stores.billing.charges,
+            stores.billing.balances,
+            Claims(stores.store, stores.billing.charges, now=runtime.now),
             cache=cache,
             signer=signer,
             runtime=runtime,
@@ -150,7 +150,7 @@ async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator
             disk=stores.disk,
             shared=shared_cache,
         )
-        load = load_of(stores.store, stores.keys, gate, calls, hub=hub, sites=sites, unsent=unsent)
+        load = load_of(stores.store, stores.billing.keys, gate, calls, hub=hub, sites=sites, unsent=unsent)
         yield Serving(
             state=state,
             gate=gate,
@@ -162,7 +162,7 @@ async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator
             cache=cache,
             feed=feed,
             signer=signer,
-            admission=Admission(stores.keys, gate, stores.balances, key_prefix=config.keys.prefix),
+            admission=Admission(stores.billing.keys, gate, stores.billing.balances, key_prefix=config.keys.prefix),
             calls=calls,
             metrics=Metrics(),
             unsent=unsent,
@@ -305,19 +305,19 @@ def _api_parts(setting: NodeSetting, serving: Serving, background: Background, r
     server, stores, calls, signer = setting.config.server, serving.stores, serving.calls, serving.signer
     proxies = TrustedProxies(read_networks(server.trusted_proxies))
     replies = Replies(
-        stores.balances, setting.base_url, None if server.base_url or not server.trusted_proxies else proxies
+        stores.billing.balances, setting.base_url, None if server.base_url or not server.trusted_proxies else proxies
     )
     has_dashboard = setting.config.dashboard.enabled
     description = Description(serving.catalog, replies, signer=signer, now=runtime.now, has_dashboard=has_dashboard)
     own = account_routes(serving, background, replies=replies, stopping=runtime.stopping.is_set)
     return ApiSetting(
         admission=serving.admission,
-        routes=description.table(data_routes(serving.catalog, calls, replies, stores.usage), own),
+        routes=description.table(data_routes(serving.catalog, calls, replies, stores.billing.usage), own),
         description=description,
         replies=replies,
         metrics=serving.metrics,
-        usage=stores.usage,
-        settle=stores.charges.settle_nowait,
+        usage=stores.billing.usage,
+        settle=stores.billing.charges.settle_nowait,
         runtime=runtime,
         proxies=proxies,
         compression=Compression(),

@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from tests.docs.source import PROJECT
-from upstreams.model import archetypes, calls, endpoint, fields, maps, paging, params, readers, refusals, steps
+from upstreams.model import archetypes, calls, endpoint, fields, paging, params, refusals, steps
 from upstreams.model.errors import InvalidArgument
+from upstreams.model.fields import maps, readers
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Page, Single
 

@@ -85,7 +85,7 @@ class OpenNode:
 
     async def new_expired_key(self) -> str:
         """Return a key of the node's account that has expired since it was created."""
-        made = await self.node.stores.keys.create(self.account, name="", expires_at=EXPIRED_AT)
+        made = await self.node.stores.billing.keys.create(self.account, name="", expires_at=EXPIRED_AT)
         return made.key
 
     async def entries(self, request_id: str, account: str = "") -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ class OpenNode:
     async def money(self, account: str = "") -> tuple[int, int]:
         """Return the balance and the reserved credits of an account, after all queued writes."""
         await self.node.stores.store.write(lambda _tx: None)  # writes keep their order, so all earlier ones are done
-        report = await self.node.stores.ledger.report(account or self.account)
+        report = await self.node.stores.billing.ledger.report(account or self.account)
         return report.balance, report.held
 
     async def assert_sound(self) -> None:

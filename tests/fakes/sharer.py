@@ -85,7 +85,7 @@ class Sharer:
             values,
             named,
             f"req_{next(self._numbers)}",
-            self.stores.charges.settle_nowait,
+            self.stores.billing.charges.settle_nowait,
             refresh,
         )
         ask.claim = claim_of(ask, claim) if claim else None
@@ -98,7 +98,7 @@ class Sharer:
     async def spent(self) -> int:
         """Return the credits spent so far, after checking that no credits are reserved and the ledger is sound."""
         await self.stores.store.write(lambda _tx: None)
-        report = await self.stores.ledger.report(self.key.account_id)
+        report = await self.stores.billing.ledger.report(self.key.account_id)
         assert report.held == 0
         assert await self.stores.store.read(verify) == []
         return self.credits - report.balance
@@ -165,9 +165,9 @@ async def open_sharer(
         open_sharing(state, cache, sites) as shared,
     ):
         calls = BilledCalls(
-            stores.charges,
-            stores.balances,
-            Claims(stores.store, stores.charges, now=time),
+            stores.billing.charges,
+            stores.billing.balances,
+            Claims(stores.store, stores.billing.charges, now=time),
             cache=cache,
             signer=CursorSigner(secrets.cursors),
             runtime=runtime,
@@ -176,9 +176,9 @@ async def open_sharer(
             disk=stores.disk,
             shared=shared,
         )
-        account = await stores.accounts.create("test", credits=credits)
-        made = await stores.keys.create(account.id)
-        yield Sharer(calls, stores, Catalog(sites), await stores.keys.find(made.key), credits)
+        account = await stores.billing.accounts.create("test", credits=credits)
+        made = await stores.billing.keys.create(account.id)
+        yield Sharer(calls, stores, Catalog(sites), await stores.billing.keys.find(made.key), credits)
 
 
 def _secrets() -> Any:

@@ -12,8 +12,8 @@ from tests.platforms.playing import Exchange
 from tests.platforms.templates import ALL, template_of, with_request
 from tests.platforms.traced import ABSENT
 from upstreams.model.calls import Pages
+from upstreams.model.fields.values import instant
 from upstreams.model.paging import ByLastId, ByTime, Paging
-from upstreams.model.values import instant
 
 Json = dict[str, Any]
 

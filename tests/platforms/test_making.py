@@ -13,11 +13,11 @@ from tests.platforms.stand_in import made_of
 from tests.platforms.table import at
 from tests.platforms.templates import Same, kind_of, template_of, with_request
 from tests.platforms.traced import ABSENT, sought, traced, was_read
-from upstreams.model import readers as read
 from upstreams.model.archetypes import AUTHOR, POST_LIST, author, post
 from upstreams.model.calls import Get, Pages, listing, single
 from upstreams.model.endpoint import Platform
-from upstreams.model.maps import record_map
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
 from upstreams.model.paging import ByLastId, ByPage
 from upstreams.model.params import Host, Param
 

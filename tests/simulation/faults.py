@@ -72,7 +72,7 @@ class StaleBreaker(Breaker):
 
 def _change_charges(kind: type[Charges]) -> Callable[[Node], None]:
     def plant(node: Node) -> None:
-        node.stores.charges.__class__ = kind
+        node.stores.billing.charges.__class__ = kind
 
     return plant
 

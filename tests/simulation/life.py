@@ -150,6 +150,6 @@ class Life:
         return {
             "leases": self.node.admission.gate.statistics().leases,
             "flights": len(self.node.calls.flights),
-            "unfinished": self.node.stores.charges.unfinished(),
+            "unfinished": self.node.stores.billing.charges.unfinished(),
             "closing": len(self.store.closing()),
         }

@@ -203,7 +203,7 @@ class World(trio.abc.Instrument):
         self.trace.hold(not any(left.values()), AT_REST, str(left))
         violations = self._database.look(verify)
         self.trace.hold(not violations, PROVED, str(violations))
-        known = {account: life.node.stores.balances.nowait(account) for account in self._holders}
+        known = {account: life.node.stores.billing.balances.nowait(account) for account in self._holders}
         wrong = [
             account for account, balance in known.items() if balance not in (None, self._shadow.balances[account][-1])
         ]

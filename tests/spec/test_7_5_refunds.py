@@ -204,8 +204,8 @@ async def test_refund_rejected_by_store_is_reported_and_retried(tmp_path: Path) 
             assert (answer.json["credits_used"], answer.json["credits_remaining"]) == (1, None)
             assert answer.headers["x-credits-used"] == "1"
             assert "x-credits-remaining" not in answer.headers
-            assert node.node.stores.charges.unfinished() == 1
-        await until(lambda: not node.node.stores.charges.unfinished())
+            assert node.node.stores.billing.charges.unfinished() == 1
+        await until(lambda: not node.node.stores.billing.charges.unfinished())
         assert await node.net(answer.json["request_id"]) == 0
         assert await node.money() == (100_000, 0)
         await node.assert_sound()

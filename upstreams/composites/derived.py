@@ -17,11 +17,11 @@ from upstreams.composites.signals import (
     rate_of,
     rounded,
 )
-from upstreams.model import values
 from upstreams.model.archetypes import POST_LIST, Record
 from upstreams.model.archetypes.accounts import PROFILE_FULL, profile_full, profile_numbers, time_window
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import NotFound
+from upstreams.model.fields import values
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Part, Single, Steps
 

@@ -9,8 +9,8 @@ import re
 from json import JSONDecoder
 from typing import Any, Final
 
-from upstreams.model import values
-from upstreams.model.values import fraction
+from upstreams.model.fields import values
+from upstreams.model.fields.values import fraction
 
 _TEXT_MAX: Final = 64
 _SHORT = re.compile(r"(\d[\d.,\s\u00a0\u202f']*)\s*([KMB])?\b", re.IGNORECASE)

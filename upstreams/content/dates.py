@@ -9,7 +9,7 @@ import re
 from datetime import datetime, timedelta, timezone
 from typing import Final
 
-from upstreams.model import values
+from upstreams.model.fields import values
 
 _YEAR_MIN: Final = 1_000
 """Programs write the year 0 or 1 if they have no date."""

@@ -27,8 +27,9 @@ from upstreams.content.dates import instant_of
 from upstreams.content.feed_elements import Found, first_text, markup_of, name_of, person_of, title_of, words_of
 from upstreams.content.json_feeds import ITEMS_MAX, read_json_feed
 from upstreams.content.markup import Element, xml_root
-from upstreams.model import fields, values
+from upstreams.model import fields
 from upstreams.model.errors import TooLarge, UnexpectedBody
+from upstreams.model.fields import values
 
 _DEPTH_MAX: Final = 5
 _BASE = "{http://www.w3.org/XML/1998/namespace}base"

@@ -7,8 +7,9 @@ from typing import Any, Final
 from upstreams.content.amounts import duration, json_at_start
 from upstreams.content.dates import instant_of
 from upstreams.content.feed_elements import title_of
-from upstreams.model import fields, values
+from upstreams.model import fields
 from upstreams.model.errors import UnexpectedBody
+from upstreams.model.fields import values
 
 ITEMS_MAX: Final = 10_000
 

@@ -21,7 +21,7 @@ from upstreams.model.errors import (
     unreadable,
 )
 from upstreams.model.fields import decoded
-from upstreams.model.maps import UNDECODED
+from upstreams.model.fields.maps import UNDECODED
 from upstreams.model.refusals import Judge, retry_after_s
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.careful_head import MalformedAnswer

@@ -14,7 +14,7 @@ from upstreams.model import fields
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.endpoint import Collect, Endpoint, Options, Read
 from upstreams.model.errors import NotFound
-from upstreams.model.maps import RecordMap, Rows
+from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.paging.shape import MakeRecord, Pages
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Accepts, Call, Form, Single, Steps, segment

@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.errors import UpstreamError, UpstreamThrottled
-from upstreams.model.maps import RecordMap
+from upstreams.model.fields.maps import RecordMap
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s

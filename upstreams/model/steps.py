@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
-from upstreams.model import fields, values
+from upstreams.model import fields
 from upstreams.model.archetypes import Record
 from upstreams.model.errors import UnexpectedBody, UpstreamError
-from upstreams.model.maps import RecordMap, Rows
+from upstreams.model.fields import values
+from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.params import Args, Credentials, State, Value
 
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")

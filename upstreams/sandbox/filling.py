@@ -20,7 +20,7 @@ from typing import Any, Final
 from urllib.parse import quote
 from zlib import crc32
 
-from upstreams.model.values import instant
+from upstreams.model.fields.values import instant
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
 
 _PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")

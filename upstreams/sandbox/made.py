@@ -38,8 +38,8 @@ from urllib.parse import urlencode
 import orjson
 
 from upstreams.model import paging
+from upstreams.model.fields.values import instant
 from upstreams.model.paging import ByTime, Once, Paging, StandInPage
-from upstreams.model.values import instant
 from upstreams.sandbox.filling import Filling, number_of, place_of_tick
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, SandboxRoute, expression, route
 

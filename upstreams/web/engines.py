@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from upstreams.model import fields, values
-from upstreams.model.fields import Json
+from upstreams.model import fields
+from upstreams.model.fields import Json, values
+from upstreams.model.fields.values import instant
 from upstreams.model.steps import Call
-from upstreams.model.values import instant
 
 ROWS_EACH: Final = 20
 """The number of results per page of an engine."""

@@ -66,7 +66,7 @@ async def open_webhooks(
             feed=stores.feed,
             cipher=stores.cipher,
             sender=sender,
-            node=stores.charges.node,
+            node=stores.billing.charges.node,
             log=runtime.log,
             keep=keep,
             now=runtime.now,

@@ -89,14 +89,12 @@ async def open_jobs(
         DISCOVER: steps,
         query_rows.KIND: CohortShards(cohort_setting),
     }
-    runs = JobRuns(stores.store, stores.charges, kinds, Turns(pressure), now=runtime.now)
+    runs = JobRuns(stores.store, stores.billing.charges, kinds, Turns(pressure), now=runtime.now)
     async with open_workers(_worker_setting(config, stores, runs, pressure, runtime=runtime), works=works) as workers:
-        make = partial(
-            JobService, stores.store, stores.charges, now=runtime.now, make_id=runtime.make_id, wake=workers.wake
-        )
+        now, make_id, charges = runtime.now, runtime.make_id, stores.billing.charges
+        make = partial(JobService, stores.store, charges, now=now, make_id=make_id, wake=workers.wake)
         cohorts = CohortService(cohort_setting)
         runs_of, searches = make(kinds=(DISCOVER,)), cache(partial(searches_of, catalog.all(), recipes))
-        now, make_id = runtime.now, runtime.make_id
         slots = ScheduleSlots(runs_of, stores.feed, searches, now=now, make_id=make_id, wake=workers.wake)
         yield Jobs(
             recipes=recipes,
@@ -104,7 +102,7 @@ async def open_jobs(
             hooks=hooks,
             webhooks=_webhooks(stores, webhooks, runtime),
             discover=DiscoverService(
-                stores.store, stores.charges, runs_of, steps, searches, now=now, wake=workers.wake
+                stores.store, stores.billing.charges, runs_of, steps, searches, now=now, wake=workers.wake
             ),
             schedules=ScheduleService(stores.store, searches, now=now, make_id=make_id, wake=alarm.ring),
             cohorts=cohorts,
@@ -120,7 +118,7 @@ def _worker_setting(
     return WorkerSetting(
         store=stores.store,
         runs=runs,
-        node=stores.charges.node,
+        node=stores.billing.charges.node,
         log=runtime.log,
         keep=runtime.keep,
         now=runtime.now,
@@ -141,7 +139,7 @@ def _webhooks(stores: Stores, sending: WebhookRuntime, runtime: Runtime) -> Webh
 def _cohort_setting(stores: Stores, recipes: PageRecipes, catalog: Catalog, runtime: Runtime) -> CohortSetting:
     return CohortSetting(
         store=stores.store,
-        charges=stores.charges,
+        charges=stores.billing.charges,
         cipher=stores.cipher,
         recipes=recipes,
         routes=post_routes(catalog),

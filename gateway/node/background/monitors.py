@@ -109,12 +109,12 @@ async def open_monitors(
     """
     now, instant = runtime.now, webhooks.instant
     slots = Slots(stores.feed, now=now, make_id=runtime.make_id)
-    runs = Runs((stores.store, stores.charges, stores.feed), recipes, make_payload, webhooks.outbox, now=now)
+    runs = Runs((stores.store, stores.billing.charges, stores.feed), recipes, make_payload, webhooks.outbox, now=now)
     setting = ClockSetting(
         store=stores.store,
         slots=slots,
         runs=runs,
-        node=stores.charges.node,
+        node=stores.billing.charges.node,
         log=runtime.log,
         keep=runtime.keep,
         now=now,

@@ -41,7 +41,7 @@ async def open_payments(setting: NodeSetting, stores: Stores, runtime: Runtime) 
 
     async with setting.open_exchange(max_connections=CONNECTIONS, egress="", keep=runtime.keep) as exchange:
         stripe = StripeApi(terms.api_url, secret_key, exchange)
-        now, log = runtime.now, runtime.log
+        now, log, billing = runtime.now, runtime.log, stores.billing
         yield PaymentRuntime(
-            Checkout(stores.packs, stores.payments, stripe, webhook_secret=webhook_secret, now=now, log=log)
+            Checkout(billing.packs, billing.payments, stripe, webhook_secret=webhook_secret, now=now, log=log)
         )

@@ -36,7 +36,7 @@ async def open_sessions(
     pages = None if rendering is None or site is None else HeldPages(rendering, site)
     setting = HolderSetting(
         store=stores.store,
-        charges=stores.charges,
+        charges=stores.billing.charges,
         pages=pages,
         log=runtime.log,
         keep=runtime.keep,
@@ -46,7 +46,7 @@ async def open_sessions(
     async with open_holder(setting) as holder:
         yield SessionService(
             stores.store,
-            stores.charges,
+            stores.billing.charges,
             holder,
             pages,
             now=runtime.now,

@@ -285,7 +285,7 @@ async def test_cancelled_walk_is_recorded_completely_or_not_at_all(fails_at: int
             before[0] = balance
             assert held == 0
             assert spent[-1] in ({cost} if got_through else {0, cost})
-            assert node.node.stores.charges.unfinished() == 0
+            assert node.node.stores.billing.charges.unfinished() == 0
             assert len(node.node.calls.flights) == 0
             assert await node.gauge("sluice_lease_keys") == 0
 

@@ -335,7 +335,7 @@ async def test_cancelled_batch_conserves_credits(tmp_path: Path, *, streams: boo
         addresses = Addresses(site.platform for site in inner.catalog.sites.values())
         inputs = [BatchInput(url, url=url) for url in (STORY.format(8863), "https://bit.ly/x", STORY.format(8864))]
         rows = plan_rows(POST_STATS, inputs, inner.catalog.sites, addresses)
-        key = await inner.stores.keys.find(node.key)
+        key = await inner.stores.billing.keys.find(node.key)
 
         async def publish(row: Mapping[str, Any]) -> bool:
             sent.append(row["credits_used"])
@@ -351,7 +351,7 @@ async def test_cancelled_batch_conserves_credits(tmp_path: Path, *, streams: boo
             balance, held = await node.money()
             assert held == 0
             assert before[0] - balance in ({2} if got_through else {0, sum(sent), 2 if not streams else sum(sent)})
-            assert inner.stores.charges.unfinished() == 0
+            assert inner.stores.billing.charges.unfinished() == 0
             before[0] = balance
             sent.clear()
 

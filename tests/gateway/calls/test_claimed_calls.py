@@ -165,9 +165,9 @@ async def test_outcome_rejected_by_store_is_retried_and_then_replayed(node: Open
         answer = await ask(node)
         without_key = await node.get(OTHER)
         assert (answer.json["credits_used"], without_key.json["credits_used"]) == (1, 1)
-        await until(lambda: node.node.stores.charges.unfinished() == 2)
+        await until(lambda: node.node.stores.billing.charges.unfinished() == 2)
         assert_refused(await ask(node, cache_control="no-cache"), "IDEMPOTENCY_IN_PROGRESS", 409)
-    await until(lambda: not node.node.stores.charges.unfinished())
+    await until(lambda: not node.node.stores.billing.charges.unfinished())
     again = await ask(node)
     assert (again.json["idempotent_replay"], again.json["request_id"]) == (True, answer.json["request_id"])
     assert await node.money() == (99_998, 0)
@@ -237,7 +237,7 @@ async def test_disconnecting_and_retrying_clients_are_charged_once_per_key(seed:
         async with trio.open_nursery() as nursery:
             for number in range(24):
                 nursery.start_soon(client, f"key-{number % 8}")
-        await until(lambda: not node.node.stores.charges.unfinished())
+        await until(lambda: not node.node.stores.billing.charges.unfinished())
         assert len(paid) == 8
         await all_settled(node)
         assert await node.money() == (100_000 - 8, 0)
@@ -262,7 +262,7 @@ async def test_cancelled_claimed_request_is_recorded_completely_or_not_at_all(na
             balance, held = await node.money()
             rows = await claims(node)
             assert held == 0
-            assert node.node.stores.charges.unfinished() == 0
+            assert node.node.stores.billing.charges.unfinished() == 0
             assert all(status is not None for _, status in rows)
             await assert_nothing_runs(node)
             now_spent = 100_000 - balance - spent[0]

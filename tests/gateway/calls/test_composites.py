@@ -281,7 +281,7 @@ async def test_cancelled_composite_is_recorded_completely_or_not_at_all(target: 
             await all_settled(node)
             balance = (await node.money())[0]
             assert before[0] - balance in ({cost} if got_through else {0, cost})
-            assert node.node.stores.charges.unfinished() == 0
+            assert node.node.stores.billing.charges.unfinished() == 0
             before[0] = balance
 
         before = [(await node.money())[0]]

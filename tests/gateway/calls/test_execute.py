@@ -108,7 +108,7 @@ async def test_cancelled_request_is_recorded_completely_or_not_at_all(
             spent = before[0] - balance
             assert held == 0
             assert spent in ({cost} if got_through else {0, cost})
-            assert node.node.stores.charges.unfinished() == 0
+            assert node.node.stores.billing.charges.unfinished() == 0
             await assert_nothing_runs(node)
             before[0] = balance
             outcomes.append(spent)

@@ -106,7 +106,7 @@ async def test_cancelled_call_is_complete_or_not_recorded_and_blocks_no_others(p
             await settled(pair.redis)
             before, spent[0] = spent[0], await one.spent()
             assert spent[0] - before in ({1} if got_through else {0, 1})
-            assert one.stores.charges.unfinished() == len(one.calls.flights) == 0
+            assert one.stores.billing.charges.unfinished() == len(one.calls.flights) == 0
             answer = await two.get()
             assert answer.cached is got_through
             for node in (one, two):

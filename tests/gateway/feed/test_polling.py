@@ -133,7 +133,7 @@ async def test_polls_that_wake_together_get_their_own_pages(tmp_path: Path) -> N
     """Method: each response, which may be shared with another poll, is compared with a later read."""
     async with open_test_node(tmp_path, **ROOMY) as node:
         await append_some(node, 2)
-        other = await node.node.stores.keys.create(node.account)
+        other = await node.node.stores.billing.keys.create(node.account)
         queries = ("", "limit=50", "types=*", "types=credits.*,monitor.*", "types=credits.*", "subject_id=run_1")
         cursor, answers = await end(node), dict[tuple[str, str, int], Answered]()
 

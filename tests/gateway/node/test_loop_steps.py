@@ -347,12 +347,12 @@ async def fill_windows(node: TimedNode) -> None:
 async def fill_caches(node: TimedNode) -> None:
     """Fill the caches of keys, rejected keys and balances to their limits, then empty them."""
     stores = node.opened.node.stores
-    cache = stores.keys._cache
+    cache = stores.billing.keys._cache
     for first in range(0, 50_000, 1_000):
         for at in range(first, first + 1_000):
             cache.keep(f"a{at}", Key(f"key_{at}", f"acc_{at}", "", None), cache.begin_lookup())
             cache.keep(f"b{at}", "unknown", cache.begin_lookup())
-            stores.balances.observe(f"acc_{at}", BalanceUpdate(1, 1))
+            stores.billing.balances.observe(f"acc_{at}", BalanceUpdate(1, 1))
         await trio.lowlevel.checkpoint()
     stores.doubt()
 
@@ -371,7 +371,7 @@ async def shrink_the_cache(node: TimedNode) -> None:
 
 async def charge_many(node: TimedNode) -> None:
     """Take charges together, then settle them together."""
-    opened, charges, taken = node.opened, node.opened.node.stores.charges, list[Charge]()
+    opened, charges, taken = node.opened, node.opened.node.stores.billing.charges, list[Charge]()
 
     async def take(at: int) -> None:
         request = ChargeRequest(f"req_{at}", opened.account, opened.key_id, 1, "github", "/v1/github/profile")

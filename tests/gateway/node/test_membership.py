@@ -50,7 +50,7 @@ class Living:
 
     @property
     def id(self) -> str:
-        return self.stores.charges.node
+        return self.stores.billing.charges.node
 
     def request(self, account: str, *, credits: int = 2) -> ChargeRequest:  # noqa: A002 - the specification's name
         self.number += 1
@@ -65,7 +65,7 @@ class Living:
 
     async def money(self, account: str) -> tuple[int, int]:
         assert await self.stores.store.read(verify) == []
-        found = await self.stores.accounts.get(account)
+        found = await self.stores.billing.accounts.get(account)
         return found.balance, found.held
 
     async def until(self, balance: int, held: int, account: str) -> None:
@@ -101,7 +101,7 @@ async def open_living(
             if shared:
                 nursery.start_soon(membership.keep_beating)
                 nursery.start_soon(membership.keep_recovering)
-            yield Living(stores, Claims(stores.store, stores.charges, now=lambda: NOW), membership, log)
+            yield Living(stores, Claims(stores.store, stores.billing.charges, now=lambda: NOW), membership, log)
             nursery.cancel_scope.cancel()
 
 
@@ -123,27 +123,27 @@ async def test_nodes_are_alive_while_running_and_leave_on_stop(url: str) -> None
 
 async def test_clean_stop_closes_open_charges_first(url: str) -> None:
     async with open_living(url) as staying:
-        account = (await staying.stores.accounts.create("Ada", credits=100)).id
+        account = (await staying.stores.billing.accounts.create("Ada", credits=100)).id
         async with open_living(url) as leaving:
-            await leaving.stores.charges.take(leaving.request(account))
+            await leaving.stores.billing.charges.take(leaving.request(account))
         assert await staying.money(account) == (100, 0)
         assert leaving.membership.recovered_charges == 1
 
 
 async def test_dead_nodes_charges_and_claims_are_closed_by_another(url: str) -> None:
     async with open_living(url) as alive, open_living(url, NEVER) as dead:
-        account = (await alive.stores.accounts.create("Ada", credits=100)).id
-        await dead.stores.charges.take(dead.request(account))
+        account = (await alive.stores.billing.accounts.create("Ada", credits=100)).id
+        await dead.stores.billing.charges.take(dead.request(account))
         claimed = dead.request(account, credits=5)
         claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
         await dead.claims.begin(Begin(claim, claimed))
-        await alive.stores.charges.take(alive.request(account, credits=10))
+        await alive.stores.billing.charges.take(alive.request(account, credits=10))
         assert await alive.money(account) == (83, 17)
-        assert alive.stores.balances.nowait(account) == 83
+        assert alive.stores.billing.balances.nowait(account) == 83
         await alive.until(90, 10, account)
         while alive.membership.recovered_charges != 2:  # noqa: ASYNC110 - the node sets no event
             await trio.sleep(0.01)
-        assert alive.stores.balances.nowait(account) == 90, "the refund did not update the balance in memory"
+        assert alive.stores.billing.balances.nowait(account) == 90, "the refund did not update the balance in memory"
         again = alive.request(account)
         await alive.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", again.request_id), again))
         assert alive.membership.living == 1
@@ -151,9 +151,9 @@ async def test_dead_nodes_charges_and_claims_are_closed_by_another(url: str) -> 
 
 async def test_only_one_node_recovers_a_dead_one(url: str) -> None:
     async with open_living(url) as one, open_living(url) as other, open_living(url, NEVER) as dead:
-        account = (await one.stores.accounts.create("Ada", credits=1000)).id
+        account = (await one.stores.billing.accounts.create("Ada", credits=1000)).id
         for _ in range(30):
-            await dead.stores.charges.take(dead.request(account))
+            await dead.stores.billing.charges.take(dead.request(account))
         await one.until(1000, 0, account)
         await trio.sleep(3 * QUICK.beat_s)
         refunds = "SELECT COUNT(refund_place) FROM journal"
@@ -165,40 +165,40 @@ async def test_node_declared_dead_gets_the_recovery_outcome_and_a_new_name(url: 
     """Method: a node that does not send heartbeats stands for a paused one; then it sends one late heartbeat."""
     late = MembershipPace(beat_s=4.0)
     async with open_living(url) as alive, open_living(url, late) as paused:
-        account = (await alive.stores.accounts.create("Ada", credits=100)).id
-        old, charges = paused.id, [await paused.stores.charges.take(paused.request(account)) for _ in range(2)]
+        account = (await alive.stores.billing.accounts.create("Ada", credits=100)).id
+        old, charges = paused.id, [await paused.stores.billing.charges.take(paused.request(account)) for _ in range(2)]
         claimed = paused.request(account)
         claim = Claim(account, "key", "GET a/b", "print", claimed.request_id)
         begun = await paused.claims.begin(Begin(claim, claimed))
         assert isinstance(begun, Charge)
         await alive.until(100, 0, account)
-        paused.stores.charges.settle_nowait(charges[0])
-        assert (await paused.stores.charges.close(charges[1], used=2)).credits_used == 0
+        paused.stores.billing.charges.settle_nowait(charges[0])
+        assert (await paused.stores.billing.charges.close(charges[1], used=2)).credits_used == 0
         late_end = ClaimEnd(claim, close_request(begun, used=2), StoredReply(200, "late", claimed.request_id))
         assert (await paused.claims.end(late_end)).credits_used == 0
         assert await alive.money(account) == (100, 0)
         while paused.id == old:  # noqa: ASYNC110 - only tests wait for it, so it sets no event
             await trio.sleep(0.05)
         assert [event["node"] for event in paused.events("declared_dead")] == [old]
-        charge = await paused.stores.charges.take(paused.request(account))
+        charge = await paused.stores.billing.charges.take(paused.request(account))
         assert paused.id in await alive.living()
-        assert await paused.stores.charges.close(charge, used=2) == Closed(2, 98)
+        assert await paused.stores.billing.charges.close(charge, used=2) == Closed(2, 98)
 
 
 async def test_charges_of_a_paused_node_are_refunded(url: str) -> None:
     async with open_living(url) as alive, open_living(url, NEVER) as paused:
-        account = (await alive.stores.accounts.create("Ada", credits=100)).id
+        account = (await alive.stores.billing.accounts.create("Ada", credits=100)).id
         is_recovered = "SELECT 1 FROM nodes WHERE recovered_at IS NOT NULL"
         while not await alive.stores.store.read(lambda tx: tx.all(is_recovered)):  # noqa: ASYNC110 - as above
             await trio.sleep(0.05)
-        await paused.stores.charges.take(paused.request(account))
+        await paused.stores.billing.charges.take(paused.request(account))
         await alive.until(100, 0, account)
 
 
 async def test_charge_of_an_unknown_node_is_refunded(url: str) -> None:
     async with open_living(url) as alive, open_living(url, NEVER) as forgotten:
-        account = (await alive.stores.accounts.create("Ada", credits=100)).id
-        await forgotten.stores.charges.take(forgotten.request(account))
+        account = (await alive.stores.billing.accounts.create("Ada", credits=100)).id
+        await forgotten.stores.billing.charges.take(forgotten.request(account))
         await alive.stores.store.write(lambda tx: tx.run("DELETE FROM nodes WHERE id = ?", (forgotten.id,)))
         await alive.until(100, 0, account)
 
@@ -207,8 +207,8 @@ async def test_no_node_is_declared_dead_after_a_store_outage(postgres: PostgresS
     """Goal: after an outage longer than the time after which a node is dead, all nodes keep their identity."""
     url = postgres.fresh()
     async with open_living(url, PATIENT) as one, open_living(url, PATIENT) as other:
-        account = (await one.stores.accounts.create("Ada", credits=100)).id
-        charges = [await node.stores.charges.take(node.request(account)) for node in (one, other)]
+        account = (await one.stores.billing.accounts.create("Ada", credits=100)).id
+        charges = [await node.stores.billing.charges.take(node.request(account)) for node in (one, other)]
         ids = sorted([one.id, other.id])
         await trio.to_thread.run_sync(postgres.kill)
         await trio.sleep(2 * PATIENT.dead_after_s)
@@ -217,7 +217,7 @@ async def test_no_node_is_declared_dead_after_a_store_outage(postgres: PostgresS
             await trio.sleep(0.05)
         await trio.sleep(2 * PATIENT.dead_after_s)
         for node, charge in zip((one, other), charges, strict=True):
-            assert (await node.stores.charges.close(charge, used=2)).credits_used == 2
+            assert (await node.stores.billing.charges.close(charge, used=2)).credits_used == 2
             assert node.events("declared_dead") == node.events("recovered") == []
             assert node.events("node_unheard")
         assert await one.money(account) == (96, 0)
@@ -231,7 +231,7 @@ async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: Post
             open_living(postgres.url(cutter.port), MembershipPace()) as node,
             open_living(url, MembershipPace()) as witness,
         ):
-            account = (await node.stores.accounts.create("Ada", credits=100)).id
+            account = (await node.stores.billing.accounts.create("Ada", credits=100)).id
 
             def lose_answer(data: bytes) -> bool:
                 if b"COMMIT" not in data:
@@ -247,9 +247,9 @@ async def test_claim_with_unknown_commit_is_freed_with_its_charge(postgres: Post
                 await node.claims.begin(Begin(claim, request))
             cutter.to_client, cutter.refuses = lambda data: True, False
             assert await witness.money(account) == (98, 2)
-            while node.stores.charges.unfinished():
+            while node.stores.billing.charges.unfinished():
                 try:
-                    await node.stores.charges.finish()
+                    await node.stores.billing.charges.finish()
                 except StoreUnavailable:
                     await trio.sleep(0.05)
             assert await witness.money(account) == (100, 0)
@@ -277,8 +277,8 @@ async def test_single_node_does_not_wait_for_one_that_left(url: str) -> None:
 async def test_single_node_restarts_when_its_killed_predecessor_counts_as_dead(url: str) -> None:
     """Goal: restart immediately after `kill -9`. Method: a node that sends no heartbeats stands for the killed one."""
     async with open_living(url, NEVER, shares_state=False) as killed:
-        account = (await killed.stores.accounts.create("Ada", credits=100)).id
-        await killed.stores.charges.take(killed.request(account))
+        account = (await killed.stores.billing.accounts.create("Ada", credits=100)).id
+        await killed.stores.billing.charges.take(killed.request(account))
         log = io.BytesIO()
         async with open_living(url, shares_state=False, log=log) as again:
             (waited,) = again.events("waits_for_death")
@@ -328,7 +328,7 @@ async def test_owner_of_a_file_closes_old_charges_before_serving(tmp_path: Path)
     """Goal: a file has one owner at a time, so open charges in it belong to a dead process."""
     url = f"sqlite:///{tmp_path / 'sluice.db'}"
     async with open_living(url, shared=False) as dead:
-        account = (await dead.stores.accounts.create("Ada", credits=100)).id
+        account = (await dead.stores.billing.accounts.create("Ada", credits=100)).id
         claimed = dead.request(account)
         await dead.claims.begin(Begin(Claim(account, "key", "GET a/b", "print", claimed.request_id), claimed))
     async with open_living(url, shared=False) as next_one:

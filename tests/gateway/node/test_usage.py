@@ -15,7 +15,7 @@ GROUP BY keys.id, endpoints.path ORDER BY endpoints.path
 
 async def usage(node: OpenNode) -> list[tuple[str, int, int, int]]:
     """Return calls, hits and rejections by path, for each key."""
-    await node.node.stores.usage.flush()
+    await node.node.stores.billing.usage.flush()
     rows = await node.node.stores.store.read(lambda tx: tx.all(READ))
     return [row[1:] for row in rows]
 

@@ -28,7 +28,7 @@ PACE: Final = MembershipPace(beat_s=0.5, dead_after_s=5.0)
 async def run(start: Start) -> None:
     """Serve until killed."""
     async with open_served_node(start) as (node, line):
-        print_line({**line, "node": node.stores.charges.node})
+        print_line({**line, "node": node.stores.billing.charges.node})
         await trio.sleep_forever()
 
 

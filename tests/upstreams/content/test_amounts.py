@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upstreams.content.amounts import duration, json_at_start, json_text, short_count
-from upstreams.model.values import INTEGER_MAX, fraction
+from upstreams.model.fields.values import INTEGER_MAX, fraction
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from upstreams.model.calls import Get, Pages, Post, PostForm, Secret, listing, m
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import Json, ident
-from upstreams.model.maps import record_map
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import given as of_request
+from upstreams.model.fields.readers import ident as read_ident
 from upstreams.model.paging import ByPage, ByToken, Once, Whole
 from upstreams.model.params import Args, Param
-from upstreams.model.readers import given as of_request
-from upstreams.model.readers import ident as read_ident
 from upstreams.model.steps import Answer, Call, Page, Single
 
 NAME = Param("name", "A name.", "ada", required=True)

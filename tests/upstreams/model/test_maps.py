@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upstreams.model import fields
-from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, post
 from upstreams.model.errors import UnexpectedBody
-from upstreams.model.maps import UNDECODED, Rows, record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import UNDECODED, Rows, record_map
+from upstreams.model.fields.readers import of
 
 NAMES = ("id", "name", "user", "$type", "from", "_tags", "reactions", "images", "fullsize", "deleted", "created")
 byline_of = record_map(byline, id=read.ident("id"), username=read.text("name", "$type"))

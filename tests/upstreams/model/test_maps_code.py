@@ -5,11 +5,11 @@ from textwrap import dedent
 
 import msgspec
 
-from upstreams.model import maps_code
 from upstreams.model.archetypes import Record
-from upstreams.model.maps import record_map
-from upstreams.model.maps_code import Shape, compiled, generated, struct_of
-from upstreams.model.readers import count, text, texts
+from upstreams.model.fields import maps_code
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.maps_code import Shape, compiled, generated, struct_of
+from upstreams.model.fields.readers import count, text, texts
 
 
 def repo(**fields: object) -> Record:

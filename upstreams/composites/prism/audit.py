@@ -12,12 +12,11 @@ from upstreams.composites.legs import Settled, attempt, check_any, legs_of, name
 from upstreams.composites.prism import scoring
 from upstreams.composites.prism.accounts import of_slugs, profile_part
 from upstreams.composites.prism.scoring import Scored
-from upstreams.model import values
 from upstreams.model.archetypes import Record
 from upstreams.model.archetypes import audit as made
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UNREADABLE, InvalidArgument, PartUnavailable
-from upstreams.model.fields import total_of
+from upstreams.model.fields import total_of, values
 from upstreams.model.params import Args
 from upstreams.model.steps import Missing, Single, Steps
 

@@ -10,10 +10,10 @@ import orjson
 
 from upstreams.composites.addresses import Addresses, Destination
 from upstreams.model import archetypes, fields
-from upstreams.model import readers as read
 from upstreams.model.archetypes import POST, WEB_PAGE, Archetype, Record, byline, post
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
-from upstreams.model.maps import record_map
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Fetched, Leg, Missing, Part, Single, Steps
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from upstreams.model import values
 from upstreams.model.archetypes import Record
+from upstreams.model.fields import values
 from upstreams.model.paging.shape import Members, Paging, StandInPage
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer

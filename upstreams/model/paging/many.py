@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from upstreams.model.calls import Get
-from upstreams.model.maps import Rows
+from upstreams.model.fields.maps import Rows
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Many, Single, Steps
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from upstreams.model import fields, values
+from upstreams.model import fields
 from upstreams.model.archetypes import Record
-from upstreams.model.maps import RecordMap, Rows
+from upstreams.model.fields import values
+from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.params import Args, Param, State, Value, collected, limit
 from upstreams.model.steps import Accepts, Answer, Page
 

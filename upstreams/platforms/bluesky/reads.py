@@ -9,7 +9,7 @@ from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import NotFound, UnexpectedBody
 from upstreams.model.fields import WHOLE_MAX, obj, part, rows, text
-from upstreams.model.maps import Rows
+from upstreams.model.fields.maps import Rows
 from upstreams.model.paging import ByToken
 from upstreams.model.params import Args, Param
 from upstreams.model.steps import Call, Page, Single, Steps

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import Record, author, byline, comment, post
 from upstreams.model.fields import Json, part, parts, text
-from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import of
 
 _SITE = "https://bsky.app/profile"
 _UNVERIFIED_HANDLE = "handle.invalid"

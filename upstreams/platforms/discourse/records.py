@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, post
 from upstreams.model.errors import NotFound
 from upstreams.model.fields import any_true, joined
-from upstreams.model.maps import RecordMap, record_map
-from upstreams.model.readers import Reader, of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import RecordMap, record_map
+from upstreams.model.fields.readers import Reader, of
 from upstreams.model.steps import segment
 
 _LIKE = 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import (
     Record,
     article,
@@ -18,8 +17,9 @@ from upstreams.model.archetypes import (
     repository,
 )
 from upstreams.model.fields import Json, count, decoded, joined, obj, text, total_of
-from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import of
 
 
 def _label_names(labels: Any) -> list[str] | None:

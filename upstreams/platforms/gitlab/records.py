@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, owner, post, release, repository
 from upstreams.model.fields import joined
-from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import of
 
 
 def _page(host: str | None, path: str | None) -> str | None:

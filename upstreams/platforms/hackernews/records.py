@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import unescape
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import Record, author, byline, comment, post
 from upstreams.model.fields import Json, flag, ident, instant, joined, parts, plain, text
-from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import of
 from upstreams.model.steps import segment
 
 _SITE = "https://news.ycombinator.com"

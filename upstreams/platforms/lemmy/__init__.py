@@ -5,7 +5,7 @@ from __future__ import annotations
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST, Archetype
 from upstreams.model.calls import Get, made
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.maps import RecordMap
+from upstreams.model.fields.maps import RecordMap
 from upstreams.model.params import at_host
 from upstreams.model.refusals import Pace, Refusals
 from upstreams.platforms.lemmy.reads import (

@@ -18,7 +18,7 @@ from upstreams.model.archetypes import Archetype
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import UNREADABLE, NotFound, OtherSoftware, UpstreamError, UpstreamFailed
-from upstreams.model.maps import RecordMap
+from upstreams.model.fields.maps import RecordMap
 from upstreams.model.paging import ByPage, ByToken, Paging
 from upstreams.model.params import AT_HOST, Args, Host, Param, State, forms_at_host
 from upstreams.model.paths import Located

@@ -7,7 +7,7 @@ from functools import partial
 from upstreams.model.archetypes import ANALYTICS, AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST, Archetype
 from upstreams.model.calls import Get, Pages, listing, single
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.maps import RecordMap, Rows
+from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.paging import ByLink, ByOffset, Once, Whole
 from upstreams.model.params import Param
 from upstreams.model.refusals import Pace, Refusals, Remaining

@@ -5,7 +5,7 @@ from __future__ import annotations
 from upstreams.model.archetypes import analytics, ranked
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import UnexpectedBody
-from upstreams.model.maps import Rows
+from upstreams.model.fields.maps import Rows
 from upstreams.model.params import AT_HOST, Args, Host, Param, at_host, forms_at_host
 from upstreams.model.paths import Located
 from upstreams.model.steps import Single, Steps

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import Record, author, byline, collection, comment, cue, post, transcript
 from upstreams.model.fields import Json, flag, ident, joined, part, parts
-from upstreams.model.maps import record_map
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import Reader, of
 from upstreams.model.params import Value
-from upstreams.model.readers import Reader, of
 
 _LEVELS_MAX = 100
 _INSTANCE = read.given("instance")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from upstreams.model import readers as read
-from upstreams.model import values
 from upstreams.model.archetypes import byline, collection, post
-from upstreams.model.fields import joined
-from upstreams.model.maps import record_map
-from upstreams.model.readers import NEVER, Reader, of
+from upstreams.model.fields import joined, values
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import NEVER, Reader, of
 
 _YES = frozenset(("yes", "true", "explicit"))
 _NO = frozenset(("no", "false", "clean", "cleaned", "notexplicit"))

@@ -7,7 +7,7 @@ import re
 from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Member, Pages, Secret, listing, single
 from upstreams.model.endpoint import Platform
-from upstreams.model.maps import Rows
+from upstreams.model.fields.maps import Rows
 from upstreams.model.paging import ByPage
 from upstreams.model.paging.many import many
 from upstreams.model.params import AddressForm, Args, Param

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import unescape
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, post
 from upstreams.model.fields import joined, total_of
-from upstreams.model.maps import record_map
-from upstreams.model.readers import Reader, of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import Reader, of
 
 
 def _unescaped(found: str | None) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import app, review, reviewer
-from upstreams.model.maps import record_map
-from upstreams.model.readers import Reader, of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import Reader, of
 
 _STORE = "https://store.steampowered.com"
 _BELOW_ZERO = 2**31

@@ -8,11 +8,11 @@ from typing import Any
 
 from upstreams.content.amounts import duration, short_count
 from upstreams.content.selection import attribute, every, markup, page, rows, words
-from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, post
 from upstreams.model.fields import joined
-from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import of
 
 _STYLE_URL = re.compile(r"url\(\s*[\"']?(https?:[^\"')\s]+)")
 _EXTRA = re.compile(

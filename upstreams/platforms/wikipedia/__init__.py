@@ -10,7 +10,7 @@ from upstreams.model.calls import Get, Member, Pages, listing, listing_by, made
 from upstreams.model.endpoint import Endpoint, Platform, Read
 from upstreams.model.errors import InvalidArgument, UpstreamError
 from upstreams.model.fields import text, texts
-from upstreams.model.maps import RecordMap
+from upstreams.model.fields.maps import RecordMap
 from upstreams.model.paging import ByOffset, ByToken, Once
 from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace, Refusals

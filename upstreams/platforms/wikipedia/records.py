@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from urllib.parse import quote
 
-from upstreams.model import readers as read
 from upstreams.model.archetypes import article, place, point, ranked
-from upstreams.model.maps import record_map
-from upstreams.model.readers import of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import of
 
 
 def address(lang: str | None, title: str | None) -> str | None:

@@ -12,7 +12,7 @@ from functools import partial
 from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Pages, listing, made, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
-from upstreams.model.maps import Rows
+from upstreams.model.fields.maps import Rows
 from upstreams.model.paging import ByToken, Once
 from upstreams.model.paging.many import many
 from upstreams.model.params import Param

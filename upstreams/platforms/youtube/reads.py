@@ -16,7 +16,7 @@ from upstreams.content import FEED
 from upstreams.model.archetypes import Record
 from upstreams.model.calls import Get, Pages, made
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamError
-from upstreams.model.maps import Rows
+from upstreams.model.fields.maps import Rows
 from upstreams.model.paging import ByToken, Whole
 from upstreams.model.paging.many import many
 from upstreams.model.params import Args

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from upstreams.content.amounts import duration
-from upstreams.model import readers as read
 from upstreams.model.archetypes import author, byline, comment, post
 from upstreams.model.fields import joined
-from upstreams.model.maps import record_map
-from upstreams.model.readers import Reader, of
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
+from upstreams.model.fields.readers import Reader, of
 
 
 def _watch(video_id: str | None) -> str | None:

@@ -9,7 +9,8 @@ from lxml import etree
 
 from upstreams.content.amounts import json_text
 from upstreams.content.markup import Element
-from upstreams.model import fields, values
+from upstreams.model import fields
+from upstreams.model.fields import values
 
 _META: Final = etree.XPath("//meta[@content and (@name or @property or @itemprop)]")
 _GRAPH: Final = etree.XPath("//script[@type='application/ld+json']")

@@ -50,7 +50,7 @@ async def live(life: Life) -> None:
 
 async def buy_and_refund(node: OpenNode) -> None:
     """Pay a pack, then reverse its payment."""
-    packs, payments = node.node.stores.packs, node.node.stores.payments
+    packs, payments = node.node.stores.billing.packs, node.node.stores.billing.payments
     packs.on_sale["starter"] = Pack("starter", 10, 900, "usd", "starter")
     purchase = await packs.begin(node.account, "starter")
     for id_, event in (

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from upstreams.model import fields, values
-from upstreams.model.maps_code import Emitter
+from upstreams.model import fields
+from upstreams.model.fields import values
+from upstreams.model.fields.maps_code import Emitter
 
 
 class Reader:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from html import unescape
 from typing import Any, TypeVar
 
-from upstreams.model import values
 from upstreams.model.errors import TooLarge, UnexpectedBody
+from upstreams.model.fields import values
 
 Json = dict[str, Any]
 T = TypeVar("T")

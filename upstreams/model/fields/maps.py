@@ -30,8 +30,8 @@ import msgspec
 from upstreams.model import fields
 from upstreams.model.archetypes.shape import Make, Record
 from upstreams.model.errors import UnexpectedBody
-from upstreams.model.maps_code import Emitter, Kind, Shape, attribute, compiled, struct_of
-from upstreams.model.readers import NEVER, Reader
+from upstreams.model.fields.maps_code import Emitter, Kind, Shape, attribute, compiled, struct_of
+from upstreams.model.fields.readers import NEVER, Reader
 
 _NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
