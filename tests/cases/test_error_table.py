@@ -146,7 +146,7 @@ async def test_running_node_returns_browser_reasons(
     async with open_test_node(tmp_path, web={"browser_url": chromium.url}, patience_s=300) as node:
         serve(node, {"/a": page()})
         for values in (
-            {"wait_for": "#never", "timeout": 12000},
+            {"wait_for": "#never", "timeout": 25_000},
             {"formats": "screenshot", "screenshot_full_page": "true"},
         ):
             answer = await scrape(node, **values)

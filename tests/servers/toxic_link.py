@@ -68,7 +68,7 @@ class Link:
 
     async def _end(self) -> None:
         """End both sides and read their remaining data, because closing a socket with unread data would reset it."""
-        with suppress(trio.BrokenResourceError):
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):  # it may have been reset meanwhile
             for end in self._ends:
                 await end.send_eof()
         async with trio.open_nursery() as nursery:
@@ -172,6 +172,6 @@ def close_with_reset(stream: trio.SocketStream) -> None:
 
 
 async def _read_to_the_end(stream: trio.SocketStream) -> None:
-    with suppress(trio.BrokenResourceError):
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
         while await stream.receive_some(_PIECE_BYTES):
             pass
