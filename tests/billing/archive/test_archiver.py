@@ -204,3 +204,30 @@ async def test_killed_archivers_produce_the_same_archive(store_url: str, tmp_pat
     """Each process is killed by SIGKILL some points later than the previous one; then faults are added."""
     with trio.fail_after(120):
         assert await kill_one_after_another(store_url, tmp_path, [9, 27, 45], days=6, calls=4) == 3
+
+
+async def test_rows_that_the_journal_lost_or_another_process_removed_stop_the_archiver(
+    desk: PastDesk, tmp_path: Path
+) -> None:
+    """Goal: rows of the journal are removed only together with the rows of their file, and by one process."""
+    await play(desk, days=3)
+    desk.time += 30 * DAY_S
+    one, today = archiver_of(desk, tmp_path), int(desk.time // DAY_S)
+    due = await desk.store.read(partial(_next_due, end=today - DETAIL_DAYS, today=today))
+    assert due is not None
+    await one._copy_day(due, [])
+    (copied,) = await desk.store.read(read_archives)
+    await desk.store.write(lambda tx: tx.run("UPDATE archives SET summed_to = summed_to + 1"))
+    with pytest.raises(ArchiveTaken, match="summing up"):
+        await one._sum_up(copied, trio.current_time() + 60)
+    await desk.store.write(lambda tx: tx.run("UPDATE archives SET summed_to = summed_to - 1"))
+    if copied.is_standing:
+        return  # a month's rows are dropped with the month
+    await desk.store.write(lambda tx: tx.run("CREATE TABLE kept AS SELECT * FROM journal ORDER BY id LIMIT 1"))
+    await desk.store.write(lambda tx: tx.run("DELETE FROM journal WHERE id = (SELECT id FROM kept)"))
+    left = await desk.store.read(ids)
+    with pytest.raises(ArchiveBroken, match="does not contain"):
+        await archive(desk, tmp_path)
+    assert await desk.store.read(ids) == left
+    await desk.store.write(lambda tx: tx.run("INSERT INTO journal SELECT * FROM kept"))
+    await desk.store.write(lambda tx: tx.run("DROP TABLE kept"))
