@@ -66,3 +66,7 @@ def run_virtually(
     asynchronous tests of a module this way, write `trio_run = run_virtually` in it.
     """
     return trio.run(main, clock=clock or MockClock(autojump_threshold=0), **options)
+
+
+VIRTUALLY = pytest.mark.trio(run=run_virtually)
+"""Runs one test in virtual time."""

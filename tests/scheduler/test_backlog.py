@@ -11,8 +11,8 @@ from scheduler.backlog import CHECK_S, Backlog, Watch
 from storage.errors import StoreUnavailable
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.scheduler.desk import EPOCH, Desk
-from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, Office, Receivers
 
 HOUR = 3600.0

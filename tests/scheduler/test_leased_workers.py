@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from scheduler.clock.catch_up import Ready
 from scheduler.leased_workers import LeasedKind, LeasedWorkers, WorkLease
 from storage.errors import StoreUnavailable
-from tests.scheduler.virtual import VIRTUALLY
+from tests.fakes.patient_clock import VIRTUALLY
 
 
 @dataclass

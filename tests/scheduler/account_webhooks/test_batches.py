@@ -17,8 +17,8 @@ from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.errors import RedeliveryRefused
 from scheduler.webhooks.signature import verify
 from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.scheduler.account_webhooks.hooked import SECRET, SIGNER, Hooked, bodies, subjects
-from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, HEADER, OK, SILENT, Office, Receivers, Sent
 
 

@@ -3,7 +3,7 @@
 import trio
 
 from scheduler.clock.alarm import Alarm
-from tests.scheduler.virtual import VIRTUALLY
+from tests.fakes.patient_clock import VIRTUALLY
 
 
 @VIRTUALLY

@@ -8,7 +8,7 @@ import trio
 
 from scheduler.jobs.turns import BUSY_PER_S, PACE_S, WINDOW_S, Turns
 from scheduler.pressure import Pressure
-from tests.scheduler.virtual import VIRTUALLY
+from tests.fakes.patient_clock import VIRTUALLY
 
 
 async def begin_steps(turns: Turns, count: int) -> list[float]:

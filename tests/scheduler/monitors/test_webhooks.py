@@ -15,7 +15,7 @@ from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.errors import DeliveryUnknown, RedeliveryRefused, SignatureRefused, WebhookUnknown
 from scheduler.webhooks.signature import verify
 from scheduler.webhooks.targets.hook_rows import remove_webhook
-from tests.scheduler.virtual import VIRTUALLY
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, URL, Office, Receivers, Sent
 
 with warnings.catch_warnings():

@@ -6,10 +6,10 @@ import pytest
 import trio
 import trio.testing
 
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.scheduler.desk import Desk
 from tests.scheduler.jobs.discover.net import Net
 from tests.scheduler.jobs.discover.test_schedules import HOUR, found, started
-from tests.scheduler.virtual import VIRTUALLY
 
 pytestmark = pytest.mark.usefixtures("rare_ticks")
 

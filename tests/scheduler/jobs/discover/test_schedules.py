@@ -14,9 +14,9 @@ from scheduler.jobs.discover.schedules import service
 from scheduler.jobs.discover.schedules.records import RunBound, ScheduleBody, SchedulePatchBody
 from scheduler.jobs.discover.schedules.schedule_rows import drop_old_occurrences, forget_schedules_of
 from scheduler.jobs.discover.spec import SearchBody
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.scheduler.desk import EPOCH, Desk
 from tests.scheduler.jobs.discover.net import DiscoverDesk, Net, a_post, name_of, search
-from tests.scheduler.virtual import VIRTUALLY
 
 HOUR = 3600.0
 pytestmark = pytest.mark.usefixtures("rare_ticks")

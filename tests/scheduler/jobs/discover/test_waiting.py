@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from scheduler.jobs.discover.waiting import CHECK_EVERY_S, RunWaits
 from storage.store import Store
-from tests.scheduler.virtual import VIRTUALLY
+from tests.fakes.patient_clock import VIRTUALLY
 
 WAIT_S = 55.0
 MANY = 1_000

@@ -19,10 +19,10 @@ from scheduler.monitors.model.records import Monitor, Run
 from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
 from tests.fakes.inline_store import InlineStore
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.fakes.scripted_recipes import gathered
 from tests.gate.matrix import sample
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
-from tests.scheduler.virtual import VIRTUALLY
 from upstreams.model.errors import UpstreamFailed
 
 LIVES = 12

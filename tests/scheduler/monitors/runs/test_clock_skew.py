@@ -19,9 +19,9 @@ from scheduler.monitors.model.records import Run
 from scheduler.monitors.runs.clock_skew import AT_ONCE, cadences_too_late, reset_late
 from scheduler.monitors.runs.clockwork import RESET_EVERY_S
 from tests.fakes.inline_postgres import InlinePostgres
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.gate.matrix import sample
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk, open_desk
-from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import Office
 from tests.servers.postgres import PostgresServer
 

@@ -16,9 +16,9 @@ from scheduler.monitors.runs.slots import RECORDS_AT_ONCE, STILL_RUNS
 from scheduler.pressure import Pressure
 from scheduler.recipes import Gathered, Recipe
 from storage.errors import StoreUnavailable
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.fakes.scripted_recipes import gathered
 from tests.scheduler.desk import EPOCH, Desk
-from tests.scheduler.virtual import VIRTUALLY
 
 HOUR = 3600.0
 

@@ -13,8 +13,8 @@ from scheduler.webhooks.signature import verify
 from scheduler.webhooks.targets.hook_rows import remove_webhook, save_url
 from scheduler.webhooks.targets.urls import host_in, seal_url
 from storage.errors import StoreUnavailable
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.fakes.upstream_server import until
-from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, GONE, OK, SILENT, URL, Office, Receivers, Sent
 
 HOUR_S = 3_600.0

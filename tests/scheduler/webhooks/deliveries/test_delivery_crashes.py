@@ -10,9 +10,9 @@ from scheduler.webhooks.deliveries.due_cache import HOST_MAX
 from scheduler.webhooks.deliveries.sender import Attempt
 from storage.opening import open_store
 from tests.fakes.cancelling import cancel_everywhere
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.fakes.upstream_server import until
 from tests.scheduler.desk import MIGRATIONS, Desk
-from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import BROKEN, OK, Office, Receivers, Sent
 from tests.servers.postgres import PostgresServer
 

@@ -18,9 +18,9 @@ from scheduler.webhooks.deliveries.sender import Attempt
 from scheduler.webhooks.deliveries.service import IN_FLIGHT_MAX
 from storage.store import Tx
 from tests.fakes.inline_store import InlineStore
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.fakes.upstream_server import until
 from tests.scheduler.desk import EPOCH, MIGRATIONS, Desk
-from tests.scheduler.virtual import VIRTUALLY
 from tests.scheduler.webhooks.office import OK, Office, Receivers, Sent
 
 HOLE = "https://hole.example.com/in"

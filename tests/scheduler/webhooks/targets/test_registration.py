@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from scheduler.webhooks.targets.registration import RESOLVE_S, check_target
-from tests.scheduler.virtual import VIRTUALLY
+from tests.fakes.patient_clock import VIRTUALLY
 from tests.scheduler.webhooks.receivers import OTHER_PUBLIC, PUBLIC, Resolver
 from upstreams.guard.resolver import Found, SystemResolver
 from upstreams.model.errors import TargetRefused
