@@ -72,17 +72,17 @@ def request(account_id: str, credits: int = 1) -> ChargeRequest:  # noqa: A002
 
 
 async def spend(node_stores: Stores, account_id: str, credits: int) -> None:  # noqa: A002
-    charge = await node_stores.charges.take(request(account_id, credits))
-    await node_stores.charges.close(charge, used=credits)
+    charge = await node_stores.billing.charges.take(request(account_id, credits))
+    await node_stores.billing.charges.close(charge, used=credits)
 
 
 async def test_key_revocation_is_reported_once_to_the_accounts_other_keys(node_stores: Stores) -> None:
-    account, stranger = [(await node_stores.accounts.create(name)).id for name in ("Ada", "Bob")]
-    key, other = [await node_stores.keys.create(account, name=name) for name in ("laptop", "server")]
-    await node_stores.keys.update(key.id, credit_limit=5, reset_usage=True)
+    account, stranger = [(await node_stores.billing.accounts.create(name)).id for name in ("Ada", "Bob")]
+    key, other = [await node_stores.billing.keys.create(account, name=name) for name in ("laptop", "server")]
+    await node_stores.billing.keys.update(key.id, credit_limit=5, reset_usage=True)
     assert await events(node_stores, account, other.id) == []
     for _ in range(3):
-        await node_stores.keys.revoke(key.id)
+        await node_stores.billing.keys.revoke(key.id)
     (event,) = await events(node_stores, account, other.id)
     assert event["type"] == "key.revoked"
     assert event["subject"] == {"kind": "key", "id": key.id, "name": "laptop"}
@@ -94,10 +94,10 @@ async def test_key_revocation_is_reported_once_to_the_accounts_other_keys(node_s
 async def test_low_and_exhausted_credits_are_reported_with_links(store_url: str) -> None:
     notified: list[AppendedEvent] = []
     async with open_node(store_url, notified.extend) as node_stores:
-        account = (await node_stores.accounts.create("Ada")).id
-        open_ = await node_stores.charges.take(request(account, 3))
+        account = (await node_stores.billing.accounts.create("Ada")).id
+        open_ = await node_stores.billing.charges.take(request(account, 3))
         await spend(node_stores, account, 80)
-        await node_stores.charges.close(open_, used=3)
+        await node_stores.billing.charges.close(open_, used=3)
         assert [event.type for event in notified] == ["credits.low"], "listeners are notified after the commit"
         await spend(node_stores, account, 17)
         assert notified[1:] == [AppendedEvent(account, 2, "credits.exhausted", None, account, None)]
@@ -118,7 +118,7 @@ async def test_low_and_exhausted_credits_are_reported_with_links(store_url: str)
 
 
 async def test_batch_of_many_accounts_writes_the_events_of_each(node_stores: Stores) -> None:
-    ids = [(await node_stores.accounts.create("A", credits=5)).id for _ in range(30)]
+    ids = [(await node_stores.billing.accounts.create("A", credits=5)).id for _ in range(30)]
     async with trio.open_nursery() as nursery:
         for id_ in reversed(ids):
             nursery.start_soon(spend, node_stores, id_, 5)
@@ -128,14 +128,14 @@ async def test_batch_of_many_accounts_writes_the_events_of_each(node_stores: Sto
 async def test_recovery_refund_writes_no_event_but_later_settlement_does(
     node_stores: Stores,
 ) -> None:
-    account = (await node_stores.accounts.create("Ada", credits=10)).id
+    account = (await node_stores.billing.accounts.create("Ada", credits=10)).id
     for _ in range(5):
-        await node_stores.charges.take(request(account, 2))
+        await node_stores.billing.charges.take(request(account, 2))
     assert (await recover(node_stores.store, now=lambda: NOW)).credits == 10
     assert await events(node_stores, account) == []
-    charge = await node_stores.charges.take(request(account, 8))
-    node_stores.charges.settle_nowait(charge)
-    assert (await node_stores.charges.close(charge, used=0)).credits_used == 8
+    charge = await node_stores.billing.charges.take(request(account, 8))
+    node_stores.billing.charges.settle_nowait(charge)
+    assert (await node_stores.billing.charges.close(charge, used=0)).credits_used == 8
     assert await types(node_stores, account) == ["credits.low"]
 
 
