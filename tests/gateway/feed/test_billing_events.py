@@ -144,31 +144,31 @@ async def test_concurrent_settlements_and_revocations_report_each_step_once(post
     url = postgres.fresh()
     async with AsyncExitStack() as stack:
         nodes = [await stack.enter_async_context(open_node(url)) for _ in range(2)]
-        ids = [(await nodes[0].accounts.create("A", credits=40)).id for _ in range(2)]
+        ids = [(await nodes[0].billing.accounts.create("A", credits=40)).id for _ in range(2)]
 
         async def work(node: Stores, account_id: str, rng: Random) -> None:
             while True:
                 try:
-                    charge = await node.charges.take(request(account_id))
+                    charge = await node.billing.charges.take(request(account_id))
                 except BillingError:
                     return
-                await node.charges.close(charge, used=int(rng.random() < 0.8))
+                await node.billing.charges.close(charge, used=int(rng.random() < 0.8))
 
         for round_ in (1, 2):
             async with trio.open_nursery() as nursery:
                 for number, id_ in enumerate(ids * 6):
                     nursery.start_soon(work, nodes[number // 2 % 2], id_, Random(number))
             for id_ in ids:
-                while (await nodes[0].accounts.get(id_)).balance:  # refunded after the last worker had ended
+                while (await nodes[0].billing.accounts.get(id_)).balance:  # refunded after the last worker had ended
                     await spend(nodes[1], id_, 1)
                 assert await types(nodes[1], id_) == ["credits.low", "credits.exhausted"] * round_
-                await nodes[0].accounts.grant(id_, 30)
-        account = (await nodes[0].accounts.create("Ada")).id
-        keys = [await nodes[0].keys.create(account) for _ in range(5)]
+                await nodes[0].billing.accounts.grant(id_, 30)
+        account = (await nodes[0].billing.accounts.create("Ada")).id
+        keys = [await nodes[0].billing.keys.create(account) for _ in range(5)]
         async with trio.open_nursery() as nursery:
             for node in nodes:
                 for key in keys:
-                    nursery.start_soon(node.keys.revoke, key.id)
+                    nursery.start_soon(node.billing.keys.revoke, key.id)
         reported = [event["subject"]["id"] for event in await events(nodes[1], account)]
         assert sorted(reported) == sorted(key.id for key in keys)
 
