@@ -20,9 +20,11 @@ Computed = Callable[[Record, list[str]], Record]
 def _language_and_category(record: Record, text: str | None) -> tuple[str | None, str]:
     """Return the language and category of a record's text. A language tag from the upstream takes precedence."""
     own_tag = record["ext"].get("language")
-    if not isinstance(own_tag, str) or not own_tag:
-        return _read(text[:TEXT_MAX]) if text else _UNKNOWN
-    return own_tag, _category(text[:READ_MAX]) if text else "other"
+    if own_tag and isinstance(own_tag, str):
+        return own_tag, _category(text[:READ_MAX]) if text else "other"
+    if not text:
+        return _UNKNOWN
+    return _read(text if len(text) <= TEXT_MAX else text[:TEXT_MAX])  # most texts are short, and a slice costs more
 
 
 _UNKNOWN = (None, "other")

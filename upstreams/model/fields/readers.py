@@ -50,18 +50,16 @@ class _Value(Reader):
 
 
 _IDENT = (
-    "(v if (v := {x}).__class__ is str and v else None if v is None"
-    f" else str(v) if v.__class__ is int and 0 <= v <= {values.INTEGER_MAX} else {{f}}(v))"
+    "(v if type(v := {x}) is str and v else None if v is None"
+    f" else str(v) if type(v) is int and 0 <= v <= {values.INTEGER_MAX} else {{f}}(v))"
 )
-_WITHIN = (
-    f"(None if (v := {{x}}) is None else v if v.__class__ is int and %d <= v <= {values.INTEGER_MAX} else {{f}}(v))"
-)
+_WITHIN = f"(v if type(v := {{x}}) is int and %d <= v <= {values.INTEGER_MAX} else None if v is None else {{f}}(v))"
 _FLAG = "(v if (v := {x}) is True or v is False else None)"
 _INSTANT = (
     "(None if (v := {x}) is None else"
-    f" {{g}}(v) if v.__class__ is str and len(v) <= {values.INSTANT_TEXT_MAX} else {{f}}(v))"
+    f" {{g}}(v) if type(v) is str and len(v) <= {values.INSTANT_TEXT_MAX} else {{f}}(v))"
 )
-_HTML = "({f}(v) if (v := {x}) and v.__class__ is str else None)"
+_HTML = "({f}(v) if (v := {x}) and type(v) is str else None)"
 _OTHER = "(None if (v := {x}) is None else {f}(v))"
 """Code that converts values in their usual form without a function call. The results are the same as those of `values`.
 """

@@ -26,8 +26,11 @@ def _label_names(labels: Any) -> list[str] | None:
     """Return the names of labels. GitHub documents that a label can also be a plain text."""
     if not isinstance(labels, list):
         return None
-    names = [label.get("name") if isinstance(label, dict) else label for label in labels]
-    return [name for name in names if isinstance(name, str) and name]
+    return [
+        name
+        for label in labels
+        if (name := label.get("name") if isinstance(label, dict) else label) and isinstance(name, str)
+    ]
 
 
 def _is_pull_request(links: Any) -> bool:
