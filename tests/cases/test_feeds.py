@@ -386,7 +386,7 @@ def test_repair_takes_linear_time(name: str) -> None:
 
     seconds(1_000)
     short = min(seconds(25_000) for _ in range(2))
-    assert seconds(200_000) < 8 * 4 * max(short, 0.005)
+    assert any(seconds(200_000) < 8 * 4 * max(short, 0.005) for _ in range(3))
 
 
 @pytest.mark.critical

@@ -46,13 +46,13 @@ async def test_javascript_page_is_read_after_its_scripts(tmp_path: Path, chromiu
         serve(node, SCRIPTS)
         plain = await scrape(node, "/s")
         assert (plain.status, plain.json["error"]["details"]["reason"]) == (404, "javascript_required")
-        assert (await scrape(node, "/s", wait_for=300, dry_run=1)).json["data"]["estimated_credits"] == 5
-        found = await scrape(node, "/s", wait_for=300)
+        assert (await scrape(node, "/s", wait_for=1_500, dry_run=1)).json["data"]["estimated_credits"] == 5
+        found = await scrape(node, "/s", wait_for=1_500)
         assert (found.status, found.json["credits_used"]) == (200, 5)
         read = found.json["data"]["page"]
         assert read["content"]["markdown"].startswith("# From afar\n\nWords that a script")
         assert (read["final_url"], read["status_code"]) == (f"https://{HOST}/s", 200)
-        assert (await scrape(node, "/s", wait_for=300)).headers["x-cache"] == "HIT"
+        assert (await scrape(node, "/s", wait_for=1_500)).headers["x-cache"] == "HIT"
         by_selector = await scrape(node, "/s", wait_for="#m > p#p", formats="text", only_main_content="false")
         assert "1280" in by_selector.json["data"]["page"]["content"]["text"]
         absent = await scrape(node, "/s", wait_for="#never", timeout=6000)
