@@ -67,7 +67,7 @@ async def test_page_that_leads_to_private_space_fails_and_is_not_held(address: s
 async def test_page_with_too_much_traffic_does_not_affect_others(chromium: Chromium) -> None:
     """Goal: one page's traffic does not affect others. Method: it posts 40 MB while another page is read."""
     script = "<script>fetch('/post', {method: 'POST', body: new Uint8Array(40e6)}).catch(() => 0)</script>"
-    long = HttpAnswer(200, {"content-type": "text/plain"}, b"x" * 9_000_000)
+    long = HttpAnswer(200, {"content-type": "text/plain"}, b"x" * 4_000_000)
     fetched = "<script>fetch('/long').then(r => r.text()).then(t => { said.textContent = t.length })</script>"
     net = Net({"/": document(script), "/long": long, "/other": document(f"<p id=said></p>{fetched}")})
     async with open_web(net, Resolver([PUBLIC]), chromium) as site:
@@ -91,7 +91,7 @@ async def test_page_with_too_much_traffic_does_not_affect_others(chromium: Chrom
                     ],
                     account_id="a",
                 )
-        assert "9000000" in done["results"][1]["page"]["content"]["text"]
+        assert "4000000" in done["results"][1]["page"]["content"]["text"]
         assert not [call for call in net.calls if call.target == "/post"]
 
 
