@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.fakes.calling import Answered
+from tests.fakes.gathering import GatheredFailures
 from tests.fakes.node import OpenNode
 from tests.fakes.scripted_upstream import ScriptedAnswer
 
@@ -35,11 +36,8 @@ async def read_at(node: OpenNode, address: str, answer: ScriptedAnswer, target: 
 
 async def check_all(cases: Mapping[str, T], check: Callable[[str, T], Awaitable[None]]) -> None:
     """Run `check` for each case by its name, and report all failed cases together."""
-    failures: dict[str, Exception] = {}
+    failures = GatheredFailures()
     for name, one in cases.items():
-        try:
+        with failures.case(name):
             await check(name, one)
-        except Exception as exc:  # noqa: BLE001 - raised below, after the other cases
-            failures[name] = exc
-    if failures:
-        raise ExceptionGroup(", ".join(failures), list(failures.values()))
+    failures.report()

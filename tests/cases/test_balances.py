@@ -16,7 +16,6 @@ from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.rows import CREDENTIALS, ENVIRON
-from tests.spec.shared_node import renew
 
 pytestmark = pytest.mark.critical
 
@@ -92,7 +91,7 @@ async def test_repeated_batch_rows_are_read_and_charged_once(tmp_path: Path) -> 
 
 async def check_batch(node: OpenNode, path: str, batch: tuple[dict[str, Any], int]) -> None:
     body, most = batch
-    await renew(node)
+    await node.renew()
     priced = await post(node, f"{path.partition('?')[0]}?dry_run=1", body)
     assert priced.json["data"]["estimated_credits"] == most
     answer = await post(node, path.partition("?")[0], body)

@@ -19,7 +19,6 @@ from tests.cases.paid_calls import BODIES, DEAD_BROWSER, SESSIONS, ended, paid_r
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.scheduler.desk import EPOCH
 from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS
-from tests.spec.shared_node import renew
 
 pytestmark = pytest.mark.critical
 
@@ -123,7 +122,7 @@ async def test_every_endpoint_counts_toward_its_key_and_stops_at_its_cap(node: O
 
 async def test_every_paid_call_counts_toward_its_key_and_stops_at_its_cap(node: OpenNode) -> None:
     async def check(path: str, _body: Any) -> None:
-        await renew(node)
+        await node.renew()
         key, key_id = await node.new_key(node.account, credit_limit=1_000)
         answer = await send_paid(node, path, key)
         await ended(node, answer)

@@ -25,7 +25,6 @@ from tests.fakes.chromium import chromium as chromium  # noqa: PLC0414 - a fixtu
 from tests.fakes.node import open_test_node
 from tests.fakes.patient_clock import BRISKLY
 from tests.processes.commands import PROJECT
-from tests.spec.shared_node import renew
 from tests.upstreams.web.test_scraping import page, scrape, serve
 from upstreams.web.browser import page as pictures
 
@@ -113,7 +112,7 @@ async def test_running_node_returns_each_code_and_reason(
     async with open_test_node(tmp_path, patience_s=300, **platforms, **first.tables) as node:
 
         async def check(key: str, case: Case) -> None:
-            await renew(node, case.credits)
+            await node.renew(case.credits)
             with monkeypatch.context() as patching:
                 answer = await case.bring(node, patching)
             assert_listed(key, answer, case.charged)

@@ -13,7 +13,6 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.api.routes.asking import ask
 from tests.gateway.dashboard.owner import Owner, open_owner
 from tests.spec.rows import CREDENTIALS, ENVIRON, Row
-from tests.spec.shared_node import renew
 from upstreams.catalog import Listing
 from upstreams.model.endpoint import Endpoint
 
@@ -123,7 +122,7 @@ METERED = (
 async def test_monitor_of_a_metered_recipe_has_expected_and_maximum_costs(node: OpenNode) -> None:
     """Regression: `org-radar` was estimated at 2 credits and cost 27."""
     for recipe, params, expected, most in METERED:
-        await renew(node)
+        await node.renew()
         await check_costs(node, recipe, params, expected=expected, most=most)
 
 

@@ -15,7 +15,6 @@ from tests.fakes.feeding import FEED, append_some
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.feed.test_polling import ENGINES
 from tests.gateway.feed.test_streams import streaming
-from tests.spec.shared_node import renew
 
 SSE: Final = {"accept": "text/event-stream"}
 
@@ -80,7 +79,7 @@ async def test_stream_has_no_event_without_data(engine: str, tmp_path: Path) -> 
     async with open_test_node(tmp_path, server={"port": 0, "engine": engine, "drain_s": 1}) as node:
         node.node.feed.polls.beat_s = 0.1
         for query in ("", "cursor=now", "types=key.*"):
-            await renew(node)
+            await node.renew()
             lines = await read_lines(node, query, appended=2)
             for decode in (as_python_clients, as_browsers):
                 events = decode(lines)

@@ -83,6 +83,16 @@ class OpenNode:
         made = await self.operate("key.create", account=account, **terms)
         return made["key"], made["id"]
 
+    async def renew(self, balance: int = CREDITS) -> None:
+        """Give the next requests a new account and key, an empty cache, and the upstream's usual answers."""
+        self.account = await self.new_account(balance)
+        self.key, self.key_id = await self.new_key(self.account)
+        cache = self.node.calls.cache
+        for key in tuple(cache._entries):
+            cache.forget(key)
+        self.upstream.always(None)
+        self.upstream.requests.clear()
+
     async def new_expired_key(self) -> str:
         """Return a key of the node's account that has expired since it was created."""
         made = await self.node.stores.billing.keys.create(self.account, name="", expires_at=EXPIRED_AT)

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import Upstream
 from tests.fakes.shared_loop import sharing
 
 MODULE_S = 600.0
@@ -26,15 +25,9 @@ def shared_node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 @pytest.fixture
 async def node(shared_node: OpenNode) -> AsyncIterator[OpenNode]:
     """The module's node, with a new account and key, an empty log and cache, and an upstream without a script."""
-    account = await shared_node.new_account()
-    key, key_id = await shared_node.new_key(account)
-    node = replace(shared_node, account=account, key=key, key_id=key_id, _auditors={})
-    node.upstream.script = Upstream().script
-    node.upstream.requests.clear()
+    node = replace(shared_node, _auditors={})
+    await node.renew()
     node.log.seek(0)
     node.log.truncate()
-    cache = node.node.calls.cache
-    for entry in tuple(cache._entries):
-        cache.forget(entry)
     yield node
     assert node.log_events("page_failed") == []

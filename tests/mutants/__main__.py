@@ -70,7 +70,9 @@ def is_found(fault: Fault, copy: Path) -> bool:
 
 def main() -> int:
     """Try the chosen faults on several copies of the program at once."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__, formatter_class=_Whole)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="*", default=FOLDERS, help="folders of the program")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
@@ -98,10 +100,6 @@ def main() -> int:
             found_total = sum(threads.map(try_one, faults))
     print(f"{found_total} of {len(faults)} faults were found")
     return int(found_total < len(faults))
-
-
-class _Whole(argparse.RawDescriptionHelpFormatter):
-    """Keeps the lines of the description."""
 
 
 if __name__ == "__main__":

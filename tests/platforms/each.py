@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from tests.fakes.gathering import GatheredFailures
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.platforms import load_platforms
 
@@ -23,11 +24,8 @@ every_platform = named(PLATFORMS)
 
 def check_endpoints(platform: Platform, check: Callable[[Platform, Endpoint], None]) -> None:
     """Run `check` for each endpoint, and report the failures of all endpoints together."""
-    failures: dict[str, Exception] = {}
+    failures = GatheredFailures()
     for endpoint in platform.endpoints:
-        try:
+        with failures.case(f"{platform.slug}/{endpoint.resource}"):
             check(platform, endpoint)
-        except Exception as exc:  # noqa: BLE001 - raised below, after the other endpoints
-            failures[f"{platform.slug}/{endpoint.resource}"] = exc
-    if failures:
-        raise ExceptionGroup(", ".join(failures), list(failures.values()))
+    failures.report()

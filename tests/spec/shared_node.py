@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.fakes.gathering import GatheredFailures
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 
 T = TypeVar("T")
@@ -26,24 +27,10 @@ async def check_cases(
     Each check begins with a new account and key, an empty cache, the upstream's usual answers, and no recorded upstream
     request. Limits of sources and circuits are not reset.
     """
-    failures: dict[str, Exception] = {}
+    failures = GatheredFailures()
     async with open_test_node(folder, **{"patience_s": PATIENCE_S, **options}) as node:
         for name, case in cases.items():
-            await renew(node, credits)
-            try:
+            await node.renew(credits)
+            with failures.case(name):
                 await check(node, case)
-            except Exception as exc:  # noqa: BLE001 - raised below, after the other cases
-                failures[name] = exc
-    if failures:
-        raise ExceptionGroup(", ".join(failures), list(failures.values()))
-
-
-async def renew(node: OpenNode, credits: int = CREDITS) -> None:  # noqa: A002 - the specification's name
-    """Give the node's next requests a new account and key, an empty cache, and an upstream in its initial state."""
-    node.account = await node.new_account(credits)
-    node.key, node.key_id = await node.new_key(node.account)
-    cache = node.node.calls.cache
-    for key in tuple(cache._entries):
-        cache.forget(key)
-    node.upstream.always(None)
-    node.upstream.requests.clear()
+    failures.report()

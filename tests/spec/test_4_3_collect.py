@@ -12,7 +12,6 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import ROWS, Row, check_each
-from tests.spec.shared_node import renew
 from upstreams.model.archetypes import AUTHOR_LIST, author
 from upstreams.model.endpoint import Collect, Endpoint, Platform
 from upstreams.model.params import Args, Param
@@ -69,7 +68,7 @@ FULL = [list(range(start, start + 3)) for start in range(1, 31, 3)]
 async def test_walk_returns_requested_items_and_is_charged_per_page(tmp_path: Path) -> None:
     async with open_test_node(tmp_path, **OPEN) as node:
         for limit, pages in ((1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (29, 10)):
-            await renew(node)
+            await node.renew()
             serve_pages(node, *FULL)
             body = (await node.get(f"{BOOKS}?limit={limit}")).json
             assert ids_of(body) == list(range(1, limit + 1))

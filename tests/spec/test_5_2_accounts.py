@@ -22,7 +22,6 @@ from tests.fakes.scripted_upstream import json_answer
 from tests.fakes.upstream_server import until
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.spec.refusals import assert_refused
-from tests.spec.shared_node import renew
 from tests.spec.test_4_5_monitors import finished
 
 PROFILE = "/v1/github/profile?handle=octocat"
@@ -92,7 +91,7 @@ async def test_running_calls_of_suspended_account_finish_and_no_new_ones_start(e
 async def test_waiting_poll_of_ended_account_returns_immediately(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for reader, end in product(("cursor=now", "consumer=mine"), ("suspend", "delete")):
-            await renew(node)
+            await node.renew()
             async with polling(node, f"{reader}&types=credits.low&wait_s=25") as answer:
                 with trio.fail_after(10):
                     await node.operate(f"account.{end}", account=node.account)

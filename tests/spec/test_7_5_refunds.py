@@ -13,7 +13,7 @@ from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import PIECE, ScriptedAnswer, json_answer
 from tests.fakes.upstream_server import until
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.shared_node import check_cases, renew
+from tests.spec.shared_node import check_cases
 
 PROFILE = "/v1/github/profile?handle=octocat"
 HTML = ScriptedAnswer(200, b"<html>Welcome</html>", {"content-type": "text/html"})
@@ -186,7 +186,7 @@ RETRY_AFTER = {
 async def test_temporary_failure_is_retried_and_billed_once(tmp_path: Path) -> None:
     async with open_test_node(tmp_path) as node:
         for fails in (1, 2):
-            await renew(node)
+            await node.renew()
             node.upstream.script = lambda _asked, fails=fails: FAILED if len(node.upstream.requests) <= fails else None
             answer = await node.get(PROFILE)
             assert answer.status == 200
