@@ -16,6 +16,7 @@ from tests.fakes.scripted_upstream import ScriptedAnswer, Upstream, open_upstrea
 from tests.processes.commands import Commands
 from tests.processes.fleet import Fleet, open_fleet
 from tests.processes.place import Place
+from tests.storm.retrying import ask
 
 HOST = "site.example.com"
 HOME = f"https://{HOST}/"
@@ -196,5 +197,4 @@ class _Storm:
         )
 
     async def _ask(self, method: str, url: str, **terms: Any) -> httpx.Response:
-        async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as client:
-            return await client.request(method, url, headers={"x-api-key": self.key}, **terms)
+        return await ask(method, url, key=self.key, within_s=PATIENCE_S, **terms)

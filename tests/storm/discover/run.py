@@ -24,6 +24,7 @@ from tests.processes.place import Place
 from tests.processes.process import Process
 from tests.storm.discover.node import Search, searches
 from tests.storm.discover.stand_ins import StandIns
+from tests.storm.retrying import ask
 
 RUNS: Final = "/v1/prism/discover/runs"
 PATIENCE_S: Final = 900.0
@@ -281,5 +282,4 @@ class _Storm:
     async def _ask(self, method: str, target: str, *, key: str | None = None, **terms: Any) -> httpx.Response:
         """Send a request to a live node."""
         _, url = self.living[0]
-        async with httpx.AsyncClient(timeout=PATIENCE_S, verify=False) as client:
-            return await client.request(method, url + target, headers={"x-api-key": key or self.key}, **terms)
+        return await ask(method, url + target, key=key or self.key, within_s=PATIENCE_S, **terms)
