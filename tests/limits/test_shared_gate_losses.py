@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 import trio
@@ -103,6 +104,27 @@ async def test_leases_released_during_an_outage_are_free_afterward(empty_redis: 
                 empty_redis.thaw()
             await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 1)
             assert len(gate) == 1
+
+
+async def test_lease_released_during_a_renewal_does_not_come_back(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+):
+    """Method: the release reaches the server after the node has listed its leases and before they are renewed."""
+    with trio.fail_after(20):
+        async with open_gate(empty_redis, requests=100) as gate:
+            lease = (await gate.admit("a", "k")).lease
+            run_all = gate._state.run_all
+
+            async def release_first(*given: Any) -> None:
+                monkeypatch.setattr(gate._state, "run_all", run_all)
+                lease.release()
+                await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0)
+                await run_all(*given)
+                assert empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 1, "the script restored the lease"
+
+            monkeypatch.setattr(gate._state, "run_all", release_first)
+            await gate.renew()
+            await until(lambda: empty_redis.ask("ZCARD", "sluice:{a}:leases:k") == 0)
 
 
 class Relay:

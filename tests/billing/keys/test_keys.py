@@ -97,6 +97,17 @@ async def test_lookup_during_revocation_leaves_no_stale_key(desk: Desk) -> None:
     assert keys.find_nowait(new.key) is None
 
 
+async def test_forgotten_keys_are_read_from_the_store_again(desk: Desk) -> None:
+    """Method: another node revokes the key, and its message never arrives."""
+    account = await desk.accounts.create("Ada")
+    new = await desk.keys.create(account.id)
+    await desk.keys.find(new.key)
+    await Keys(desk.store, Cipher(b"k" * 32), now=desk.now, make_id=desk.make_id).revoke(new.id)
+    assert desk.keys.find_nowait(new.key) is not None
+    desk.keys.forget_all()
+    assert await reason(desk, new.key) == "revoked"
+
+
 async def test_expiry_is_checked_at_every_lookup(desk: Desk) -> None:
     account = await desk.accounts.create("Ada")
     new = await desk.keys.create(account.id, expires_at=desk.time + 60)

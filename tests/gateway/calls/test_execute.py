@@ -288,3 +288,15 @@ async def _ended_run(node: OpenNode, monitor: str) -> dict[str, Any]:
         if ended:
             return ended[0]
         await trio.sleep(0.1)
+
+
+async def test_call_for_which_the_workers_have_no_room_is_refused_before_its_charge(
+    node: OpenNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("upstreams.workers.line.FULL_S", -1.0)
+    refused = await node.get("/v1/web/scrape?url=https://www.iana.org/")
+    assert (refused.status, refused.code) == (503, "SERVICE_UNAVAILABLE")
+    assert "nothing was charged" in refused.json["error"]["message"]
+    assert refused.headers["retry-after"]
+    assert node.upstream.requests == []
+    assert await node.entries(refused.json["request_id"]) == []

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +23,7 @@ from limits.errors import ClaimInProgress
 from limits.idempotency import UNFINISHED_S, Claim, ClaimRecord, StoredReply, read_claims
 from limits.stored_replies import KEPT_S
 from storage.errors import StoreUnavailable
+from storage.store import Tx
 from tests.billing.desk import Desk
 from tests.fakes.inline_calls import InlineCalls
 from tests.fakes.inline_store import open_inline
@@ -205,3 +208,32 @@ async def test_end_rejected_by_store_is_retried(counter: Counter, text: str | No
     assert await counter.money() == (100 if text is None else 99, 0)
     (again,) = counter.together(counter.begin())
     assert isinstance(again, Charge if text is None else StoredReply)
+
+
+class Doubtful:
+    """A transaction whose commit may have been lost. The test runs its `on_doubt` callbacks."""
+
+    def __init__(self, tx: Tx, doubts: list[Callable[[], None]]) -> None:
+        self._tx = tx
+        self.on_doubt = doubts.append
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tx, name)
+
+
+@pytest.mark.parametrize("happened", [True, False])
+async def test_doubtful_claim_is_freed_and_its_charge_refunded(counter: Counter, happened: bool) -> None:
+    """The caller was told that nothing was claimed, so this becomes true whether the commit happened or not."""
+    doubts: list[Callable[[], None]] = []
+    begin = counter.begin(credits=5)
+    if happened:
+        judge = counter.claims.judge
+        counter.store.together(lambda tx, steps: judge(cast(Tx, Doubtful(tx, doubts)), steps), [begin])
+        assert await counter.money() == (95, 5)
+    else:
+        doubts.append(partial(counter.claims._free_later, [begin]))
+    for run in doubts:
+        run()
+    assert await counter.desk.charges.finish() == 1
+    assert await counter.money() == (100, 0)
+    assert await counter.held() is None

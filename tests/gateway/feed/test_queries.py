@@ -65,6 +65,15 @@ def test_suggested_name_is_valid(name: str) -> None:
         assert checked == name
 
 
+@pytest.mark.parametrize("text", ["", " "])
+def test_empty_consumer_is_refused(text: str) -> None:
+    """A client that lost its consumer's name must not read as if it had none."""
+    refused = outcome(partial(read_query, [("consumer", text)]))
+    assert isinstance(refused, Refused)
+    assert refused.details is not None
+    assert refused.details["param"] == "consumer"
+
+
 @pytest.mark.parametrize(
     ("query", "filters", "omitted"),
     [
