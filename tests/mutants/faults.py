@@ -66,8 +66,10 @@ def faults_of(root: Path, path: str) -> list[Fault]:
 
 
 def _hints(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the annotations and decorators of a node, whose changes rarely have an effect that a test could find."""
+    """Yield the annotations, decorators and class arguments of a node: changing them rarely has an effect."""
     yield from getattr(node, "decorator_list", ())
+    if isinstance(node, ast.ClassDef):
+        yield from node.keywords
     for name in ("annotation", "returns"):
         hint = getattr(node, name, None)
         if hint is not None:
