@@ -39,6 +39,8 @@ from gateway.server.hypercorn.reading import ClientReading
 from gateway.server.hypercorn.websocket import LINGER_S, Upgrades, WebSocketStream
 
 RECYCLE_S = 5.0
+_CLOSING = (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError)
+"""The errors of a stream that is closed, or that another task is closing now."""
 _REFUSED = {414: "The request target is too long.", 431: "The request's headers are too large or too many."}
 _logger = logging.getLogger("sluice.server")
 
@@ -180,8 +182,7 @@ class GuardedConnection(TCPServer):
             try:
                 with self._reading.bounded(event.data) as patience:
                     await self.stream.send_all(event.data)
-            # BusyResourceError means that the stream is being closed
-            except (trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+            except _CLOSING:
                 await self.protocol.handle(Closed())
             if patience.cancelled_caught:
                 await trio.aclose_forcefully(self.stream)
@@ -196,7 +197,7 @@ class GuardedConnection(TCPServer):
         """Send GOAWAY and let the client close first. Otherwise it could lose a response that it has not read."""
         await protocol.say_goodbye()
         async with self.send_lock:
-            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, AttributeError):
+            with suppress(*_CLOSING, AttributeError):
                 await self.stream.transport_stream.send_eof()
         with trio.move_on_after(LINGER_S):
             await protocol.gone.wait()
@@ -204,5 +205,5 @@ class GuardedConnection(TCPServer):
     async def _half_close(self) -> None:
         if isinstance(self.stream, trio.SocketStream):  # TLS has no half-close
             async with self.send_lock:
-                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                with suppress(*_CLOSING):
                     await self.stream.send_eof()
