@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from string import Template
 
@@ -30,19 +31,28 @@ _OLDER = ByToken("cursor", "next_cursor", size_max=50)
 PLATFORM = Platform(
     slug="$slug",
     title="$title",
-    sources={"api": "https://api.$slug.example/v1"},
+    category="social",
     docs_url="https://api.$slug.example/docs",
+    terms_url="https://$slug.example/terms",
+    checked_on="$today",
+    sources={"api": "https://api.$slug.example/v1"},
     social=True,
     refusals=Refusals(gone=(410,), message="error"),
     rest=Remaining("x-ratelimit-remaining", "x-ratelimit-reset"),
     endpoints=(
-        single("profile", "One account.", AUTHOR, Get("/accounts/{handle}", handle=HANDLE), author_of),
+        single(
+            resource="profile",
+            summary="One account.",
+            archetype=AUTHOR,
+            call=Get("/accounts/{handle}", handle=HANDLE),
+            record=author_of,
+        ),
         listing(
-            "profile/posts",
-            "An account's posts, newest first.",
-            POST_LIST,
-            Get("/accounts/{handle}/posts", handle=HANDLE),
-            Pages(post_of, _OLDER, "posts"),
+            resource="profile/posts",
+            summary="An account's posts, newest first.",
+            archetype=POST_LIST,
+            call=Get("/accounts/{handle}/posts", handle=HANDLE),
+            pages=Pages(post_of, _OLDER, at="posts"),
         ),
     ),
 )
@@ -174,12 +184,14 @@ def write_skeleton(slug: str, folder: Path) -> list[Path]:
         raise SkeletonRefused(f"{folder} is not a checkout: it does not contain {_PACKAGE}")
     if (folder / _PACKAGE / slug).exists():
         raise SkeletonRefused(f"the platform {slug} already exists")
+    today = datetime.now(UTC).date().isoformat()
     written = []
     for name, text in _FILES.items():
         path = folder / Template(name).substitute(slug=slug)
         path.parent.mkdir(parents=True, exist_ok=True)
         title = slug.replace("_", " ").title()
-        path.write_text(_OWN_IMPORTS.sub(_sorted, Template(text).substitute(slug=slug, title=title)))
+        code = Template(text).substitute(slug=slug, title=title, today=today)
+        path.write_text(_OWN_IMPORTS.sub(_sorted, code))
         written.append(path)
     return written
 

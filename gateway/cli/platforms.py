@@ -28,6 +28,7 @@ from gateway.config.secrets import load_secret
 
 if TYPE_CHECKING:
     from upstreams.catalog import Listing
+    from upstreams.model.endpoint import Endpoint, Platform
 
 _CALL_S = 30.0
 
@@ -41,25 +42,41 @@ def platforms() -> None:
 @click.argument("slug", required=False)
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
-    """List all platforms and endpoints."""
-    from gateway.calls.pricing import price_of
+    """List all platforms, or the endpoints of one."""
     from upstreams.composites import load_all
 
-    rows = [
-        {
-            "id": f"{platform.slug}/{endpoint.resource}",
-            "archetype": endpoint.archetype.name,
-            "credits": price_of(endpoint).credits,
-            "needs": ", ".join(endpoint.needs).replace("|", " or ") or None,
-            "summary": endpoint.summary,
-        }
-        for platform in load_all()
-        if slug in (None, platform.slug)
-        for endpoint in platform.endpoints
-    ]
-    if slug is not None and not rows:
+    if slug is None:
+        show([_platform_row(one) for one in load_all()], as_json=as_json)
+        return
+    found = next((one for one in load_all() if one.slug == slug), None)
+    if found is None:
         raise no_platform(slug, known_platforms())
-    show(rows, as_json=as_json)
+    show([_endpoint_row(found, endpoint) for endpoint in found.endpoints], as_json=as_json)
+
+
+def _platform_row(platform: Platform) -> dict[str, Any]:
+    return {
+        "slug": platform.slug,
+        "title": platform.title,
+        "category": platform.category,
+        "endpoints": len(platform.endpoints),
+        "checked_on": platform.checked_on or None,
+        "docs_url": platform.docs_url or None,
+        "terms_url": platform.terms_url or None,
+        "maintainer": platform.maintainer or None,
+    }
+
+
+def _endpoint_row(platform: Platform, endpoint: Endpoint) -> dict[str, Any]:
+    from gateway.calls.pricing import price_of
+
+    return {
+        "id": f"{platform.slug}/{endpoint.resource}",
+        "archetype": endpoint.archetype.name,
+        "credits": price_of(endpoint).credits,
+        "needs": ", ".join(endpoint.needs).replace("|", " or ") or None,
+        "summary": endpoint.summary,
+    }
 
 
 @platforms.command("isolate")

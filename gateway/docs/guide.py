@@ -53,6 +53,7 @@ class Guides:
             "request": self._request(operation),
             "errors": error_records(operation),
             "availability": availability_of(operation),
+            "upstream": _upstream(listing),
             "links": {
                 "docs": f"{base}{operation.page}",
                 "platform_docs": listing.site.platform.docs_url if listing else f"{base}/docs/{operation.platform}",
@@ -150,6 +151,21 @@ def content_types(operation: ApiOperation) -> list[str]:
     endpoint = operation.listing.endpoint
     streams = ["text/event-stream"] if endpoint.streams else []
     return ["application/json", *(["text/csv", "application/x-ndjson"] if endpoint.archetype.many else []), *streams]
+
+
+def _upstream(listing: Listing | None) -> dict[str, Any] | None:
+    """Return the platform's links and the day of its last check; None if it only combines other platforms."""
+    if listing is None or listing.site.platform.category == "combined":
+        return None
+    platform = listing.site.platform
+    return {
+        "title": platform.title,
+        "category": platform.category,
+        "docs_url": platform.docs_url,
+        "terms_url": platform.terms_url or None,
+        "checked_on": platform.checked_on,
+        "maintainer": platform.maintainer or None,
+    }
 
 
 def availability_of(operation: ApiOperation) -> dict[str, Any]:

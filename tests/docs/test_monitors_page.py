@@ -61,7 +61,10 @@ def test_page_lists_every_monitor_error_reason() -> None:
 
 
 def test_documented_page_counts_match_planned_walks() -> None:
-    sized, unsized = (as_collecting(Endpoint("x", "Xs.", POST_LIST, read, params)) for params in ((limit(100),), ()))
+    sized, unsized = (
+        as_collecting(Endpoint(resource="x", summary="Xs.", archetype=POST_LIST, read=read, params=params))
+        for params in ((limit(100),), ())
+    )
     assert (sized.collect, unsized.collect) == (Collect(100, spare_pages=4), Collect(10_000, spare_pages=19))
     told = " ".join(PAGE.split())
     assert "four extra pages if the credits are available (20 pages in total if the endpoint has no `limit`)" in told

@@ -41,6 +41,7 @@ def lesson() -> dict[str, Any]:
     made: list[Any] = []
     for name in ("single", "listing"):
         names[name] = partial(_noted, made, vars(calls)[name])
+    exec(piece("PLATFORM = "), names)
     exec(piece("OLDER = "), names)
     names["MADE"] = made
     exec(piece("LOOKUP = ").replace("\nlisting_by(", "\nBY_HAND = listing_by("), names)

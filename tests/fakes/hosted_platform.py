@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.fakes.platform_fields import FIELDS
 from upstreams.content import FEED, TEXT
 from upstreams.content.selection import attribute, page, rows, words
 from upstreams.model.archetypes import AUTHOR, POST_LIST, author, post
@@ -39,13 +40,15 @@ HOSTED = Platform(
     slug="hosted",
     title="Hosted",
     sources={"instance": "https://{instance}/api"},
-    docs_url="https://hosted.test/docs",
     credentials=("token",),
     headers=lambda known: (("authorization", f"Bearer {known['token']}"),) if "token" in known else (),
     endpoints=(
-        Endpoint("profile", "JSON.", AUTHOR, _profile, (PLACE,)),
-        Endpoint("note", "Text.", AUTHOR, _note, (PLACE,)),
-        Endpoint("feed", "A feed.", POST_LIST, _posts("/feed", FEED), (PLACE,)),
-        Endpoint("shelf", "A page.", POST_LIST, _posts("/shelf", SHELF), (PLACE,)),
+        Endpoint(resource="profile", summary="JSON.", archetype=AUTHOR, read=_profile, params=(PLACE,)),
+        Endpoint(resource="note", summary="Text.", archetype=AUTHOR, read=_note, params=(PLACE,)),
+        Endpoint(resource="feed", summary="A feed.", archetype=POST_LIST, read=_posts("/feed", FEED), params=(PLACE,)),
+        Endpoint(
+            resource="shelf", summary="A page.", archetype=POST_LIST, read=_posts("/shelf", SHELF), params=(PLACE,)
+        ),
     ),
+    **FIELDS,
 )

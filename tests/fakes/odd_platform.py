@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.fakes.platform_fields import FIELDS
 from upstreams.model.archetypes import AUTHOR, DOSSIER, author
 from upstreams.model.endpoint import Endpoint, Platform, PriceRange
 from upstreams.model.errors import PageTooCostly
@@ -41,13 +42,31 @@ ODD = Platform(
     slug="odd",
     title="Odd",
     sources={"odd": "https://odd.test"},
-    docs_url="https://odd.test/docs",
     endpoints=(
-        Endpoint("bug", "Fails as nobody foresaw.", AUTHOR, _bug),
-        Endpoint("costly", "Reads a page that is too costly.", AUTHOR, _costly, tier="advanced"),
-        Endpoint("costly/metered", "The same.", AUTHOR, _costly, price=PriceRange(2, 7, "From 2 to 7 credits.")),
-        Endpoint("unwritable", "Gives what JSON cannot hold.", DOSSIER, _unwritable),
-        Endpoint("warned", "Warns of missing data.", AUTHOR, _warned, (Param("say", "Anything.", "hello"),)),
-        Endpoint("legs", "A composite.", DOSSIER, _legs, tier="advanced"),
+        Endpoint(resource="bug", summary="Fails as nobody foresaw.", archetype=AUTHOR, read=_bug),
+        Endpoint(
+            resource="costly",
+            summary="Reads a page that is too costly.",
+            archetype=AUTHOR,
+            read=_costly,
+            tier="advanced",
+        ),
+        Endpoint(
+            resource="costly/metered",
+            summary="The same.",
+            archetype=AUTHOR,
+            read=_costly,
+            price=PriceRange(2, 7, "From 2 to 7 credits."),
+        ),
+        Endpoint(resource="unwritable", summary="Gives what JSON cannot hold.", archetype=DOSSIER, read=_unwritable),
+        Endpoint(
+            resource="warned",
+            summary="Warns of missing data.",
+            archetype=AUTHOR,
+            read=_warned,
+            params=(Param("say", "Anything.", "hello"),),
+        ),
+        Endpoint(resource="legs", summary="A composite.", archetype=DOSSIER, read=_legs, tier="advanced"),
     ),
+    **FIELDS,
 )

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import trio
 
 from limits.breaker import BreakerRules
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import LONG_S, Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.fetching.plan import Conduct, Plan, Walked, WantsMore, prepare
 from upstreams.fetching.site import Site
@@ -110,7 +111,9 @@ def elsewhere(args: Args) -> Steps:
 def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> Site:
     """Return a platform with one endpoint, all of whose sources are the shelf."""
     collect = Collect(per_page, SPARE_PAGES)
-    endpoint = Endpoint("x", "Xs.", POST_LIST, read, fallbacks=fallbacks, collect=collect)
+    endpoint = Endpoint(
+        resource="x", summary="Xs.", archetype=POST_LIST, read=read, fallbacks=fallbacks, collect=collect
+    )
     urls = {name: f"https://{name}.test/{name}" for name in ("main", "other")}
     sources = {
         name: source_over(
@@ -122,7 +125,7 @@ def site_over(shelf: Shelf, *fallbacks: Fallback, per_page: int = PER_PAGE) -> S
         )
         for name, url in urls.items()
     }
-    platform = Platform("odd", "Odd", urls, (endpoint,), docs_url="https://odd.test")
+    platform = Platform(slug="odd", title="Odd", sources=urls, endpoints=(endpoint,), **FIELDS)
     return Site(platform, sources, credentials={}, user_agent="sluice/1")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.fakes.platform_fields import FIELDS
 from tests.platforms.case import Case
 from tests.platforms.playing import play
 from tests.platforms.stand_in import made_of
@@ -27,20 +28,32 @@ author_of = record_map(
     author, id=read.ident("id"), username=read.text("login"), followers=read.count("stats.followers")
 )
 post_of = record_map(post, id=read.ident("id"), url=read.text("url"), text=read.html("body"), author=read.NEVER)
-BY_PAGE = Pages(post_of, ByPage("page", size="per_page", more="more"), "items")
-BY_ID = Pages(post_of, ByLastId("before"), "")
+BY_PAGE = Pages(post_of, ByPage("page", size="per_page", more="more"), at="items")
+BY_ID = Pages(post_of, ByLastId("before"), at="")
 PLATFORM = Platform(
     slug="stackexchange",  # because the generator reads the code of an existing platform
     title="Made up",
-    docs_url="",
     sources={"api": "https://{instance}/api"},
     common=(Host("instance", default="a.example"),),
     endpoints=(
-        single("profile", "One account.", AUTHOR, Get("/users/{login}", login=HANDLE), author_of),
-        listing("tagged", "Posts.", POST_LIST, Get("/tags/{tag}/posts", tag=TAG), BY_PAGE),
-        listing("newest", "Posts.", POST_LIST, Get("/posts", kind="new"), BY_ID),
-        listing("oldest", "Posts.", POST_LIST, Get("/posts", kind="old"), BY_ID),
+        single(
+            resource="profile",
+            summary="One account.",
+            archetype=AUTHOR,
+            call=Get("/users/{login}", login=HANDLE),
+            record=author_of,
+        ),
+        listing(
+            resource="tagged",
+            summary="Posts.",
+            archetype=POST_LIST,
+            call=Get("/tags/{tag}/posts", tag=TAG),
+            pages=BY_PAGE,
+        ),
+        listing(resource="newest", summary="Posts.", archetype=POST_LIST, call=Get("/posts", kind="new"), pages=BY_ID),
+        listing(resource="oldest", summary="Posts.", archetype=POST_LIST, call=Get("/posts", kind="old"), pages=BY_ID),
     ),
+    **FIELDS,
 )
 POST = {"id": 71, "url": "https://b.example/71", "body": "<p>Recorded</p>", "secret": "not read"}
 CASES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.fakes.platform_fields import FIELDS
 from upstreams.model.archetypes import DOSSIER, POST, POST_LIST, Record, post
 from upstreams.model.endpoint import Collect, Endpoint, Fallback, Platform
 from upstreams.model.fields import obj
@@ -50,39 +51,54 @@ PLATFORM = Platform(
     slug="sim",
     title="The simulated platform",
     sources=SOURCES,
-    docs_url="https://sim.test/docs",
     social=True,
     endpoints=(
-        Endpoint("thing", "One thing.", POST, _thing, (ID,), cache_ttl_s=TTL_S),
-        Endpoint("things", "Pages of things.", POST_LIST, _things, (limit(10, 3),), cache_ttl_s=TTL_S),
+        Endpoint(resource="thing", summary="One thing.", archetype=POST, read=_thing, params=(ID,), cache_ttl_s=TTL_S),
         Endpoint(
-            "gathered",
-            "Things from many pages.",
-            POST_LIST,
-            _things,
-            (collected(8, 4),),
+            resource="things",
+            summary="Pages of things.",
+            archetype=POST_LIST,
+            read=_things,
+            params=(limit(10, 3),),
+            cache_ttl_s=TTL_S,
+        ),
+        Endpoint(
+            resource="gathered",
+            summary="Things from many pages.",
+            archetype=POST_LIST,
+            read=_things,
+            params=(collected(8, 4),),
             cache_ttl_s=TTL_S,
             collect=Collect(per_page=2, spare_pages=1),
         ),
-        Endpoint("overview", "Parts of a thing.", DOSSIER, _overview, (ID,), tier="advanced", cache_ttl_s=TTL_S),
         Endpoint(
-            "mirrored",
-            "A thing that two hosts have.",
-            POST,
-            _thing,
-            (ID,),
+            resource="overview",
+            summary="Parts of a thing.",
+            archetype=DOSSIER,
+            read=_overview,
+            params=(ID,),
+            tier="advanced",
             cache_ttl_s=TTL_S,
-            fallbacks=(Fallback("spare"),),
         ),
         Endpoint(
-            "elsewhere",
-            "A thing that another host has in a form of its own.",
-            POST,
-            _thing,
-            (ID,),
+            resource="mirrored",
+            summary="A thing that two hosts have.",
+            archetype=POST,
+            read=_thing,
+            params=(ID,),
+            cache_ttl_s=TTL_S,
+            fallbacks=(Fallback(source="spare"),),
+        ),
+        Endpoint(
+            resource="elsewhere",
+            summary="A thing that another host has in a form of its own.",
+            archetype=POST,
+            read=_thing,
+            params=(ID,),
             tier="premium",
             cache_ttl_s=TTL_S,
-            fallbacks=(Fallback("spare", _elsewhere),),
+            fallbacks=(Fallback(source="spare", read=_elsewhere),),
         ),
     ),
+    **FIELDS,
 )

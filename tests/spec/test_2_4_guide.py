@@ -26,6 +26,7 @@ FIELDS = {
     "request",
     "errors",
     "availability",
+    "upstream",
     "links",
     "related",
 }
@@ -60,6 +61,17 @@ async def _guide_has_every_field_and_its_request_works(node: OpenNode, row: Row)
     assert (guide["kind"], guide["id"]) == ("endpoint_guide", row.id)
     assert 120 <= guide["cache"]["ttl_seconds"] <= 1800
     assert guide["cache"]["ttl_seconds"] == row.endpoint.cache_ttl_s
+    platform = row.platform
+    assert (guide["upstream"] is None) == (platform.category == "combined")
+    if guide["upstream"]:
+        assert guide["upstream"] == {
+            "title": platform.title,
+            "category": platform.category,
+            "docs_url": platform.docs_url,
+            "terms_url": platform.terms_url or None,
+            "checked_on": platform.checked_on,
+            "maintainer": None,
+        }
     assert_params(guide["params"])
     assert (guide["pagination"] is not None) == row.endpoint.archetype.many
     if row.endpoint.archetype.many:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import ROWS, Row, check_each
@@ -32,17 +33,17 @@ SHELF = Platform(
     slug="shelf",
     title="Shelf",
     sources={"shelf": "https://shelf.test"},
-    docs_url="https://shelf.test/docs",
     endpoints=(
         Endpoint(
-            "books",
-            "Everything on it.",
-            AUTHOR_LIST,
-            _page,
-            (Param("limit", "How many.", "5", type="integer", default=5, minimum=1, maximum=50),),
+            resource="books",
+            summary="Everything on it.",
+            archetype=AUTHOR_LIST,
+            read=_page,
+            params=(Param("limit", "How many.", "5", type="integer", default=5, minimum=1, maximum=50),),
             collect=Collect(per_page=3, spare_pages=SPARE),
         ),
     ),
+    **FIELDS,
 )
 OPEN: dict[str, Any] = {"platforms": (SHELF,), "upstreams": {"defaults": {"retries": 0}}}
 

@@ -16,6 +16,7 @@ import trio
 from gateway.http.codes import CODES
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_upstream import json_answer
 from tests.spec.asks import (
     PROFILE,
@@ -45,8 +46,12 @@ FRAIL = Platform(
     slug="frail",
     title="Frail",
     sources={"frail": "https://frail.test"},
-    docs_url="https://frail.test/docs",
-    endpoints=(Endpoint("reciprocal", "Fails on zero with an unexpected error.", AUTHOR, _reciprocal),),
+    endpoints=(
+        Endpoint(
+            resource="reciprocal", summary="Fails on zero with an unexpected error.", archetype=AUTHOR, read=_reciprocal
+        ),
+    ),
+    **FIELDS,
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import OK, ScriptedExchange, source_over
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
@@ -27,10 +28,22 @@ def site(platform: Platform, **credentials: str) -> Site:
 
 def platform(slug: str, *resources: str) -> Platform:
     endpoints = (
-        *(Endpoint(resource, "A record.", AUTHOR, read) for resource in resources),
-        Endpoint("search", "Posts by query.", POST_LIST, read, needs=("identifier", "password")),
+        *(Endpoint(resource=resource, summary="A record.", archetype=AUTHOR, read=read) for resource in resources),
+        Endpoint(
+            resource="search",
+            summary="Posts by query.",
+            archetype=POST_LIST,
+            read=read,
+            needs=("identifier", "password"),
+        ),
     )
-    return Platform(slug, slug.title(), {slug: f"https://{slug}.test"}, endpoints, docs_url="https://docs.test")
+    return Platform(
+        slug=slug,
+        title=slug.title(),
+        sources={slug: f"https://{slug}.test"},
+        endpoints=endpoints,
+        **FIELDS,
+    )
 
 
 BIRDS = platform("birds", "profile", "user/posts", "user/posts/top")

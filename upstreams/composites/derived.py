@@ -50,11 +50,11 @@ def derived_of(platform: Platform) -> tuple[Endpoint, ...]:
 
 def _profile_full(platform: Platform, profile: Endpoint, posts: Endpoint) -> Endpoint:
     return Endpoint(
-        "profile/full",
-        "An account and its recent posts, with computed statistics.",
-        PROFILE_FULL,
-        partial(_read_full, platform, profile, posts),
-        (*profile.params, _POSTS, _INCLUDE),
+        resource="profile/full",
+        summary="An account and its recent posts, with computed statistics.",
+        archetype=PROFILE_FULL,
+        read=partial(_read_full, platform, profile, posts),
+        params=(*profile.params, _POSTS, _INCLUDE),
         tier="advanced",
         one_of=profile.one_of,
         kind="profile",

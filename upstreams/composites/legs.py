@@ -82,7 +82,7 @@ def with_missing(platforms: Iterable[Platform], slugs: Iterable[str]) -> tuple[P
     """Return these platforms, and an empty platform for each missing slug, whose legs report `unsupported`."""
     known = tuple(platforms)
     absent = [slug for slug in slugs if slug not in {one.slug for one in known}]
-    return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=(), docs_url="") for slug in absent))
+    return (*known, *(Platform(slug=slug, title=slug, sources={}, endpoints=()) for slug in absent))
 
 
 def part_of(

@@ -53,11 +53,11 @@ def omni_search(platform: Platform) -> Endpoint | None:
     query = next(one for one in search.params if one.name == "query")
     hosts = tuple(one for one in search.params if one.is_host)
     return Endpoint(
-        "omni-search",
-        "Search for posts, with their first comments and the tone of their communities.",
-        OMNI,
-        partial(_read, platform, search, comments),
-        (query, *hosts, _THREADS, _SORT, _TIMEFRAME, _COMMUNITY, _INCLUDE),
+        resource="omni-search",
+        summary="Search for posts, with their first comments and the tone of their communities.",
+        archetype=OMNI,
+        read=partial(_read, platform, search, comments),
+        params=(query, *hosts, _THREADS, _SORT, _TIMEFRAME, _COMMUNITY, _INCLUDE),
         price=PriceRange(LEAST, 9, "1 for the search and 1 per thread read, at least 5.", _span),
         kind="search",
         needs=tuple(dict.fromkeys((*search.needs, *comments.needs))),

@@ -197,12 +197,12 @@ def _code(member: Member, names: dict[str, Any]) -> str:
 
 
 def single(
+    *,
     resource: str,
     summary: str,
     archetype: Archetype,
     call: Get,
     record: MakeRecord,
-    *,
     at: str = "",
     **options: Unpack[Options],
 ) -> Endpoint:
@@ -220,7 +220,13 @@ def single(
         read = partial(_read_mapped, call, whole, call.form(whole))
     else:
         read = partial(_read_by_hand, call, record, at)
-    return Endpoint(resource, summary, archetype, read, **_completed(options, call.params, record, archetype))
+    return Endpoint(
+        resource=resource,
+        summary=summary,
+        archetype=archetype,
+        read=read,
+        **_completed(options, call.params, record, archetype),
+    )
 
 
 def _read_mapped(call: Get, record: RecordMap, accepts: Accepts, args: Args) -> Steps:
@@ -245,12 +251,12 @@ def _read_first(call: Get, rows: Rows, accepts: Accepts, args: Args) -> Steps:
 
 
 def listing(
+    *,
     resource: str,
     summary: str,
     archetype: Archetype,
     call: Get,
     pages: Pages,
-    *,
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
@@ -259,16 +265,24 @@ def listing(
     `collect` is the maximum number of rows that a walk collects.
     """
     read = partial(_read_page, call, pages, call.form(pages.accepts))
-    return listing_by(resource, summary, archetype, read, pages, collect=collect, **_with_params(options, call.params))
+    return listing_by(
+        resource=resource,
+        summary=summary,
+        archetype=archetype,
+        read=read,
+        pages=pages,
+        collect=collect,
+        **_with_params(options, call.params),
+    )
 
 
 def listing_by(
+    *,
     resource: str,
     summary: str,
     archetype: Archetype,
     read: Read,
     pages: Pages,
-    *,
     collect: int = 0,
     **options: Unpack[Options],
 ) -> Endpoint:
@@ -281,7 +295,7 @@ def listing_by(
     if not pages.paging.total:
         fields["never"] = (*fields.get("never", ()), "total")
     fields["collect"] = Collect(pages.paging.size_max) if collect else None
-    return Endpoint(resource, summary, archetype, read, **fields)
+    return Endpoint(resource=resource, summary=summary, archetype=archetype, read=read, **fields)
 
 
 def _with_params(options: Options, params: tuple[Param, ...]) -> Options:

@@ -8,6 +8,8 @@ generator that performs no I/O: it yields the calls that it needs, receives thei
         answer = yield Call(f"/users/{segment(args.text('handle'))}")
         return Single(_author(obj(answer.body)))
 
+    Endpoint(resource="profile", summary="One account.", archetype=AUTHOR, read=_profile, params=(HANDLE,))
+
 A yielded tuple of calls runs concurrently, and the generator receives a tuple of answers. If a call marked `optional`
 fails, the generator receives a `Missing`, which is falsy. Yielding a `Part` instead of a call runs the read of another
 endpoint, including its fallbacks; the generator receives a `Fetched`. The records in the result are made by
@@ -24,28 +26,26 @@ In addition to `read`, an endpoint may have `fallbacks`, which are other sources
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
-from upstreams.model.errors import UpstreamError, UpstreamThrottled
+from upstreams.model.checking import not_a_day, not_a_link, repeated_names, unknown_names
+from upstreams.model.choices import CATEGORIES, TIERS, TTL_S, Category, Kind, Tier
+from upstreams.model.errors import DeclarationError, UpstreamError, UpstreamThrottled
 from upstreams.model.fields.maps import RecordMap
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
-from upstreams.model.roles import Role, casting
+from upstreams.model.roles import CONTRACTS, Role, casting
 from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
 
-Tier = Literal["standard", "advanced", "premium"]
-Kind = Literal["profile", "post", "comments", "search", "analytics"]
-TTL_S: Final[Mapping[Kind, int]] = {"profile": 900, "post": 600, "comments": 300, "search": 120, "analytics": 1800}
-"""How long the cache stores each kind of response, in seconds (decisions 8)."""
 Read = Callable[[Args], Steps]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
     """Another source that serves an endpoint if the endpoint's own read fails (decisions 9).
 
@@ -100,7 +100,7 @@ def fixed(credits_: int) -> PriceRange:
     return PriceRange(credits_, credits_, "One charge per response; less if most of its legs fail.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A resource of a platform: `GET /v1/{platform}/{resource}` (spec 4.1)."""
 
@@ -147,11 +147,21 @@ class Endpoint:
     cache_ttl_s: int = 0  # 0: the TTL of the response's kind
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or TTL_S[self.kind or _kind_of(self)])
+        object.__setattr__(self, "cache_ttl_s", self.cache_ttl_s or _ttl_s(self))
         if self.located is not None:
             params = self.located.params
             object.__setattr__(self, "params", (*params, *(one for one in self.params if one not in params)))
             object.__setattr__(self, "one_of", self.one_of or self.located.groups)
+
+    def faults(self) -> Iterator[str]:
+        """Yield the faults of the declaration. They are checked when the platform is created, not for every copy."""
+        names = [param.name for param in self.params]
+        yield from repeated_names("parameter", names)
+        yield from unknown_names("parameter in `one_of`", (name for group in self.one_of for name in group), names)
+        yield from unknown_names("parameter in `newest`", self.newest or (), names)
+        yield from unknown_names("role", () if self.role is None else (self.role,), CONTRACTS)
+        yield from unknown_names("kind", () if self.kind is None else (self.kind,), TTL_S)
+        yield from unknown_names("tier", (self.tier,), TIERS)
 
     @property
     def streams(self) -> bool:
@@ -213,6 +223,14 @@ class Options(TypedDict, total=False):
     many: Many
 
 
+def _ttl_s(endpoint: Endpoint) -> int:
+    """Return how long the cache stores an endpoint's responses, in seconds."""
+    kind = endpoint.kind or _kind_of(endpoint)
+    if kind not in TTL_S:
+        raise DeclarationError(f"endpoint `{endpoint.resource}`: {next(unknown_names('kind', (kind,), TTL_S))}")
+    return TTL_S[kind]
+
+
 def _kind_of(endpoint: Endpoint) -> Kind:
     """Return the response kind of an endpoint whose declaration does not set one."""
     if endpoint.archetype.name == "Author":
@@ -222,9 +240,15 @@ def _kind_of(endpoint: Endpoint) -> Kind:
     return "search" if endpoint.resource.split("/", 1)[0] == "search" else "post"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """An upstream platform."""
+    """An upstream platform.
+
+    A platform with sources also has a category, `docs_url`, `terms_url` and `checked_on`.
+
+    Raises:
+        DeclarationError: The declaration is faulty.
+    """
 
     slug: str
     title: str
@@ -236,7 +260,16 @@ class Platform:
     combine parts.
     """
     endpoints: tuple[Endpoint, ...]
-    docs_url: str
+    category: Category = "combined"
+    docs_url: str = ""
+    """The URL of the platform's own documentation of the interfaces that are read."""
+    terms_url: str = ""
+    """The URL of the terms that apply to these interfaces. Empty for `open_web`, because every site has its own."""
+    checked_on: str = ""
+    """The day on which the declaration was last compared with the platform's documentation or a live response, for
+    example "2026-11-28"."""
+    maintainer: str = ""
+    """The person or team that maintains the declaration. Empty if it is everyone's."""
     social: bool = False
     common: tuple[Param, ...] = ()
     """Parameters that every endpoint of the platform accepts."""
@@ -275,7 +308,28 @@ class Platform:
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
             object.__setattr__(self, "endpoints", tuple(endpoints))
+        if faults := [*self._faults(), *self._faults_of_endpoints()]:
+            raise DeclarationError("\n".join(f"platform `{self.slug}`: {fault}" for fault in faults))
         object.__setattr__(self, "_endpoint_of_role", casting(self.endpoints))
+
+    def _faults(self) -> Iterator[str]:
+        resources = [one.resource for one in self.endpoints]
+        yield from repeated_names("endpoint", resources)
+        yield from unknown_names("category", (self.category,), CATEGORIES)
+        yield from unknown_names("source in `source_needs`", self.source_needs, self.sources)
+        yield from unknown_names("source in `pace`", self.pace.sources if self.pace else (), self.sources)
+        yield from unknown_names("endpoint in `address_forms`", (one.resource for one in self.address_forms), resources)
+        if bool(self.sources) is (self.category == "combined"):
+            yield "`category` must be `combined` if there are no `sources`, and another category if there are any"
+        if self.sources:
+            yield from not_a_link("docs_url", self.docs_url)
+            yield from () if self.open_web else not_a_link("terms_url", self.terms_url)
+            yield from not_a_day("checked_on", self.checked_on)
+
+    def _faults_of_endpoints(self) -> Iterator[str]:
+        for one in self.endpoints:
+            sources = unknown_names("source in `fallbacks`", (each.source for each in one.fallbacks), self.sources)
+            yield from (f"endpoint `{one.resource}`: {fault}" for fault in (*one.faults(), *sources))
 
     def playing(self, role: Role) -> Endpoint | None:
         """Return the platform's endpoint for a role, or None if it has none."""

@@ -29,6 +29,14 @@ def _quoted(text: str) -> str:
     return text[:_TEXT_MAX].replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
+class DeclarationError(Exception):
+    """A platform's declaration is faulty. The message names the platform, the field, the problem and a valid value.
+
+    It is neither an `UpstreamError` nor an error that unreadable content causes, such as TypeError, so that a faulty
+    declaration never looks like a failure of the upstream.
+    """
+
+
 class UpstreamError(Exception):
     """The base class of all upstream errors in this package."""
 

@@ -3,7 +3,7 @@
 Most roles follow from the archetype and the resource name of an endpoint. An endpoint with another name declares its
 role:
 
-    _videos("channel/videos", "A channel's videos.", ..., role="profile_posts")
+    Endpoint(resource="channel/videos", ..., role="profile_posts")
 
 `Platform.playing(role)` returns the endpoint with a role. Values that identify an item in one role also identify it in
 the roles that are `of` that role. For example, the URL of a post also leads to its comments.

@@ -85,6 +85,10 @@ class GuideData(TypedDict):
     ]
     errors: Annotated[list[dict[str, Any]], meaning("The errors that it can return.", [])]
     availability: Annotated[dict[str, Any], meaning("Whether the endpoint is available.", {"available": True})]
+    upstream: Annotated[
+        dict[str, Any] | None,
+        meaning("The platform: its documentation, its terms, and the day on which both were last checked."),
+    ]
     links: Annotated[dict[str, Any], meaning("Related URLs.", {})]
     related: Annotated[list[dict[str, Any]], meaning("Related endpoints.", [])]
 

@@ -12,6 +12,7 @@ from gateway.http.codes import CODES, Code
 from upstreams.composites import composite_slugs
 from upstreams.fetching.site import Site
 from upstreams.model.archetypes import ARCHETYPES
+from upstreams.model.endpoint import Platform
 
 _ERRORS_HEAD: Final = """# Errors
 
@@ -161,8 +162,20 @@ def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
     read = [f"Read from {sources}."] if sources else []
     if platform.slug in composite_slugs() and platform.slug != "web":
         read = ["Combines responses from other platforms: each part is a separate call.", *read]
-    about = f"{' '.join(read)} See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
+    about = " ".join((*read, *_links(platform)))
     return f"# {platform.title}\n\n{about}\n\nPaths start with `/v1/{platform.slug}/`.\n\n## Endpoints\n\n{table}"
+
+
+def _links(platform: Platform) -> Iterator[str]:
+    """Yield a sentence for each link of a platform, and for the other facts that its declaration states."""
+    if platform.docs_url:
+        yield f"See [{platform.docs_url.partition('://')[2]}]({platform.docs_url})."
+    if platform.terms_url:
+        yield f"Its [terms of use]({platform.terms_url}) apply."
+    if platform.checked_on:
+        yield f"Last compared with the platform on {platform.checked_on}."
+    if platform.maintainer:
+        yield f"Maintained by {platform.maintainer}."
 
 
 def _where(base: str) -> str:

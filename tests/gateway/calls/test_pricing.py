@@ -27,7 +27,7 @@ def _read(_args: Args) -> Steps:
     [("standard", 1, "1 credit"), ("advanced", 5, "5 credits"), ("premium", 10, "10 credits")],
 )
 def test_fixed_price_call_costs_its_tier(tier: Any, credits: int, label: str) -> None:  # noqa: A002 - the specification's name
-    price = price_of(Endpoint("x", "X.", AUTHOR, _read, tier=tier))
+    price = price_of(Endpoint(resource="x", summary="X.", archetype=AUTHOR, read=_read, tier=tier))
     assert (price.credits, price.label) == (credits, label)
     assert price.note == "One charge for each response from the upstream."
 
@@ -37,7 +37,9 @@ def test_metered_price_range_ends_at_maximum_reservation(items_max: int, per_pag
     """Goal: no call reserves more than its price label shows. Method: plan a walk for the maximum number of items."""
     params = (collected(items_max, 1),)
     collect = Collect(per_page, spare)
-    endpoint = Endpoint("x", "X.", AUTHOR_LIST, _read, params, tier=tier[0], collect=collect)
+    endpoint = Endpoint(
+        resource="x", summary="X.", archetype=AUTHOR_LIST, read=_read, params=params, tier=tier[0], collect=collect
+    )
     site: Any = SimpleNamespace(has_hosts=False)  # only the query code uses other attributes of a site
     most = prepare(site, endpoint, Args({"limit": items_max})).reach.pages_max
     price = price_of(endpoint)

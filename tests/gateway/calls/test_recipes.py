@@ -16,6 +16,7 @@ from trio.testing import MockClock
 from gateway.calls.recipes import CatalogRecipes
 from limits.breaker import BreakerRules
 from scheduler.recipes import Gathered, GatheringFailed, Recipe, RecipeInvalid
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import Scripted, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
@@ -60,14 +61,23 @@ ODD = Platform(
     slug="odd",
     title="Odd",
     sources={"odd": "https://odd.test"},
-    docs_url="https://odd.test/docs",
     endpoints=(
-        Endpoint("one", "One.", AUTHOR, _one, PARAMS),
-        Endpoint("rows", "Some.", AUTHOR_LIST, _rows, (limit(10, 5),), tier="advanced"),
-        Endpoint("walk", "Many.", AUTHOR_LIST, _rows, (collected(50, 20),), collect=Collect(10, 2)),
-        Endpoint("card", "A composite.", DOSSIER, _card, tier="advanced"),
-        Endpoint("hidden", "Needs a key.", AUTHOR, _one, PARAMS, needs=("key",)),
+        Endpoint(resource="one", summary="One.", archetype=AUTHOR, read=_one, params=PARAMS),
+        Endpoint(
+            resource="rows", summary="Some.", archetype=AUTHOR_LIST, read=_rows, params=(limit(10, 5),), tier="advanced"
+        ),
+        Endpoint(
+            resource="walk",
+            summary="Many.",
+            archetype=AUTHOR_LIST,
+            read=_rows,
+            params=(collected(50, 20),),
+            collect=Collect(10, 2),
+        ),
+        Endpoint(resource="card", summary="A composite.", archetype=DOSSIER, read=_card, tier="advanced"),
+        Endpoint(resource="hidden", summary="Needs a key.", archetype=AUTHOR, read=_one, params=PARAMS, needs=("key",)),
     ),
+    **FIELDS,
 )
 
 

@@ -26,12 +26,31 @@ def sandboxed(tmp_path_factory: pytest.TempPathFactory, commands: Commands) -> I
         yield place
 
 
-def test_endpoints_are_listed_with_price_and_needs(place: Place) -> None:
-    listed = place.run("platforms", "list", "--json").json
-    assert [each["id"] for each in listed] == ENDPOINTS
+def test_platforms_are_listed_with_links_and_day_of_check(place: Place) -> None:
+    listed = {each["slug"]: each for each in place.run("platforms", "list", "--json").json}
+    assert [*listed] == [one.slug for one in load_all()]
+    assert sum(each["endpoints"] for each in listed.values()) == len(ENDPOINTS)
+    hackernews = next(one for one in load_all() if one.slug == "hackernews")
+    assert listed["hackernews"] == {
+        "slug": "hackernews",
+        "title": "Hacker News",
+        "category": "forums",
+        "endpoints": len(hackernews.endpoints),
+        "checked_on": hackernews.checked_on,
+        "docs_url": "https://hn.algolia.com/api",
+        "terms_url": "https://www.ycombinator.com/legal/",
+        "maintainer": None,
+    }
+    assert (listed["prism"]["category"], listed["prism"]["checked_on"]) == ("combined", None)
+
+
+def test_endpoints_of_one_platform_are_listed_with_price_and_needs(place: Place) -> None:
+    listed = place.run("platforms", "list", "youtube", "--json").json
+    assert [each["id"] for each in listed] == [id_ for id_ in ENDPOINTS if id_.startswith("youtube/")]
     assert {"id", "archetype", "credits", "needs", "summary"} == listed[0].keys()
-    prices = {f"{one.slug}/{each.resource}": price_of(each).credits for one in load_all() for each in one.endpoints}
-    assert {each["id"]: each["credits"] for each in listed} == prices
+    youtube = next(one for one in load_all() if one.slug == "youtube")
+    assert [each["credits"] for each in listed] == [price_of(each).credits for each in youtube.endpoints]
+    assert next(each["needs"] for each in listed if each["id"] == "youtube/videos") == "key"
 
 
 def test_endpoints_of_one_platform_are_listed(place: Place) -> None:

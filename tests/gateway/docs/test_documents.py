@@ -264,6 +264,16 @@ KINDS_OF_PAGE = (
 )
 
 
+async def test_platform_page_has_links_and_day_of_check(node: OpenNode) -> None:
+    page = (await node.get("/docs/hackernews.md", key=None)).body.decode()
+    assert "See [hn.algolia.com/api](https://hn.algolia.com/api)." in page
+    assert "Its [terms of use](https://www.ycombinator.com/legal/) apply." in page
+    assert re.search(r"Last compared with the platform on \d{4}-\d\d-\d\d\.", page)
+    composite = (await node.get("/docs/prism.md", key=None)).body.decode()
+    assert "terms of use" not in composite
+    assert "Last compared" not in composite
+
+
 async def test_pages_of_each_kind_follow_api_conventions(node: OpenNode) -> None:
     """Goal: HEAD, OPTIONS, 405, entity tags, gzip, Brotli and CORS."""
     for path in KINDS_OF_PAGE:

@@ -27,7 +27,11 @@ EITHER, OTHER = Param("either", "One.", "1"), Param("other", "Another.", "2")
 
 def rules(*params: Param, many: bool = False, one_of: tuple[tuple[str, ...], ...] = ()) -> Declared:
     archetype = AUTHOR_LIST if many else AUTHOR
-    return declared_by(Endpoint("x", "X.", archetype, lambda _args: iter(()), params, one_of=one_of))  # type: ignore[arg-type,return-value]
+    return declared_by(
+        Endpoint(
+            resource="x", summary="X.", archetype=archetype, read=lambda _args: iter(()), params=params, one_of=one_of
+        )
+    )  # type: ignore[arg-type,return-value]
 
 
 def refused(checked: Declared, query: str) -> dict[str, Any]:
@@ -247,7 +251,14 @@ def test_exactly_one_of_a_group_is_required(query: str, said: str) -> None:
 NUMBERED = Param("id", "A number.", "7", required=True, forms=(r"([a-z]+)\.test/(\d+)",), pattern=r"(?:[a-z]+/)?\d+")
 SITE = Param("site", "A site.", "one", default="one")
 AT_SITES = declared_by(
-    Endpoint("x", "X.", AUTHOR, lambda _args: iter(()), (SITE,), located=Within(SITE, NUMBERED))  # type: ignore[arg-type,return-value]
+    Endpoint(
+        resource="x",
+        summary="X.",
+        archetype=AUTHOR,
+        read=lambda _args: iter(()),
+        params=(SITE,),
+        located=Within(SITE, NUMBERED),
+    )  # type: ignore[arg-type,return-value]
 )
 
 

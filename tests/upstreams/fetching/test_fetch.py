@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.patient_clock import run_virtually
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -53,8 +54,14 @@ SIDE_BY_SIDE_MAX = 32
 
 def planned(read: Read, exchange: ScriptedExchange, *, retries: int = 0) -> Plan:
     """Begin a read on a site with one source, up to its first call."""
-    endpoint = Endpoint("x", "An x.", DOSSIER, read)
-    platform = Platform("odd", "Odd", {"main": "https://api.test/v1"}, (endpoint,), docs_url="https://odd.test")
+    endpoint = Endpoint(resource="x", summary="An x.", archetype=DOSSIER, read=read)
+    platform = Platform(
+        slug="odd",
+        title="Odd",
+        sources={"main": "https://api.test/v1"},
+        endpoints=(endpoint,),
+        **FIELDS,
+    )
     source = source_over(exchange, rules=Rules(retries=retries))
     return plan(Site(platform, {"main": source}, credentials={}, user_agent="sluice/1"), endpoint, Args({}))
 

@@ -14,6 +14,7 @@ from trio.testing import MockClock
 
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import CircuitOpen
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import FAILING, OK, Scripted, ScriptedExchange, http_answer, source_over
 from tests.scheduler.webhooks.receivers import PUBLIC, Resolver
 from tests.upstreams.guard.test_addresses import EVASIONS
@@ -44,7 +45,13 @@ def _read(call: Call) -> Endpoint:
         answer = yield call
         return Single(author(id=str(bool(answer))))
 
-    return Endpoint("profile", "One.", AUTHOR, read, (HOST, Param("url", "An address.", "https://a.b/c")))
+    return Endpoint(
+        resource="profile",
+        summary="One.",
+        archetype=AUTHOR,
+        read=read,
+        params=(HOST, Param("url", "An address.", "https://a.b/c")),
+    )
 
 
 def _by_two(second: Call) -> Endpoint:
@@ -53,7 +60,7 @@ def _by_two(second: Call) -> Endpoint:
         yield second
         return Single(author(id="1"))
 
-    return Endpoint("profile", "One.", AUTHOR, read, (HOST,))
+    return Endpoint(resource="profile", summary="One.", archetype=AUTHOR, read=read, params=(HOST,))
 
 
 class Scene:
@@ -84,7 +91,7 @@ class Scene:
         )  # fmt: skip
         platform = Platform(
             slug="odd", title="Odd", sources={"instance": "https://{instance}/api", "own": "https://api.test/v1"},
-            endpoints=(self.endpoint,), docs_url="", headers=lambda known: (("x-key", known["key"]),),
+            endpoints=(self.endpoint,), headers=lambda known: (("x-key", known["key"]),), **FIELDS,
         )  # fmt: skip
         sources = {"instance": self.named, "own": source_over(self.exchange, name="own")}
         self.site = Site(platform, sources, credentials={"key": SECRET}, user_agent="sluice/1")
@@ -391,7 +398,7 @@ async def test_own_host_of_the_platform_is_never_marked() -> None:
         title="Odd",
         sources={"wiki": "https://{lang}.wiki.example.com/api"},
         endpoints=(endpoint,),
-        docs_url="",
+        **FIELDS,
     )
     site = Site(platform, {"wiki": named}, credentials={}, user_agent="sluice/1")
     with pytest.raises(NotFound):

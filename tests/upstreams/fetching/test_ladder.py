@@ -21,6 +21,7 @@ from limits.breaker import BreakerRules
 from limits.errors import CircuitOpen, LimitError, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.patient_clock import run_virtually
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -134,7 +135,7 @@ class Ladder:
 
 def ladder(
     *says: Scripted | ScriptedExchange,
-    fallbacks: tuple[Fallback, ...] = (Fallback(SECOND), Fallback(THIRD, by(THIRD))),
+    fallbacks: tuple[Fallback, ...] = (Fallback(source=SECOND), Fallback(source=THIRD, read=by(THIRD))),
     read: Read = one,
     more: tuple[Endpoint, ...] = (),
     credentials: Mapping[str, str] | None = None,
@@ -145,14 +146,14 @@ def ladder(
     exchanges = [what if isinstance(what, ScriptedExchange) else ScriptedExchange(what) for what in says]
     exchanges += [ScriptedExchange(OK) for _ in range(3 - len(says))]
     named = dict(zip((MAIN, SECOND, THIRD), exchanges, strict=True))
-    endpoint = Endpoint("x", "An x.", DOSSIER, read, fallbacks=fallbacks)
+    endpoint = Endpoint(resource="x", summary="An x.", archetype=DOSSIER, read=read, fallbacks=fallbacks)
     platform = Platform(
-        "odd",
-        "Odd",
-        {name: f"https://{name}.test/v1" for name in named},
-        (endpoint, *more),
-        docs_url="https://odd.test",
+        slug="odd",
+        title="Odd",
+        sources={name: f"https://{name}.test/v1" for name in named},
+        endpoints=(endpoint, *more),
         headers=lambda _credentials: (("authorization", "Bearer secret"),),
+        **FIELDS,
     )
     sources = {
         name: source_over(
@@ -241,7 +242,7 @@ async def test_calls_fall_back_while_one_tries_after_a_hold() -> None:
 
 
 async def test_last_source_is_waited_for() -> None:
-    rungs = ladder(FAILING, throttling(5), fallbacks=(Fallback(SECOND),))
+    rungs = ladder(FAILING, throttling(5), fallbacks=(Fallback(source=SECOND),))
     with pytest.raises(UpstreamFailed):
         await rungs.fetch()
     rungs.second.script(OK)
@@ -249,7 +250,7 @@ async def test_last_source_is_waited_for() -> None:
 
 
 async def test_own_source_is_waited_for_if_all_others_failed() -> None:
-    rungs = ladder(throttling(5), Slow(1.0, FAILING), fallbacks=(Fallback(SECOND),))
+    rungs = ladder(throttling(5), Slow(1.0, FAILING), fallbacks=(Fallback(source=SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
     rungs.main.script(OK)
@@ -302,7 +303,7 @@ async def test_fallback_status_alone_is_not_a_definite_not_found(answer: Scripte
             await rungs.fetch()
     else:
         assert (await rungs.fetch()).source == THIRD
-    alone = ladder(FAILING, answer, fallbacks=(Fallback(SECOND),))
+    alone = ladder(FAILING, answer, fallbacks=(Fallback(source=SECOND),))
     with pytest.raises(NotFound if is_believed else UpstreamFailed) as failure:
         await alone.fetch()
     assert is_believed or getattr(failure.value, "source", None) == MAIN
@@ -342,7 +343,7 @@ async def test_open_circuit_costs_no_call_and_no_time() -> None:
     """Method: each call to the main source hangs for 10 s until the circuit opens. Then the fallback answers."""
     rungs = ladder(
         SILENCE,
-        fallbacks=(Fallback(SECOND),),
+        fallbacks=(Fallback(source=SECOND),),
         rules=Rules(timeout_s=10.0, retries=0),
         breaker=BreakerRules(3, 60.0, 30.0),
     )
@@ -356,7 +357,7 @@ async def test_open_circuit_costs_no_call_and_no_time() -> None:
 
 
 async def test_fallback_without_credentials_is_skipped() -> None:
-    fallbacks = (Fallback(SECOND, needs=("token",)), Fallback(THIRD, by(THIRD)))
+    fallbacks = (Fallback(source=SECOND, needs=("token",)), Fallback(source=THIRD, read=by(THIRD)))
     rungs = ladder(FAILING, fallbacks=fallbacks)
     fetched = await rungs.fetch()
     assert (fetched.source, fetched.rung_index, rungs.asked) == (THIRD, 2, (1, 0, 1))
@@ -371,9 +372,9 @@ async def test_fallback_that_cannot_serve_the_values_is_skipped() -> None:
         yield from one(args)
         return Single({})
 
-    rungs = ladder(FAILING, fallbacks=(Fallback(SECOND, refuses), Fallback(THIRD, by(THIRD))))
+    rungs = ladder(FAILING, fallbacks=(Fallback(source=SECOND, read=refuses), Fallback(source=THIRD, read=by(THIRD))))
     assert (await rungs.fetch()).rung_index == 2
-    alone = ladder(FAILING, fallbacks=(Fallback(SECOND, refuses),))
+    alone = ladder(FAILING, fallbacks=(Fallback(source=SECOND, read=refuses),))
     with pytest.raises(UpstreamFailed, match="main"):
         await alone.fetch()
 
@@ -383,7 +384,7 @@ async def test_mirror_receives_only_calls_to_the_first_source() -> None:
         first, second = yield (Call("/a"), Call("/b", source=THIRD))
         return Single({"bodies": [first.body, second.body]})
 
-    rungs = ladder(FAILING, fallbacks=(Fallback(SECOND),), read=two)
+    rungs = ladder(FAILING, fallbacks=(Fallback(source=SECOND),), read=two)
     assert (await rungs.fetch()).source == SECOND
     assert (rungs.second.targets, set(rungs.third.targets)) == (["/v1/a"], {"/v1/b"})
 
@@ -428,7 +429,7 @@ async def test_all_open_circuits_report_the_earliest_retry() -> None:
 
 
 async def test_held_source_reports_the_remaining_hold() -> None:
-    rungs = ladder(throttling(60), throttling(30), fallbacks=(Fallback(SECOND),))
+    rungs = ladder(throttling(60), throttling(30), fallbacks=(Fallback(source=SECOND),))
     with pytest.raises(UpstreamThrottled):
         await rungs.fetch()
     await trio.sleep(2.0)
@@ -440,7 +441,7 @@ async def test_held_source_reports_the_remaining_hold() -> None:
 # Cursors
 
 
-PAGED = (Fallback(SECOND), Fallback(THIRD, paged(THIRD)))
+PAGED = (Fallback(source=SECOND), Fallback(source=THIRD, read=paged(THIRD)))
 
 
 async def test_mirror_cursor_is_valid_for_all_its_sources() -> None:
@@ -484,7 +485,12 @@ async def test_cursor_survives_a_reordered_ladder() -> None:
 
 @pytest.mark.parametrize(
     "fallbacks",
-    [(), (Fallback(SECOND),), (Fallback(THIRD),), (Fallback(THIRD, paged(THIRD), needs=("token",)),)],
+    [
+        (),
+        (Fallback(source=SECOND),),
+        (Fallback(source=THIRD),),
+        (Fallback(source=THIRD, read=paged(THIRD), needs=("token",)),),
+    ],
     ids=["no fallback left", "another fallback left", "became a mirror", "credential removed"],
 )
 async def test_cursor_of_a_removed_fallback_is_refused_before_any_call(fallbacks: tuple[Fallback, ...]) -> None:
@@ -511,7 +517,7 @@ def part(resource: str, source: str, *fallbacks: Fallback) -> Endpoint:
         answer = yield Call(f"/{args.text('name')}", source=source)
         return Single({"body": obj(answer.body)})
 
-    return Endpoint(resource, "A part.", DOSSIER, read, fallbacks=fallbacks)
+    return Endpoint(resource=resource, summary="A part.", archetype=DOSSIER, read=read, fallbacks=fallbacks)
 
 
 def composed(args: Args) -> Steps:
@@ -520,7 +526,10 @@ def composed(args: Args) -> Steps:
     return Single({"second": bool(second)}, legs=(Leg("odd/first", first), Leg("odd/second", second)))
 
 
-PARTS = (part("first", MAIN, Fallback(SECOND, by(SECOND))), part("second", MAIN, Fallback(THIRD, by(THIRD))))
+PARTS = (
+    part("first", MAIN, Fallback(source=SECOND, read=by(SECOND))),
+    part("second", MAIN, Fallback(source=THIRD, read=by(THIRD))),
+)
 
 
 async def test_parts_fall_back_separately_and_legs_name_the_source() -> None:

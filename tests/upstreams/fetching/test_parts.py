@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from tests.fakes.patient_clock import run_virtually
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import FAILING, LONG_S, SILENCE, ScriptedExchange, Slow, http_answer, source_over
 from upstreams.composites.params import several
 from upstreams.fetching.fetch import fetch
@@ -43,7 +44,13 @@ def site(
     others: Mapping[str, Site] | None = None,
     **credentials: str,
 ) -> Site:
-    platform = Platform(slug, slug.title(), {slug: f"https://{slug}.test/v1"}, (endpoint,), docs_url="https://x.test")
+    platform = Platform(
+        slug=slug,
+        title=slug.title(),
+        sources={slug: f"https://{slug}.test/v1"},
+        endpoints=(endpoint,),
+        **FIELDS,
+    )
     sources = {slug: source_over(exchange, name=slug, base_url=f"https://{slug}.test/v1", rules=Rules(retries=0))}
     return Site(platform, sources, credentials=credentials, user_agent="sluice/1", others=others)
 
@@ -55,9 +62,15 @@ def composite(part: Part, exchange: ScriptedExchange, *, needs: tuple[str, ...] 
         (answer,) = yield (part,)
         return Single({"id": "1", "part": answer})
 
-    user = Endpoint("user", "One.", POST, _user, (HANDLE, SIZE), needs=needs)
+    user = Endpoint(resource="user", summary="One.", archetype=POST, read=_user, params=(HANDLE, SIZE), needs=needs)
     others = {"other": site("other", user, exchange, **credentials)}
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), others, key="0wn")
+    own = site(
+        "own",
+        Endpoint(resource="all", summary="All.", archetype=DOSSIER, read=read),
+        ScriptedExchange(http_answer({})),
+        others,
+        key="0wn",
+    )
     others["own"] = own
     return plan(own, own.platform.endpoints[0], Args({}, credentials=own.credentials))
 
@@ -108,8 +121,12 @@ async def test_value_of_unavailable_platforms_is_refused_before_any_call(slugs: 
         return Single({"id": "1", "came": [bool(one) for one in answers]})
 
     among = several("among", "Slugs.", ("nowhere", "beyond", "other"))
-    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(7)))
-    all_parts = Endpoint("all", "All.", DOSSIER, read, (among,))
+    there = site(
+        "other",
+        Endpoint(resource="user", summary="One.", archetype=POST, read=_user, params=(HANDLE, SIZE)),
+        ScriptedExchange(http_answer(7)),
+    )
+    all_parts = Endpoint(resource="all", summary="All.", archetype=DOSSIER, read=read, params=(among,))
     own = site("own", all_parts, ScriptedExchange(http_answer({})), {"other": there})
     args = Args({"among": slugs})
     if refused:
@@ -174,8 +191,15 @@ async def test_each_part_is_reported_when_it_settles() -> None:
     exchange = ScriptedExchange(
         script=lambda call: Slow(5.0, http_answer(1)) if "ada" in call.target else http_answer(2)
     )
-    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), exchange)
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), {"other": there})
+    there = site(
+        "other", Endpoint(resource="user", summary="One.", archetype=POST, read=_user, params=(HANDLE, SIZE)), exchange
+    )
+    own = site(
+        "own",
+        Endpoint(resource="all", summary="All.", archetype=DOSSIER, read=read),
+        ScriptedExchange(http_answer({})),
+        {"other": there},
+    )
     planned = plan(own, own.platform.endpoints[0], Args({}))
     await run_plan(planned, Conduct(1, on_leg=on_leg), trio.current_time() + LONG_S)
     assert heard == [(0.0, True), (5.0, True)]
@@ -204,8 +228,17 @@ async def test_walk_receives_the_number_of_pages_left(
         assert (walked.items, walked.limit) == (walked.pages * 10, 30)
         return wanted
 
-    there = site("other", Endpoint("user", "One.", POST, _user, (HANDLE, SIZE)), ScriptedExchange(http_answer(1)))
-    own = site("own", Endpoint("all", "All.", DOSSIER, read), ScriptedExchange(http_answer({})), {"other": there})
+    there = site(
+        "other",
+        Endpoint(resource="user", summary="One.", archetype=POST, read=_user, params=(HANDLE, SIZE)),
+        ScriptedExchange(http_answer(1)),
+    )
+    own = site(
+        "own",
+        Endpoint(resource="all", summary="All.", archetype=DOSSIER, read=read),
+        ScriptedExchange(http_answer({})),
+        {"other": there},
+    )
     planned = plan(own, own.platform.endpoints[0], Args({}))
     await run_plan(planned, Conduct(pages_max, wants_more, lambda: stopping), trio.current_time() + LONG_S)
     assert got == left

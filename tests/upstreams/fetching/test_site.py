@@ -12,6 +12,7 @@ import trio
 from limits.errors import Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.patient_clock import run_virtually
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import (
     FAILING,
     LONG_S,
@@ -69,9 +70,9 @@ def site_over(
         title="Odd",
         sources=dict.fromkeys(names, "https://api.test/v1"),
         endpoints=(),
-        docs_url="https://odd.test",
         headers=lambda _credentials: headers,
         open_session=opening or sign_in,
+        **FIELDS,
     )
     held = credentials or {"user": "ada"}
     return Site(platform, sources, credentials=held, user_agent="sluice/1", shared_session=shared)
@@ -202,7 +203,9 @@ async def test_programming_error_never_becomes_a_missing() -> None:
 
 def test_endpoint_is_offered_with_all_its_credentials() -> None:
     def offers(credentials: Mapping[str, str], *needs: str) -> bool:
-        endpoint = Endpoint("x", "An x.", AUTHOR, lambda _args: (yield Call("/x")), needs=needs)
+        endpoint = Endpoint(
+            resource="x", summary="An x.", archetype=AUTHOR, read=lambda _args: (yield Call("/x")), needs=needs
+        )
         return site_over(ScriptedExchange(OK), credentials=credentials).offers(endpoint)
 
     assert offers({"user": "ada"})

@@ -212,8 +212,8 @@ async def test_bug_in_a_read_is_raised() -> None:
 
 # Other sources
 
-OWN_READ = Fallback("other", elsewhere)
-MIRROR = Fallback("other")
+OWN_READ = Fallback(source="other", read=elsewhere)
+MIRROR = Fallback(source="other")
 
 
 async def test_walk_that_starts_at_a_fallback_stays_there() -> None:

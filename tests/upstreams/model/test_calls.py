@@ -73,7 +73,7 @@ def test_made_member_is_computed_and_tuple_is_repeated() -> None:
 def test_given_values_add_members() -> None:
     get = Get("/users/{id}/posts", sort=SORT)
     assert get.at(Args({"sort": "old"}), id="7", page=2).target("") == "/users/7/posts?sort=old&page=2"
-    pages = Pages(AUTHOR_OF, ByToken("after"), "items")
+    pages = Pages(AUTHOR_OF, ByToken("after"), at="items")
     call = get.at(Args({"limit": 5}, {"c": "t"}), pages, id="7")
     assert call.target("") == "/users/7/posts?limit=5&after=t"
     assert call.accepts is pages.accepts
@@ -107,7 +107,9 @@ def test_post_members_are_sent_as_json_or_form() -> None:
     ],
 )
 def test_single_reads_the_record_at_its_path(record: Any, at: str, body: Json) -> None:
-    endpoint = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), record, at=at)
+    endpoint = single(
+        resource="user", summary="One.", archetype=AUTHOR, call=Get("/users/{name}", name=NAME), record=record, at=at
+    )
     found = run(endpoint, body, name="ada")
     assert isinstance(found, Single)
     assert found.record["id"] == "1"
@@ -116,7 +118,14 @@ def test_single_reads_the_record_at_its_path(record: Any, at: str, body: Json) -
 
 
 def test_empty_list_is_not_found_and_non_list_is_unexpected() -> None:
-    endpoint = single("user", "One.", AUTHOR, Get("/users", name=NAME), AUTHOR_OF, at="users[0]")
+    endpoint = single(
+        resource="user",
+        summary="One.",
+        archetype=AUTHOR,
+        call=Get("/users", name=NAME),
+        record=AUTHOR_OF,
+        at="users[0]",
+    )
     with pytest.raises(NotFound):
         run(endpoint, {"users": []}, name="ada")
     with pytest.raises(UnexpectedBody):
@@ -125,9 +134,16 @@ def test_empty_list_is_not_found_and_non_list_is_unexpected() -> None:
 
 def test_listing_has_parameters_of_call_and_paging() -> None:
     pages = Pages(
-        AUTHOR_OF, ByPage("page", size_max=50, total="meta.total"), "meta.rows", warnings={"cut": "It was cut"}
+        AUTHOR_OF, ByPage("page", size_max=50, total="meta.total"), at="meta.rows", warnings={"cut": "It was cut"}
     )
-    endpoint = listing("users", "Many.", AUTHOR_LIST, Get("/users", name=NAME), pages, params=(SORT,))
+    endpoint = listing(
+        resource="users",
+        summary="Many.",
+        archetype=AUTHOR_LIST,
+        call=Get("/users", name=NAME),
+        pages=pages,
+        params=(SORT,),
+    )
     assert [param.name for param in endpoint.params] == ["name", "sort", "limit"]
     page = run(endpoint, {"meta": {"rows": [{"id": 1}], "total": 9}, "cut": True}, name="ada", limit=1)
     assert isinstance(page, Page)
@@ -136,22 +152,52 @@ def test_listing_has_parameters_of_call_and_paging() -> None:
 
 
 def test_whole_list_is_split_into_pages() -> None:
-    endpoint = listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Whole()))
+    endpoint = listing(
+        resource="users", summary="Many.", archetype=AUTHOR_LIST, call=Get("/users"), pages=Pages(AUTHOR_OF, Whole())
+    )
     rows = [{"id": number} for number in range(1_500)]
     page = run(endpoint, rows, limit=2)
     assert isinstance(page, Page)
     assert ([record["id"] for record in page.records], page.next) == (["0", "1"], {"o": 2})
     with pytest.raises(UnexpectedBody):
-        run(listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once())), rows, limit=2)
+        run(
+            listing(
+                resource="users",
+                summary="Many.",
+                archetype=AUTHOR_LIST,
+                call=Get("/users"),
+                pages=Pages(AUTHOR_OF, Once()),
+            ),
+            rows,
+            limit=2,
+        )
 
 
 def test_endpoint_lists_unfilled_fields_of_its_map() -> None:
-    one = single("user", "One.", AUTHOR, Get("/users/{name}", name=NAME), AUTHOR_OF, never=("username",))
+    one = single(
+        resource="user",
+        summary="One.",
+        archetype=AUTHOR,
+        call=Get("/users/{name}", name=NAME),
+        record=AUTHOR_OF,
+        never=("username",),
+    )
     assert {"followers", "username", "bio"} <= one.unfilled
     assert not {"id", "ext"} & one.unfilled
-    many = listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once(total="count")))
+    many = listing(
+        resource="users",
+        summary="Many.",
+        archetype=AUTHOR_LIST,
+        call=Get("/users"),
+        pages=Pages(AUTHOR_OF, Once(total="count")),
+    )
     assert "total" not in many.unfilled
-    assert "total" in listing("users", "Many.", AUTHOR_LIST, Get("/users"), Pages(AUTHOR_OF, Once())).unfilled
+    assert (
+        "total"
+        in listing(
+            resource="users", summary="Many.", archetype=AUTHOR_LIST, call=Get("/users"), pages=Pages(AUTHOR_OF, Once())
+        ).unfilled
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,16 +212,26 @@ def test_endpoint_lists_unfilled_fields_of_its_map() -> None:
 )
 def test_cache_ttl_follows_from_the_kind(resource: str, kind: Any, ttl_s: int) -> None:
     more = {} if kind is None else {"kind": kind}
-    assert listing(resource, "Many.", AUTHOR_LIST, Get("/x"), Pages(AUTHOR_OF, Once()), **more).cache_ttl_s == ttl_s
+    assert (
+        listing(
+            resource=resource,
+            summary="Many.",
+            archetype=AUTHOR_LIST,
+            call=Get("/x"),
+            pages=Pages(AUTHOR_OF, Once()),
+            **more,
+        ).cache_ttl_s
+        == ttl_s
+    )
 
 
 def test_form_takes_precedence_over_the_map_decoder() -> None:
-    pages = Pages(AUTHOR_OF, ByToken("after"), "items")
+    pages = Pages(AUTHOR_OF, ByToken("after"), at="items")
     feed = Get("/feed").via(accepts=FEED)
     assert feed.at(Args({"limit": 5}), pages).accepts is FEED
     for endpoint in (
-        single("one", "One.", AUTHOR, feed, AUTHOR_OF),
-        single("first", "The first.", AUTHOR, feed, AUTHOR_OF, at="items[0]"),
-        listing("all", "All.", AUTHOR_LIST, feed, pages),
+        single(resource="one", summary="One.", archetype=AUTHOR, call=feed, record=AUTHOR_OF),
+        single(resource="first", summary="The first.", archetype=AUTHOR, call=feed, record=AUTHOR_OF, at="items[0]"),
+        listing(resource="all", summary="All.", archetype=AUTHOR_LIST, call=feed, pages=pages),
     ):
         assert next(endpoint.read(Args({"limit": 5}))).accepts is FEED

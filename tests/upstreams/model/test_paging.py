@@ -73,7 +73,7 @@ def test_walk_returns_every_row_once_and_ends(paging: Paging, rows: int, limit: 
 def test_row_is_returned_once_if_pages_repeat_the_last_one(
     newest_last: bool, rows: int, size: int, counted_in: bool
 ) -> None:
-    pages = Pages(lambda row: {"id": str(row["id"])}, ByLastId("before", newest_last=newest_last), "rows")
+    pages = Pages(lambda row: {"id": str(row["id"])}, ByLastId("before", newest_last=newest_last), at="rows")
     found: list[int] = []
     state: State | None = None
     for _ in range(30):

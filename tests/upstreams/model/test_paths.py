@@ -10,6 +10,7 @@ import trio
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import LONG_S, OK, ScriptedExchange, http_answer, source_over
 from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan
@@ -70,14 +71,14 @@ ODD = Platform(
     slug="odd",
     title="Odd",
     sources={"main": "https://api.test/v1"},
-    docs_url="https://odd.test",
     endpoints=(
-        Endpoint("trusting", "As it comes.", AUTHOR, _quoted, (KIND, NAME)),
-        Endpoint("kept", "As it should be.", AUTHOR, _by_segment, (KIND, NAME)),
-        Endpoint("composed", "Of another.", AUTHOR, _composed, (NAME,)),
-        Endpoint("paged", "By a cursor.", POST_LIST, _by_cursor),
-        Endpoint("twice", "By what came.", AUTHOR, _second),
+        Endpoint(resource="trusting", summary="As it comes.", archetype=AUTHOR, read=_quoted, params=(KIND, NAME)),
+        Endpoint(resource="kept", summary="As it should be.", archetype=AUTHOR, read=_by_segment, params=(KIND, NAME)),
+        Endpoint(resource="composed", summary="Of another.", archetype=AUTHOR, read=_composed, params=(NAME,)),
+        Endpoint(resource="paged", summary="By a cursor.", archetype=POST_LIST, read=_by_cursor),
+        Endpoint(resource="twice", summary="By what came.", archetype=AUTHOR, read=_second),
     ),
+    **FIELDS,
 )
 
 

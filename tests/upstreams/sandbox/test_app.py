@@ -172,7 +172,7 @@ def small(path: str, *, optional: bool = False) -> tuple[Platform, Endpoint]:
         answer = yield Call(path, optional=optional)
         return Single({"body": answer.body} if answer else {"missing": answer.problem})
 
-    endpoint = Endpoint("x", "An x.", DOSSIER, read)
+    endpoint = Endpoint(resource="x", summary="An x.", archetype=DOSSIER, read=read)
     github = next(platform for platform in load_platforms() if platform.slug == "github")
     return github, endpoint
 
@@ -209,7 +209,9 @@ def test_required_examples_override_defaults() -> None:
         Param("user_id", "An id.", "1"),
         Param("free", "Anything.", "x"),
     )
-    endpoint = Endpoint("x", "An x.", AUTHOR, read, params, one_of=(("handle", "user_id"),))
+    endpoint = Endpoint(
+        resource="x", summary="An x.", archetype=AUTHOR, read=read, params=params, one_of=(("handle", "user_id"),)
+    )
     assert example_values(endpoint) == {"id": "7", "sort": "new", "site": "b", "handle": "ada"}
 
 

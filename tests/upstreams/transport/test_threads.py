@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from limits.errors import LimitError
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.scripted_exchange import ScriptedExchange, http_answer, source_over
 from upstreams.fetching.aside import LONG_BYTES
 from upstreams.fetching.fetch import fetch
@@ -94,9 +95,15 @@ async def test_failed_read_leaves_no_reference_cycle(of: Callable[[Made], Read],
     made: Made = []
     body = http_answer(b"x" * 5 if of is together else b'["%b"]' % (b"x" * (length - 4)))
     source = source_over(ScriptedExchange(script=lambda _call: body), rules=Rules(retries=0))
-    below = (Fallback("main", of(made)),) * fallbacks
-    endpoint = Endpoint("x", "An x.", DOSSIER, of(made), fallbacks=below)
-    platform = Platform("odd", "Odd", {"main": "https://api.test/v1"}, (endpoint,), docs_url="https://odd.test")
+    below = (Fallback(source="main", read=of(made)),) * fallbacks
+    endpoint = Endpoint(resource="x", summary="An x.", archetype=DOSSIER, read=of(made), fallbacks=below)
+    platform = Platform(
+        slug="odd",
+        title="Odd",
+        sources={"main": "https://api.test/v1"},
+        endpoints=(endpoint,),
+        **FIELDS,
+    )
     site = Site(platform, {"main": source}, credentials={}, user_agent="sluice/1")
     try:
         await fetch(plan(site, endpoint, Args({})), math.inf)

@@ -67,11 +67,11 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
     most = 5 + max(0, len(served) - 4)
     include = several("include", "Parts to return (default: both).", ("cards", "totals"))
     return Endpoint(
-        "creator-card",
-        "The accounts with one username on many platforms, with totals.",
-        CREATOR_CARD,
-        partial(make_card, known),
-        (HANDLE, _platforms(known), include),
+        resource="creator-card",
+        summary="The accounts with one username on many platforms, with totals.",
+        archetype=CREATOR_CARD,
+        read=partial(make_card, known),
+        params=(HANDLE, _platforms(known), include),
         lacks=dict.fromkeys(("verify", "anchor"), _UNSUPPORTED),
         price=PriceRange(5, most, _EXTRA, partial(price_span, served)),
         cache_ttl_s=900,
@@ -80,11 +80,11 @@ def _creator_card(known: Sequence[Platform]) -> Endpoint:
 
 def _handle_audit(known: Sequence[Platform]) -> Endpoint:
     return Endpoint(
-        "handle-audit",
-        "Score the public activity of a username on many platforms, and recommend whether to collect it.",
-        HANDLE_AUDIT,
-        partial(audit, known),
-        (HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),
+        resource="handle-audit",
+        summary="Score the public activity of a username on many platforms, and recommend whether to collect it.",
+        archetype=HANDLE_AUDIT,
+        read=partial(audit, known),
+        params=(HANDLE, _platforms(known, f"Up to {MEMBERS} slugs"), _SAMPLE),
         price=PriceRange(5, 5 + MEMBERS - 4, _EXTRA, partial(price_span, playing(known, "profile"))),
         cache_ttl_s=1_800,
     )
@@ -94,11 +94,11 @@ def _voice(with_timeline: Sequence[Platform]) -> Endpoint:
     slugs = [one.slug for one in with_timeline]
     parts = ("posts_by_platform", "merged_timeline", "computed")
     return Endpoint(
-        "voice",
-        "Posts by one username on many platforms.",
-        VOICE,
-        partial(read_voice, with_timeline),
-        (
+        resource="voice",
+        summary="Posts by one username on many platforms.",
+        archetype=VOICE,
+        read=partial(read_voice, with_timeline),
+        params=(
             HANDLE,
             several("platforms", "Comma-separated slugs (default: all).", slugs),
             several("include", "Parts to return (default: all).", parts),

@@ -24,11 +24,11 @@ def over(platforms: tuple[Platform, ...]) -> Platform:
         docs_url="https://plg.uwaterloo.ca/~gvcormac/cormacksigir09-rrf.pdf",
         endpoints=(
             Endpoint(
-                "everywhere",
-                "Search for posts on every searchable platform, in one ranking.",
-                EVERYWHERE,
-                partial(search, searched),
-                (
+                resource="everywhere",
+                summary="Search for posts on every searchable platform, in one ranking.",
+                archetype=EVERYWHERE,
+                read=partial(search, searched),
+                params=(
                     QUERY,
                     several(
                         "platforms",

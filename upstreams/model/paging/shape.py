@@ -127,7 +127,7 @@ class Pages:
     """
 
     def __init__(
-        self, record: MakeRecord, paging: Paging, at: str = "", *, warnings: Mapping[str, str] = _NOTHING
+        self, record: MakeRecord, paging: Paging, *, at: str = "", warnings: Mapping[str, str] = _NOTHING
     ) -> None:
         self.paging = paging
         self.record = record

@@ -60,7 +60,7 @@ _AUTHORS = Rows(author_of, "profiles")
 _PROFILES = Get("/app.bsky.actor.getProfiles").via(accepts=_AUTHORS)
 _THREAD = Get("/app.bsky.feed.getPostThread", depth=DEPTH, parentHeight=0)
 _LIKES = Get("/app.bsky.feed.getLikes")
-LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), "likes")
+LIKING = Pages(author_of.inside("actor"), ByToken("cursor"), at="likes")
 
 
 def _post_uri(args: Args) -> Generator[Call, Any, str]:

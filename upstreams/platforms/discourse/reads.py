@@ -60,12 +60,12 @@ _POST_AT = Get("/posts/by_number/{topic}/{place}.json").via(accepts=lone_comment
 TOPICS = Pages(
     listed_topic_of,
     ByPage("page", first=0, size="", size_max=30, more="topic_list.more_topics_url"),
-    "topic_list.topics",
+    at="topic_list.topics",
 )
 QUERY = Param("query", "Search query. The forum's operators are supported.", "structured concurrency", required=True)
 SEARCH = Get("/search.json", q=QUERY)
 _FOUND = ByPage("page", size="", size_max=50, pages_max=10, more="grouped_search_result.more_full_page_results")
-FOUND_TOPICS, FOUND_POSTS = Pages(found_topic_of, _FOUND, "topics"), Pages(found_post_of, _FOUND, "posts")
+FOUND_TOPICS, FOUND_POSTS = Pages(found_topic_of, _FOUND, at="topics"), Pages(found_post_of, _FOUND, at="posts")
 
 
 def topics(call: Get, args: Args) -> Steps:

@@ -76,7 +76,7 @@ SEARCHED = ByPage("page", size="per_page", link=True, depth=1_000, total="total_
 """The paging of searches. GitHub serves at most 1,000 results per search; narrower queries reach the others."""
 _INCOMPLETE = {"incomplete_results": "GitHub answered before its search was complete"}
 FOUND_ISSUES, FOUND_REPOS, FOUND_USERS = (
-    Pages(one, SEARCHED, "items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)
+    Pages(one, SEARCHED, at="items", warnings=_INCOMPLETE) for one in (issue_of, repository_of, author_of)
 )
 REPOS, RELEASES, ISSUES, COMMENTS = (Pages(one, LINKED) for one in (repository_of, release_of, issue_of, comment_of))
 

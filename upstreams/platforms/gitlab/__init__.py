@@ -57,25 +57,33 @@ MERGE_STATE = Param(
 _REPOSITORIES, _ISSUES = Pages(repository_of, PAGED), Pages(issue_of, PAGED)
 
 
-def _of_repo(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Param) -> Endpoint:
+def _of_repo(*, resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Param) -> Endpoint:
     """Return an endpoint for a list that belongs to a project."""
     call = Get(f"/projects/{{repo}}/{resource.partition('/')[2].replace('-', '_')}", repo=REPO, **members)
-    return listing(resource, summary, archetype, call, pages, located=PROJECT)
+    return listing(resource=resource, summary=summary, archetype=archetype, call=call, pages=pages, located=PROJECT)
 
 
-def _of_account(resource: str, summary: str, call: Get, pages: Pages) -> Endpoint:
+def _of_account(*, resource: str, summary: str, call: Get, pages: Pages) -> Endpoint:
     """Return an endpoint for a list of projects that belongs to an account."""
     return listing_by(
-        resource, summary, REPOSITORY_LIST, partial(reads.of_account, call, pages), pages, params=(HANDLE,)
+        resource=resource,
+        summary=summary,
+        archetype=REPOSITORY_LIST,
+        read=partial(reads.of_account, call, pages),
+        pages=pages,
+        params=(HANDLE,),
     )
 
 
 PLATFORM = Platform(
     slug="gitlab",
-    address_forms=(AddressForm("profile", r"(?P<host>gitlab\.[\w.-]+)/(?P<handle>[\w-][\w.-]*)"),),
     title="GitLab",
-    sources={"api": "https://{host}/api/v4"},
+    category="code",
     docs_url="https://docs.gitlab.com/api/rest/",
+    terms_url="https://about.gitlab.com/terms/",
+    checked_on="2026-11-23",
+    address_forms=(AddressForm("profile", r"(?P<host>gitlab\.[\w.-]+)/(?P<handle>[\w-][\w.-]*)"),),
+    sources={"api": "https://{host}/api/v4"},
     social=True,
     common=(HOST,),
     refusals=Refusals(message="message", private={401: "unauthorized", 403: "forbidden"}),
@@ -83,68 +91,93 @@ PLATFORM = Platform(
     pace=Pace(400, per_s=600),
     endpoints=(
         single(
-            "repo",
-            "One project.",
-            REPOSITORY,
-            Get("/projects/{repo}", repo=REPO, license=True),
-            repository_of,
+            resource="repo",
+            summary="One project.",
+            archetype=REPOSITORY,
+            call=Get("/projects/{repo}", repo=REPO, license=True),
+            record=repository_of,
             located=PROJECT,
         ),
-        _of_repo("repo/issues", "Issues in a project, newest first.", POST_LIST, _ISSUES, state=STATE),
         _of_repo(
-            "repo/merge-requests",
-            "Merge requests in a project, newest first.",
-            POST_LIST,
-            Pages(merge_request_of, PAGED),
+            resource="repo/issues",
+            summary="Issues in a project, newest first.",
+            archetype=POST_LIST,
+            pages=_ISSUES,
+            state=STATE,
+        ),
+        _of_repo(
+            resource="repo/merge-requests",
+            summary="Merge requests in a project, newest first.",
+            archetype=POST_LIST,
+            pages=Pages(merge_request_of, PAGED),
             state=MERGE_STATE,
         ),
-        _of_repo("repo/releases", "Releases of a project, newest first.", RELEASE_LIST, Pages(release_of, PAGED)),
-        _of_repo("repo/forks", "Forks of a project.", REPOSITORY_LIST, _REPOSITORIES),
+        _of_repo(
+            resource="repo/releases",
+            summary="Releases of a project, newest first.",
+            archetype=RELEASE_LIST,
+            pages=Pages(release_of, PAGED),
+        ),
+        _of_repo(resource="repo/forks", summary="Forks of a project.", archetype=REPOSITORY_LIST, pages=_REPOSITORIES),
         single(
-            "issue",
-            "One issue.",
-            POST,
-            Get("/projects/{repo}/issues/{number}", **OF_TICKET),
-            issue_of,
+            resource="issue",
+            summary="One issue.",
+            archetype=POST,
+            call=Get("/projects/{repo}/issues/{number}", **OF_TICKET),
+            record=issue_of,
             located=TICKET,
         ),
         listing_by(
-            "issue/comments",
-            "Comments on an issue, oldest first.",
-            COMMENT_LIST,
-            reads.notes,
-            reads.NOTES,
+            resource="issue/comments",
+            summary="Comments on an issue, oldest first.",
+            archetype=COMMENT_LIST,
+            read=reads.notes,
+            pages=reads.NOTES,
             located=TICKET,
             description="System notes, such as label changes, are left out, so a page may be short.",
         ),
-        single("comment", "One comment on an issue.", COMMENT, reads.ONE_NOTE, note_of, located=REMARK),
+        single(
+            resource="comment",
+            summary="One comment on an issue.",
+            archetype=COMMENT,
+            call=reads.ONE_NOTE,
+            record=note_of,
+            located=REMARK,
+        ),
         listing(
-            "search",
-            "Search for projects.",
-            REPOSITORY_LIST,
-            Get("/projects", search=QUERY, order_by=ORDER_BY),
-            _REPOSITORIES,
+            resource="search",
+            summary="Search for projects.",
+            archetype=REPOSITORY_LIST,
+            call=Get("/projects", search=QUERY, order_by=ORDER_BY),
+            pages=_REPOSITORIES,
             role="repository_search",
         ),
         listing(
-            "group/repos",
-            "Projects in a group, newest first.",
-            REPOSITORY_LIST,
-            Get("/groups/{group}/projects", group=GROUP),
-            _REPOSITORIES,
+            resource="group/repos",
+            summary="Projects in a group, newest first.",
+            archetype=REPOSITORY_LIST,
+            call=Get("/groups/{group}/projects", group=GROUP),
+            pages=_REPOSITORIES,
         ),
-        Endpoint("profile", "One account.", AUTHOR, reads.profile, (HANDLE,), record=author_of),
-        _of_account(
-            "profile/repos",
-            "An account's projects, newest first.",
-            Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset"),
-            Pages(repository_of, KEYED),
+        Endpoint(
+            resource="profile",
+            summary="One account.",
+            archetype=AUTHOR,
+            read=reads.profile,
+            params=(HANDLE,),
+            record=author_of,
         ),
         _of_account(
-            "profile/starred",
-            "Projects that an account starred, most recently active first.",
-            Get("/users/{user}/starred_projects", order_by="last_activity_at"),
-            _REPOSITORIES,
+            resource="profile/repos",
+            summary="An account's projects, newest first.",
+            call=Get("/users/{user}/projects", order_by="id", sort="desc", pagination="keyset"),
+            pages=Pages(repository_of, KEYED),
+        ),
+        _of_account(
+            resource="profile/starred",
+            summary="Projects that an account starred, most recently active first.",
+            call=Get("/users/{user}/starred_projects", order_by="last_activity_at"),
+            pages=_REPOSITORIES,
         ),
     ),
 )

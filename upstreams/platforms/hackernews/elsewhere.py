@@ -30,7 +30,7 @@ _COMMENTS_MAX = 300
 """The maximum number of comments to read for one page, because each comment needs its own call."""
 
 
-_NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), "hits")
+_NEWEST = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages"), at="hits")
 _BY_DATE = Get("/search_by_date").via("algolia")
 _USER = Get("/user/{name}.json", name=HANDLE).via("firebase")
 

@@ -100,7 +100,7 @@ SEARCH = Get(
     tags=made(_tagged, TAGS),
     numericFilters=made(_numeric_filters, SINCE, UNTIL, MIN_POINTS, MIN_COMMENTS),
 )
-HITS = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits"), "hits")
+HITS = Pages(post_of, ByPage("page", first=0, size="hitsPerPage", pages="nbPages", total="nbHits"), at="hits")
 ITEM = Get("/items/{id}", id=STORY_ID)
 COMMENT = Get("/items/{id}", id=COMMENT_ID)
 _USER = Get("/users/{name}", name=HANDLE)

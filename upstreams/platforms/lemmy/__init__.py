@@ -43,7 +43,7 @@ from upstreams.platforms.lemmy.records import (
 _SCOPE = made(in_capitals, SCOPE)
 
 
-def _of_account(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
+def _of_account(*, resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
     """Return an endpoint for a list that belongs to an account.
 
     In version 3 of the API, the account's page contains its newest posts and comments.
@@ -51,15 +51,17 @@ def _of_account(resource: str, summary: str, record: RecordMap, archetype: Arche
     rows = resource.rpartition("/")[2]
     old = Get("/user", username=made(at_host, HANDLE), sort="New")
     new = Get("/person/content", username=made(at_host, HANDLE), type_=rows)
-    return listing_of(resource, summary, record, archetype=archetype, listed=Listed(old, new, rows))
+    return listing_of(
+        resource=resource, summary=summary, record=record, archetype=archetype, listed=Listed(old, new, rows)
+    )
 
 
-def _search(resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
+def _search(*, resource: str, summary: str, record: RecordMap, archetype: Archetype) -> Endpoint:
     rows = resource.partition("/")[2] or "posts"
     old = Get("/search", q=QUERY, type_=rows.title(), listing_type="All")
     new = Get("/search", search_term=QUERY, type_=rows)
     listed = Listed(old, new, rows, "persons" if rows == "users" else rows)
-    return listing_of(resource, summary, record, archetype=archetype, listed=listed)
+    return listing_of(resource=resource, summary=summary, record=record, archetype=archetype, listed=listed)
 
 
 _ABSENT = (
@@ -73,8 +75,11 @@ _ABSENT = (
 PLATFORM = Platform(
     slug="lemmy",
     title="Lemmy",
-    sources={"v3": "https://{instance}/api/v3", "v4": "https://{instance}/api/v4"},
+    category="forums",
     docs_url="https://join-lemmy.org/docs/contributors/04-api.html",
+    terms_url="https://legal.lemmy.world/tos/",
+    checked_on="2026-11-23",
+    sources={"v3": "https://{instance}/api/v3", "v4": "https://{instance}/api/v4"},
     social=True,
     common=(INSTANCE,),
     refusals=Refusals(
@@ -88,9 +93,9 @@ PLATFORM = Platform(
     pace=Pace(180, per_s=60, costs={"/search": 30}),
     endpoints=(
         listing_of(
-            "posts",
-            "Posts in all communities or in one.",
-            post_of,
+            resource="posts",
+            summary="Posts in all communities or in one.",
+            record=post_of,
             archetype=POST_LIST,
             listed=Listed(
                 Get("/post/list", type_=_SCOPE, sort=OLD_SORT, community_name=made(at_host, COMMUNITY)),
@@ -106,17 +111,17 @@ PLATFORM = Platform(
             ),
         ),
         single_of(
-            "post",
-            "One post.",
-            one_post_of,
+            resource="post",
+            summary="One post.",
+            record=one_post_of,
             archetype=POST,
             calls=(Get("/post", id=POST_ID), Get("/post", id=POST_ID)),
             located=ONE_POST,
         ),
         listing_of(
-            "post/comments",
-            "Comments on a post, as a flat list.",
-            comment_of,
+            resource="post/comments",
+            summary="Comments on a post, as a flat list.",
+            record=comment_of,
             archetype=COMMENT_LIST,
             listed=Listed(
                 Get("/comment/list", post_id=POST_ID, sort=made(in_capitals, COMMENT_SORT), type_="All"),
@@ -126,36 +131,43 @@ PLATFORM = Platform(
             located=ONE_POST,
         ),
         single_of(
-            "comment",
-            "One comment.",
-            one_comment_of,
+            resource="comment",
+            summary="One comment.",
+            record=one_comment_of,
             archetype=COMMENT,
             calls=(Get("/comment", id=COMMENT_ID), Get("/comment", id=COMMENT_ID)),
             located=ONE_COMMENT,
         ),
         single_of(
-            "profile",
-            "One account.",
-            profile_of,
+            resource="profile",
+            summary="One account.",
+            record=profile_of,
             archetype=AUTHOR,
             calls=(
                 Get("/user", username=made(at_host, HANDLE), limit=1),
                 Get("/person", username=made(at_host, HANDLE)),
             ),
         ),
-        _of_account("profile/posts", "Posts by an account, newest first.", post_of, POST_LIST),
-        _of_account("profile/comments", "Comments by an account, newest first.", comment_of, COMMENT_LIST),
+        _of_account(
+            resource="profile/posts", summary="Posts by an account, newest first.", record=post_of, archetype=POST_LIST
+        ),
+        _of_account(
+            resource="profile/comments",
+            summary="Comments by an account, newest first.",
+            record=comment_of,
+            archetype=COMMENT_LIST,
+        ),
         single_of(
-            "community",
-            "One community.",
-            one_community_of,
+            resource="community",
+            summary="One community.",
+            record=one_community_of,
             archetype=AUTHOR,
             calls=(Get("/community", name=made(at_host, NAME)), Get("/community", name=made(at_host, NAME))),
         ),
         listing_of(
-            "communities",
-            "Communities, most active first.",
-            community_of,
+            resource="communities",
+            summary="Communities, most active first.",
+            record=community_of,
             archetype=AUTHOR_LIST,
             listed=Listed(
                 Get("/community/list", type_=_SCOPE, sort="Active"),
@@ -163,9 +175,11 @@ PLATFORM = Platform(
                 "communities",
             ),
         ),
-        _search("search", "Search for posts.", post_of, POST_LIST),
-        _search("search/comments", "Search for comments.", comment_of, COMMENT_LIST),
-        _search("search/users", "Search for accounts.", author_of, AUTHOR_LIST),
-        _search("search/communities", "Search for communities.", community_of, AUTHOR_LIST),
+        _search(resource="search", summary="Search for posts.", record=post_of, archetype=POST_LIST),
+        _search(resource="search/comments", summary="Search for comments.", record=comment_of, archetype=COMMENT_LIST),
+        _search(resource="search/users", summary="Search for accounts.", record=author_of, archetype=AUTHOR_LIST),
+        _search(
+            resource="search/communities", summary="Search for communities.", record=community_of, archetype=AUTHOR_LIST
+        ),
     ),
 )

@@ -129,10 +129,10 @@ class Listed(NamedTuple):
 
 
 def single_of(
+    *,
     resource: str,
     summary: str,
     record: RecordMap,
-    *,
     archetype: Archetype,
     calls: tuple[Get, Get],
     located: Located | None = None,
@@ -140,23 +140,43 @@ def single_of(
     """Return an endpoint for one record, which either version of the API may return."""
     old, new = calls
     read = partial(_one, old.via("v3", optional=True, accepts=record), new.via("v4", accepts=record), record)
-    return Endpoint(resource, summary, archetype, read, old.params, located=located, record=record, never=("total",))
+    return Endpoint(
+        resource=resource,
+        summary=summary,
+        archetype=archetype,
+        read=read,
+        params=old.params,
+        located=located,
+        record=record,
+        never=("total",),
+    )
 
 
 def listing_of(
+    *,
     resource: str,
     summary: str,
     record: RecordMap,
-    *,
     archetype: Archetype,
     listed: Listed,
     located: Located | None = None,
 ) -> Endpoint:
     """Return an endpoint for a list, which either version of the API may return."""
-    old, new = (Pages(record, paging, at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at)))
+    old, new = (
+        Pages(record, paging, at=at) for paging, at in ((listed.paging, listed.old_at), (TOKENS, listed.new_at))
+    )
     read = partial(_many, (listed.old.via("v3", optional=True), old), (listed.new.via("v4"), new))
     params = (*listed.old.params, *NUMBERED.params())
-    return Endpoint(resource, summary, archetype, read, params, located=located, record=record, never=("total",))
+    return Endpoint(
+        resource=resource,
+        summary=summary,
+        archetype=archetype,
+        read=read,
+        params=params,
+        located=located,
+        record=record,
+        never=("total",),
+    )
 
 
 def _one(old: Get, new: Get, record: RecordMap, args: Args) -> Steps:

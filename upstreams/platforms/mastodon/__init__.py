@@ -26,19 +26,33 @@ _ONE_ACCOUNT = (("handle", "user_id"),)
 _OLDER, _ACCOUNTS_PAGED = ByLink("max_id", size_max=40), ByLink("max_id", size_max=80)
 
 
-def _of_account(resource: str, summary: str, path: str, record: RecordMap, *more: Param) -> Endpoint:
+def _of_account(*, resource: str, summary: str, path: str, record: RecordMap, more: tuple[Param, ...] = ()) -> Endpoint:
     """Return an endpoint for a list that belongs to an account: its posts, or other accounts."""
     archetype, paging = (POST_LIST, _OLDER) if record is post_of else (AUTHOR_LIST, _ACCOUNTS_PAGED)
     call = Get(f"/v1/accounts/{{account}}/{path}", **{one.name: one for one in more})
     read = partial(reads.of_account, call, Pages(record, paging))
     params = (HANDLE, USER_ID, *more, *paging.params())
-    return Endpoint(resource, summary, archetype, read, params, one_of=_ONE_ACCOUNT, record=record, never=("total",))
+    return Endpoint(
+        resource=resource,
+        summary=summary,
+        archetype=archetype,
+        read=read,
+        params=params,
+        one_of=_ONE_ACCOUNT,
+        record=record,
+        never=("total",),
+    )
 
 
-def _of_post(resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
+def _of_post(*, resource: str, summary: str, archetype: Archetype, path: str, pages: Pages) -> Endpoint:
     """Return an endpoint for a list that belongs to a post."""
     return listing(
-        resource, summary, archetype, Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID), pages, located=ONE_POST
+        resource=resource,
+        summary=summary,
+        archetype=archetype,
+        call=Get(f"/v1/statuses/{{id}}/{path}", id=POST_ID),
+        pages=pages,
+        located=ONE_POST,
     )
 
 
@@ -49,8 +63,11 @@ def _search(type_: str) -> Get:
 PLATFORM = Platform(
     slug="mastodon",
     title="Mastodon",
-    sources={"instance": "https://{instance}/api"},
+    category="social",
     docs_url="https://docs.joinmastodon.org/client/intro/",
+    terms_url="https://mastodon.social/terms-of-service",
+    checked_on="2026-11-23",
+    sources={"instance": "https://{instance}/api"},
     social=True,
     common=(INSTANCE,),
     refusals=Refusals(
@@ -63,88 +80,110 @@ PLATFORM = Platform(
     pace=Pace(300, per_s=300),
     endpoints=(
         Endpoint(
-            "profile",
-            "One account.",
-            AUTHOR,
-            reads.profile,
-            (HANDLE, USER_ID),
+            resource="profile",
+            summary="One account.",
+            archetype=AUTHOR,
+            read=reads.profile,
+            params=(HANDLE, USER_ID),
             one_of=_ONE_ACCOUNT,
             record=profile_of,
         ),
-        _of_account("profile/posts", "Posts by an account, newest first.", "statuses", post_of, NO_REPLIES, NO_BOOSTS),
-        _of_account("followers", "Followers of an account.", "followers", author_of),
-        _of_account("following", "Accounts that an account follows.", "following", author_of),
-        single("post", "One post.", POST, Get("/v1/statuses/{id}", id=POST_ID), post_of, located=ONE_POST),
-        single("comment", "One reply.", COMMENT, Get("/v1/statuses/{id}", id=POST_ID), reply_of, located=ONE_POST),
-        _of_post(
-            "post/comments",
-            "Replies to a post, parents first (at most 60).",
-            COMMENT_LIST,
-            "context",
-            Pages(comment_of, Whole(), "descendants"),
+        _of_account(
+            resource="profile/posts",
+            summary="Posts by an account, newest first.",
+            path="statuses",
+            record=post_of,
+            more=(NO_REPLIES, NO_BOOSTS),
+        ),
+        _of_account(resource="followers", summary="Followers of an account.", path="followers", record=author_of),
+        _of_account(
+            resource="following", summary="Accounts that an account follows.", path="following", record=author_of
+        ),
+        single(
+            resource="post",
+            summary="One post.",
+            archetype=POST,
+            call=Get("/v1/statuses/{id}", id=POST_ID),
+            record=post_of,
+            located=ONE_POST,
+        ),
+        single(
+            resource="comment",
+            summary="One reply.",
+            archetype=COMMENT,
+            call=Get("/v1/statuses/{id}", id=POST_ID),
+            record=reply_of,
+            located=ONE_POST,
         ),
         _of_post(
-            "post/likes",
-            "Accounts that liked a post.",
-            AUTHOR_LIST,
-            "favourited_by",
-            Pages(author_of, _ACCOUNTS_PAGED),
+            resource="post/comments",
+            summary="Replies to a post, parents first (at most 60).",
+            archetype=COMMENT_LIST,
+            path="context",
+            pages=Pages(comment_of, Whole(), at="descendants"),
         ),
         _of_post(
-            "post/reposts",
-            "Accounts that boosted a post.",
-            AUTHOR_LIST,
-            "reblogged_by",
-            Pages(author_of, _ACCOUNTS_PAGED),
+            resource="post/likes",
+            summary="Accounts that liked a post.",
+            archetype=AUTHOR_LIST,
+            path="favourited_by",
+            pages=Pages(author_of, _ACCOUNTS_PAGED),
+        ),
+        _of_post(
+            resource="post/reposts",
+            summary="Accounts that boosted a post.",
+            archetype=AUTHOR_LIST,
+            path="reblogged_by",
+            pages=Pages(author_of, _ACCOUNTS_PAGED),
         ),
         listing(
-            "hashtag",
-            "Posts with a hashtag, newest first.",
-            POST_LIST,
-            Get("/v1/timelines/tag/{tag}", tag=TAG),
-            Pages(post_of, _OLDER),
+            resource="hashtag",
+            summary="Posts with a hashtag, newest first.",
+            archetype=POST_LIST,
+            call=Get("/v1/timelines/tag/{tag}", tag=TAG),
+            pages=Pages(post_of, _OLDER),
         ),
         listing(
-            "search",
-            "Search for posts by accounts that allow it.",
-            POST_LIST,
-            _search("statuses"),
-            Pages(post_of, Once(size_max=40), "statuses"),
+            resource="search",
+            summary="Search for posts by accounts that allow it.",
+            archetype=POST_LIST,
+            call=_search("statuses"),
+            pages=Pages(post_of, Once(size_max=40), at="statuses"),
         ),
         listing(
-            "search/users",
-            "Search for accounts.",
-            AUTHOR_LIST,
-            _search("accounts"),
-            Pages(author_of, Once(size_max=40), "accounts"),
+            resource="search/users",
+            summary="Search for accounts.",
+            archetype=AUTHOR_LIST,
+            call=_search("accounts"),
+            pages=Pages(author_of, Once(size_max=40), at="accounts"),
         ),
         Endpoint(
-            "search/hashtags",
-            "Search for hashtags, with their uses in the last day.",
-            ANALYTICS,
-            partial(reads.tags, _search("hashtags"), Rows(trend_of, "hashtags")),
-            (QUERY,),
+            resource="search/hashtags",
+            summary="Search for hashtags, with their uses in the last day.",
+            archetype=ANALYTICS,
+            read=partial(reads.tags, _search("hashtags"), Rows(trend_of, "hashtags")),
+            params=(QUERY,),
             never=("region",),
         ),
         listing(
-            "trending",
-            "Posts with the most boosts and likes right now.",
-            POST_LIST,
-            Get("/v1/trends/statuses"),
-            Pages(post_of, ByOffset("offset", size_max=40)),
+            resource="trending",
+            summary="Posts with the most boosts and likes right now.",
+            archetype=POST_LIST,
+            call=Get("/v1/trends/statuses"),
+            pages=Pages(post_of, ByOffset("offset", size_max=40)),
         ),
         listing(
-            "trending/links",
-            "The most linked web pages right now.",
-            POST_LIST,
-            Get("/v1/trends/links"),
-            Pages(link_of, ByOffset("offset", size_max=20)),
+            resource="trending/links",
+            summary="The most linked web pages right now.",
+            archetype=POST_LIST,
+            call=Get("/v1/trends/links"),
+            pages=Pages(link_of, ByOffset("offset", size_max=20)),
         ),
         Endpoint(
-            "trending/hashtags",
-            "The most used hashtags right now.",
-            ANALYTICS,
-            partial(reads.tags, Get("/v1/trends/tags", limit=20), Rows(trend_of)),
+            resource="trending/hashtags",
+            summary="The most used hashtags right now.",
+            archetype=ANALYTICS,
+            read=partial(reads.tags, Get("/v1/trends/tags", limit=20), Rows(trend_of)),
             kind="analytics",
             never=("region",),
         ),

@@ -49,8 +49,8 @@ list."""
 _ADDRESS_MAX = 2_000
 _WITHOUT_FEED = "The show's feed is unavailable. These are at most the last 200 episodes, from Apple's directory."
 _WHOLE = Whole(size_max=200)
-EPISODES = Pages(episode_of, _WHOLE, "items")
-_LISTED = Pages(found_episode_of, _WHOLE, "results")
+EPISODES = Pages(episode_of, _WHOLE, at="items")
+_LISTED = Pages(found_episode_of, _WHOLE, at="results")
 
 
 def _read_feed(raw: bytes, content_type: str) -> Json:

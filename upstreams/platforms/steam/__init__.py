@@ -71,26 +71,37 @@ def _app(args: Args) -> Steps:
 
 PLATFORM = Platform(
     slug="steam",
-    hosts=("steampowered.com", "steamcommunity.com"),
     title="Steam",
-    sources={"store": "https://store.steampowered.com"},
+    category="apps",
     docs_url="https://partner.steamgames.com/doc/store/getreviews",
+    terms_url="https://steamcommunity.com/dev/apiterms",
+    checked_on="2026-11-23",
+    hosts=("steampowered.com", "steamcommunity.com"),
+    sources={"store": "https://store.steampowered.com"},
     refusals=Refusals(other=_judge, throttled=(403,)),
     pace=Pace(150, per_s=300),
     endpoints=(
         listing(
-            "search",
-            "Search for apps and packages by name.",
-            APP_LIST,
-            Get("/api/storesearch", term=QUERY, cc=COUNTRY, l=LANGUAGE),
-            Pages(found_app_of, Once(size="", total="total"), "items"),
+            resource="search",
+            summary="Search for apps and packages by name.",
+            archetype=APP_LIST,
+            call=Get("/api/storesearch", term=QUERY, cc=COUNTRY, l=LANGUAGE),
+            pages=Pages(found_app_of, Once(size="", total="total"), at="items"),
         ),
-        Endpoint("app", "One app.", APP, _app, (APP_ID, COUNTRY, LANGUAGE), kind="profile", record=app_of),
+        Endpoint(
+            resource="app",
+            summary="One app.",
+            archetype=APP,
+            read=_app,
+            params=(APP_ID, COUNTRY, LANGUAGE),
+            kind="profile",
+            record=app_of,
+        ),
         listing(
-            "app/reviews",
-            "Reviews of an app, newest first.",
-            REVIEW_LIST,
-            Get(
+            resource="app/reviews",
+            summary="Reviews of an app, newest first.",
+            archetype=REVIEW_LIST,
+            call=Get(
                 "/appreviews/{app_id}",
                 app_id=APP_ID,
                 json="1",
@@ -99,10 +110,10 @@ PLATFORM = Platform(
                 review_type=REVIEW_TYPE,
                 purchase_type=PURCHASE_TYPE,
             ),
-            Pages(
+            pages=Pages(
                 review_of,
                 ByToken("cursor", first="*", size="num_per_page", total="query_summary.total_reviews", empty_ends=True),
-                "reviews",
+                at="reviews",
             ),
             kind="comments",
         ),

@@ -37,25 +37,44 @@ def _point(latitude: str, longitude: str) -> str:
     return f"{latitude}|{longitude}"
 
 
-def _listing(resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Member) -> Endpoint:
+def _listing(*, resource: str, summary: str, archetype: Archetype, pages: Pages, **members: Member) -> Endpoint:
     """Return an endpoint for a list from the wiki's own API."""
     call = Get("/w/api.php", action="query", format="json", **members)
-    return listing(resource, summary, archetype, call, pages, needs=_CONTACT)
+    return listing(resource=resource, summary=summary, archetype=archetype, call=call, pages=pages, needs=_CONTACT)
 
 
-def _of_page(resource: str, summary: str, prop: str, record: RecordMap, **members: Member) -> Endpoint:
+def _of_page(*, resource: str, summary: str, prop: str, record: RecordMap, **members: Member) -> Endpoint:
     """Return an endpoint for a list that belongs to a page."""
     mark = {"links": "pl", "images": "im"}.get(prop, f"{prop[0]}l")
     call = Get("/w/api.php", action="query", prop=prop, redirects=1, titles=TITLE, format="json", **members)
-    pages = Pages(record, ByToken(f"{mark}continue", f"continue.{mark}continue", size=f"{mark}limit"), reads.OF_PAGE)
+    pages = Pages(record, ByToken(f"{mark}continue", f"continue.{mark}continue", size=f"{mark}limit"), at=reads.OF_PAGE)
     read = partial(reads.of_page, call, prop, pages)
-    return listing_by(resource, summary, ARTICLE_LIST, read, pages, params=(TITLE,), needs=_CONTACT)
+    return listing_by(
+        resource=resource,
+        summary=summary,
+        archetype=ARTICLE_LIST,
+        read=read,
+        pages=pages,
+        params=(TITLE,),
+        needs=_CONTACT,
+    )
 
 
-def _viewed(resource: str, summary: str, read: Read, *params: Param, description: str = "") -> Endpoint:
+def _viewed(
+    *, resource: str, summary: str, read: Read, params: tuple[Param, ...] = (), description: str = ""
+) -> Endpoint:
     """Return an endpoint for the page views of each day or month."""
     spans = (*params, FROM, TO, GRANULARITY, ACCESS, AGENT)
-    return Endpoint(resource, summary, SERIES, read, spans, kind="analytics", description=description, needs=_CONTACT)
+    return Endpoint(
+        resource=resource,
+        summary=summary,
+        archetype=SERIES,
+        read=read,
+        params=spans,
+        kind="analytics",
+        description=description,
+        needs=_CONTACT,
+    )
 
 
 def _judge(answer: Answer) -> UpstreamError | None:
@@ -68,17 +87,20 @@ def _judge(answer: Answer) -> UpstreamError | None:
 
 PLATFORM = Platform(
     slug="wikipedia",
+    title="Wikipedia",
+    category="knowledge",
+    docs_url="https://www.mediawiki.org/wiki/API:Main_page",
+    terms_url="https://foundation.wikimedia.org/wiki/Policy:Terms_of_Use",
+    checked_on="2026-11-23",
     hosts=("wikipedia.org",),
     address_forms=(
         AddressForm("page", rf"{_AT}/(?:wiki|zh-[a-z]+)/(?P<title>[^?#]+)"),
         AddressForm("page", rf"{_AT}/w/index\.php\?(?:.*&)?title=(?P<title>[^&#]+).*"),
     ),
-    title="Wikipedia",
     sources={
         "wiki": "https://{lang}.wikipedia.org",
         "metrics": "https://wikimedia.org/api/rest_v1/metrics/pageviews",
     },
-    docs_url="https://www.mediawiki.org/wiki/API:Main_page",
     common=(LANG,),
     refusals=Refusals(
         other=_judge,
@@ -96,12 +118,20 @@ PLATFORM = Platform(
     ),
     pace=Pace(200, per_s=60),
     endpoints=(
-        Endpoint("page", "A page's summary.", ARTICLE, reads.page, (TITLE,), needs=_CONTACT, record=page_of),
+        Endpoint(
+            resource="page",
+            summary="A page's summary.",
+            archetype=ARTICLE,
+            read=reads.page,
+            params=(TITLE,),
+            needs=_CONTACT,
+            record=page_of,
+        ),
         _listing(
-            "search",
-            "Search for pages.",
-            ARTICLE_LIST,
-            Pages(
+            resource="search",
+            summary="Search for pages.",
+            archetype=ARTICLE_LIST,
+            pages=Pages(
                 found_of,
                 ByOffset(
                     "sroffset",
@@ -110,7 +140,7 @@ PLATFORM = Platform(
                     total="query.searchinfo.totalhits",
                     depth=10_000,
                 ),
-                "query.search",
+                at="query.search",
             ),
             list="search",
             srsearch=QUERY,
@@ -118,66 +148,82 @@ PLATFORM = Platform(
             srinfo="totalhits",
         ),
         _listing(
-            "search/titles",
-            "Pages whose titles start with the query, most likely first.",
-            ARTICLE_LIST,
-            Pages(listed_of, ByOffset("psoffset", size="pslimit", more="continue.psoffset"), "query.prefixsearch"),
+            resource="search/titles",
+            summary="Pages whose titles start with the query, most likely first.",
+            archetype=ARTICLE_LIST,
+            pages=Pages(
+                listed_of, ByOffset("psoffset", size="pslimit", more="continue.psoffset"), at="query.prefixsearch"
+            ),
             list="prefixsearch",
             pssearch=QUERY,
             psnamespace=0,
         ),
         _listing(
-            "search/nearby",
-            "Pages about places near a point, nearest first.",
-            PLACE_LIST,
-            Pages(place_of, Once(size="gslimit"), "query.geosearch"),
+            resource="search/nearby",
+            summary="Pages about places near a point, nearest first.",
+            archetype=PLACE_LIST,
+            pages=Pages(place_of, Once(size="gslimit"), at="query.geosearch"),
             list="geosearch",
             gscoord=made(_point, LATITUDE, LONGITUDE),
             gsradius=RADIUS,
         ),
         _listing(
-            "random",
-            "Random pages, without redirects.",
-            ARTICLE_LIST,
-            Pages(listed_of, Once(size="rnlimit"), "query.random"),
+            resource="random",
+            summary="Random pages, without redirects.",
+            archetype=ARTICLE_LIST,
+            pages=Pages(listed_of, Once(size="rnlimit"), at="query.random"),
             list="random",
             rnnamespace=0,
             rnfilterredir="nonredirects",
         ),
         _listing(
-            "category",
-            "Pages and subcategories in a category.",
-            ARTICLE_LIST,
-            Pages(listed_of, ByToken("cmcontinue", "continue.cmcontinue", size="cmlimit"), "query.categorymembers"),
+            resource="category",
+            summary="Pages and subcategories in a category.",
+            archetype=ARTICLE_LIST,
+            pages=Pages(
+                listed_of, ByToken("cmcontinue", "continue.cmcontinue", size="cmlimit"), at="query.categorymembers"
+            ),
             list="categorymembers",
             cmtitle=made("Category:{}".format, CATEGORY),
             cmprop="ids|title|type",
             cmtype="page|subcat",
         ),
-        _of_page("page/links", "Pages that a page links to.", "links", linked_of),
-        _of_page("page/categories", "A page's categories.", "categories", linked_of, clshow="!hidden"),
-        _of_page("page/images", "Files on a page: images, audio and video.", "images", linked_of),
+        _of_page(resource="page/links", summary="Pages that a page links to.", prop="links", record=linked_of),
         _of_page(
-            "page/languages", "The same page in other languages.", "langlinks", translated_of, llprop="url|langname"
+            resource="page/categories",
+            summary="A page's categories.",
+            prop="categories",
+            record=linked_of,
+            clshow="!hidden",
+        ),
+        _of_page(
+            resource="page/images", summary="Files on a page: images, audio and video.", prop="images", record=linked_of
+        ),
+        _of_page(
+            resource="page/languages",
+            summary="The same page in other languages.",
+            prop="langlinks",
+            record=translated_of,
+            llprop="url|langname",
         ),
         _viewed(
-            "page/pageviews",
-            "Views of a page, by day or month.",
-            reads.page_pageviews,
-            TITLE,
+            resource="page/pageviews",
+            summary="Views of a page, by day or month.",
+            read=reads.page_pageviews,
+            params=(TITLE,),
             description="Days without views are left out. Data starts in July 2015 and is about a day late.",
         ),
         _viewed(
-            "site/pageviews",
-            "Views of all pages in a language, by day or month.",
-            reads.site_pageviews,
+            resource="site/pageviews",
+            summary="Views of all pages in a language, by day or month.",
+            read=reads.site_pageviews,
         ),
         Endpoint(
-            "top",
-            "The most viewed pages of a day or month.",
-            ANALYTICS,
-            reads.top,
-            (DATE, ACCESS),
+            resource="top",
+            summary="The most viewed pages of a day or month.",
+            archetype=ANALYTICS,
+            read=reads.top,
+            params=(DATE, ACCESS),
             kind="analytics",
             needs=_CONTACT,
             never=("region",),

@@ -66,32 +66,35 @@ _COMMENTS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=10
 
 def _quota_fallback(read: Read) -> tuple[Fallback, ...]:
     """Return the fallback for a node whose key may run out of quota. A node without a key uses `read` directly."""
-    return (Fallback("web", read, needs=_KEY),)
+    return (Fallback(source="web", read=read, needs=_KEY),)
 
 
-def _of_channel(resource: str, summary: str, sort: Param, letters: tuple[str, str]) -> Endpoint:
+def _of_channel(*, resource: str, summary: str, sort: Param, letters: tuple[str, str]) -> Endpoint:
     """Return an endpoint for a list of a channel's videos."""
     params = (CHANNEL_ID, HANDLE, CHANNEL_URL, sort, *([EXTRAS] if resource == "channel/videos" else []))
     read, fed = partial(reads.of_channel, *letters), partial(reads.fed_of_channel, *letters)
-    return _videos(resource, summary, read, *params, *ITEMS.params(), one_of=ONE_CHANNEL, fed=fed)
+    return _videos(
+        resource=resource, summary=summary, read=read, params=(*params, *ITEMS.params()), one_of=ONE_CHANNEL, fed=fed
+    )
 
 
 def _videos(
+    *,
     resource: str,
     summary: str,
     read: Read,
-    *params: Param,
+    params: tuple[Param, ...] = (),
     one_of: tuple[tuple[str, ...], ...] = (),
     needs: tuple[str, ...] = (),
     fed: Read | None = None,
 ) -> Endpoint:
     """Return an endpoint for a list of videos with all their data. `fed` reads the list from a feed instead."""
     return Endpoint(
-        resource,
-        summary,
-        POST_LIST,
-        read,
-        params,
+        resource=resource,
+        summary=summary,
+        archetype=POST_LIST,
+        read=read,
+        params=params,
         one_of=one_of,
         needs=needs,
         description=_FEW if fed else "",
@@ -111,25 +114,28 @@ _COMMENT_CALL = partial(Get, "/comments", part="snippet", textFormat="plainText"
 
 PLATFORM = Platform(
     slug="youtube",
-    hosts=("youtube.com", "youtube-nocookie.com", "youtu.be"),
     title="YouTube",
+    category="video",
+    docs_url="https://developers.google.com/youtube/v3/docs",
+    terms_url="https://developers.google.com/youtube/terms/api-services-terms-of-service",
+    checked_on="2026-11-23",
+    hosts=("youtube.com", "youtube-nocookie.com", "youtu.be"),
     sources={
         "api": "https://www.googleapis.com/youtube/v3",
         "search": "https://www.googleapis.com/youtube/v3",  # searches have a separate quota
         "web": "https://www.youtube.com",
     },
-    docs_url="https://developers.google.com/youtube/v3/docs",
     social=True,
     headers=lambda known: (("x-goog-api-key", known["key"]),) if "key" in known else (),
     refusals=Refusals(other=judge),
     pace=Pace(10_000, per_s=86_400, costs={"/search": 100}),
     endpoints=(
         Endpoint(
-            "channel",
-            "One channel.",
-            AUTHOR,
-            reads.channel,
-            (CHANNEL_ID, HANDLE, CHANNEL_URL),
+            resource="channel",
+            summary="One channel.",
+            archetype=AUTHOR,
+            read=reads.channel,
+            params=(CHANNEL_ID, HANDLE, CHANNEL_URL),
             one_of=ONE_CHANNEL,
             description="Without the operator's key or quota, only id, name, URL and age are known.",
             fallbacks=_quota_fallback(reads.fed_channel),
@@ -138,94 +144,101 @@ PLATFORM = Platform(
             many=reads.CHANNELS,
         ),
         _of_channel(
-            "channel/videos",
-            "A channel's videos, newest first.",
-            Param(
+            resource="channel/videos",
+            summary="A channel's videos, newest first.",
+            sort=Param(
                 "sort",
                 "Sort order: newest first, or most viewed full-length videos first.",
                 "popular",
                 default="latest",
                 choices=("latest", "popular"),
             ),
-            ("UU", "UULP"),
+            letters=("UU", "UULP"),
         ),
         _of_channel(
-            "channel/shorts",
-            "A channel's shorts, newest first.",
-            Param("sort", "Sort order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
-            ("UUSH", "UUPS"),
+            resource="channel/shorts",
+            summary="A channel's shorts, newest first.",
+            sort=Param("sort", "Sort order of the shorts.", "popular", default="newest", choices=("newest", "popular")),
+            letters=("UUSH", "UUPS"),
         ),
         Endpoint(
-            "video",
-            "One video.",
-            POST,
-            reads.video,
-            (VIDEO_URL, LANGUAGE),
+            resource="video",
+            summary="One video.",
+            archetype=POST,
+            read=reads.video,
+            params=(VIDEO_URL, LANGUAGE),
             description="Without the operator's key or quota, only title, channel and picture are known.",
             fallbacks=_quota_fallback(reads.embedded),
             record=video_of,
             many=reads.VIDEOS,
         ),
         listing(
-            "videos",
-            "Up to 50 videos by id.",
-            POST_LIST,
-            Get("/videos", part=VIDEO_PARTS, id=VIDEO_IDS),
-            Pages(video_of, Once(size="", size_max=50), "items"),
+            resource="videos",
+            summary="Up to 50 videos by id.",
+            archetype=POST_LIST,
+            call=Get("/videos", part=VIDEO_PARTS, id=VIDEO_IDS),
+            pages=Pages(video_of, Once(size="", size_max=50), at="items"),
             needs=_KEY,
         ),
         listing(
-            "video/comments",
-            "Comments on a video, each with its first replies.",
-            COMMENT_LIST,
-            Get(
+            resource="video/comments",
+            summary="Comments on a video, each with its first replies.",
+            archetype=COMMENT_LIST,
+            call=Get(
                 "/commentThreads",
                 part="snippet,replies",
                 textFormat="plainText",
                 videoId=VIDEO_URL,
                 order=made(_spelled({"top": "relevance", "newest": "time"}), ORDER),
             ),
-            Pages(thread_of, _COMMENTS, "items"),
+            pages=Pages(thread_of, _COMMENTS, at="items"),
             needs=_KEY,
         ),
         single(
-            "video/comment",
-            "One comment on a video.",
-            COMMENT,
-            _COMMENT_CALL(id=COMMENT_ID),
-            comment_of,
+            resource="video/comment",
+            summary="One comment on a video.",
+            archetype=COMMENT,
+            call=_COMMENT_CALL(id=COMMENT_ID),
+            record=comment_of,
             at="items[0]",
             needs=_KEY,
             many=many(COMMENT_ID, 50, _COMMENT_CALL(maxResults=50), Rows(comment_of, "items"), needs=_KEY),
         ),
         listing(
-            "video/comment/replies",
-            "Replies to a comment.",
-            COMMENT_LIST,
-            _COMMENT_CALL(parentId=PARENT),
-            Pages(comment_of, _COMMENTS, "items"),
+            resource="video/comment/replies",
+            summary="Replies to a comment.",
+            archetype=COMMENT_LIST,
+            call=_COMMENT_CALL(parentId=PARENT),
+            pages=Pages(comment_of, _COMMENTS, at="items"),
             needs=_KEY,
         ),
-        _videos("playlist", "Videos in a playlist.", reads.playlist, PLAYLIST, *ITEMS.params(), fed=reads.fed_playlist),
         _videos(
-            "search",
-            "Search for videos.",
-            reads.search,
-            QUERY,
-            UPLOADED,
-            SORT_BY,
-            REGION,
-            EXTRAS,
-            *FOUND.params(),
+            resource="playlist",
+            summary="Videos in a playlist.",
+            read=reads.playlist,
+            params=(PLAYLIST, *ITEMS.params()),
+            fed=reads.fed_playlist,
+        ),
+        _videos(
+            resource="search",
+            summary="Search for videos.",
+            read=reads.search,
+            params=(QUERY, UPLOADED, SORT_BY, REGION, EXTRAS, *FOUND.params()),
             needs=_KEY,
         ),
-        _videos("search/hashtag", "Videos with a hashtag.", reads.hashtag, HASHTAG, KIND, *FOUND.params(), needs=_KEY),
+        _videos(
+            resource="search/hashtag",
+            summary="Videos with a hashtag.",
+            read=reads.hashtag,
+            params=(HASHTAG, KIND, *FOUND.params()),
+            needs=_KEY,
+        ),
         listing(
-            "trending",
-            "The most watched videos in a country now.",
-            POST_LIST,
-            Get("/videos", part=VIDEO_PARTS, chart="mostPopular", regionCode=REGION),
-            Pages(video_of, ITEMS, "items"),
+            resource="trending",
+            summary="The most watched videos in a country now.",
+            archetype=POST_LIST,
+            call=Get("/videos", part=VIDEO_PARTS, chart="mostPopular", regionCode=REGION),
+            pages=Pages(video_of, ITEMS, at="items"),
             needs=_KEY,
         ),
     ),

@@ -40,8 +40,8 @@ search."""
 
 ITEMS = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, total="pageInfo.totalResults")
 FOUND = ByToken("pageToken", "nextPageToken", size="maxResults", size_max=50, empty_ends=True)
-_LISTED, _SEARCHED = Pages(item_of, ITEMS, "items"), Pages(found_of, FOUND, "items")
-_ENTRIES, _COUNTED = Pages(entry_of, Whole(size_max=50), "items"), "pageInfo.totalResults"
+_LISTED, _SEARCHED = Pages(item_of, ITEMS, at="items"), Pages(found_of, FOUND, at="items")
+_ENTRIES, _COUNTED = Pages(entry_of, Whole(size_max=50), at="items"), "pageInfo.totalResults"
 _VIDEOS, _CHANNELS = Rows(video_of, "items", (_COUNTED,)), Rows(channel_of, "items", (_COUNTED,))
 
 

@@ -190,11 +190,11 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
     where = several("stores", "Comma-separated slugs of the stores (default: all).", (one.slug for one in listed))
     return (
         Endpoint(
-            "app-reviews",
-            "An analysis of an app's reviews in one or more stores.",
-            records.APP_REVIEWS,
-            partial(app_reviews, listed),
-            (
+            resource="app-reviews",
+            summary="An analysis of an app's reviews in one or more stores.",
+            archetype=records.APP_REVIEWS,
+            read=partial(app_reviews, listed),
+            params=(
                 Param("query", "The app's name.", "podcast player"),
                 *ids,
                 where,
@@ -207,11 +207,11 @@ def of_stores(listed: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
             kind="comments",
         ),
         Endpoint(
-            "apps-lookup",
-            "Compare an app's listings in several stores and check whether they are the same app.",
-            records.APPS_LOOKUP,
-            partial(apps_lookup, listed),
-            (
+            resource="apps-lookup",
+            summary="Compare an app's listings in several stores and check whether they are the same app.",
+            archetype=records.APPS_LOOKUP,
+            read=partial(apps_lookup, listed),
+            params=(
                 Param("title", "The app's name.", "podcast player"),
                 *ids,
                 where,

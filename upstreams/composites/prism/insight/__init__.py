@@ -59,20 +59,20 @@ def endpoints(platforms: tuple[Platform, ...]) -> tuple[Endpoint, ...]:
 def _of_words(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...]:
     return (
         Endpoint(
-            "mentions",
-            "Dated mentions of a phrase on every platform that can be searched.",
-            words.MENTIONS,
-            partial(mentions.mentions, searched),
-            (PHRASE, on, _FROM, _TO, limit(100, 50)),
+            resource="mentions",
+            summary="Dated mentions of a phrase on every platform that can be searched.",
+            archetype=words.MENTIONS,
+            read=partial(mentions.mentions, searched),
+            params=(PHRASE, on, _FROM, _TO, limit(100, 50)),
             price=fixed(1),
             kind="search",
         ),
         Endpoint(
-            "brand-mentions",
-            "Mentions of a brand by day, week or month, with their tone and sources.",
-            words.BRAND_MENTIONS,
-            partial(mentions.brand_mentions, searched),
-            (
+            resource="brand-mentions",
+            summary="Mentions of a brand by day, week or month, with their tone and sources.",
+            archetype=words.BRAND_MENTIONS,
+            read=partial(mentions.brand_mentions, searched),
+            params=(
                 KEYWORD,
                 day_param("date_from", "The first day", required=True),
                 _TO,
@@ -89,11 +89,11 @@ def _of_words(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...]
 def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...]:
     return (
         Endpoint(
-            "crisis-radar",
-            "Detect whether a brand is mentioned more often, or more negatively, than usual.",
-            radar.CRISIS_RADAR,
-            partial(crisis.crisis_radar, searched),
-            (
+            resource="crisis-radar",
+            summary="Detect whether a brand is mentioned more often, or more negatively, than usual.",
+            archetype=radar.CRISIS_RADAR,
+            read=partial(crisis.crisis_radar, searched),
+            params=(
                 BRAND,
                 SENSITIVITY,
                 Param(
@@ -117,11 +117,11 @@ def _of_brands(searched: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...
             kind="analytics",
         ),
         Endpoint(
-            "campaign",
-            "The effect of a campaign: daily mentions before, during and after it, and its top accounts.",
-            words.CAMPAIGN,
-            partial(campaign.campaign, searched),
-            (
+            resource="campaign",
+            summary="The effect of a campaign: daily mentions before, during and after it, and its top accounts.",
+            archetype=words.CAMPAIGN,
+            read=partial(campaign.campaign, searched),
+            params=(
                 Param("phrase", "The phrase of the campaign, as posts spell it.", "structured concurrency"),
                 Param("hashtag", "The campaign's hashtag.", "python", strip="#"),
                 day_param("window_start", "First day of the campaign (default: 30 days before the last)"),
@@ -145,11 +145,11 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
     )
     return (
         Endpoint(
-            "devtool-pulse",
-            "The health of a developer tool: its repository, and its mentions in threads.",
-            threads.DEVTOOL_PULSE,
-            partial(devtools.devtool_pulse, dossiers, threaded),
-            (
+            resource="devtool-pulse",
+            summary="The health of a developer tool: its repository, and its mentions in threads.",
+            archetype=threads.DEVTOOL_PULSE,
+            read=partial(devtools.devtool_pulse, dossiers, threaded),
+            params=(
                 Param("query", "The tool's name, as threads spell it.", "trio", required=True),
                 repo,
                 Param("subreddit", "The Reddit community to search.", "python", fold=True),
@@ -161,11 +161,13 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
             kind="analytics",
         ),
         Endpoint(
-            "launch-echo",
-            "Reactions to a launch: the threads with the most points, and their comments.",
-            threads.LAUNCH_ECHO,
-            partial(launch.launch_echo, dossiers, threaded, tuple(host for one in platforms for host in one.hosts)),
-            (
+            resource="launch-echo",
+            summary="Reactions to a launch: the threads with the most points, and their comments.",
+            archetype=threads.LAUNCH_ECHO,
+            read=partial(
+                launch.launch_echo, dossiers, threaded, tuple(host for one in platforms for host in one.hosts)
+            ),
+            params=(
                 Param("query", "The name of the launched product, as threads spell it.", "trio", required=True),
                 Param("repo", "The repository's URL, or owner/name.", "python-trio/trio"),
                 number("threads", "Number of threads whose comments are read", 3, least=1, most=10),
@@ -181,11 +183,11 @@ def _of_code(platforms: tuple[Platform, ...], threaded: tuple[Platform, ...]) ->
 
 def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
     return Endpoint(
-        "org-radar",
-        "An organization's repositories, with totals and a dossier for each top repository.",
-        threads.ORG_RADAR,
-        partial(org.org_radar, listed),
-        (
+        resource="org-radar",
+        summary="An organization's repositories, with totals and a dossier for each top repository.",
+        archetype=threads.ORG_RADAR,
+        read=partial(org.org_radar, listed),
+        params=(
             Param(
                 "org",
                 "The organization's login, or its URL.",
@@ -219,11 +221,11 @@ def _of_organizations(listed: tuple[Platform, ...]) -> Endpoint:
 def _of_audiences(threaded: tuple[Platform, ...], on: Param) -> tuple[Endpoint, ...]:
     return (
         Endpoint(
-            "audience-questions",
-            "Questions that people ask about a topic, with similar ones grouped.",
-            threads.AUDIENCE_QUESTIONS,
-            partial(questions.audience_questions, threaded),
-            (
+            resource="audience-questions",
+            summary="Questions that people ask about a topic, with similar ones grouped.",
+            archetype=threads.AUDIENCE_QUESTIONS,
+            read=partial(questions.audience_questions, threaded),
+            params=(
                 Param("topic", "The topic, as threads spell it.", "structured concurrency", required=True),
                 on,
                 number("max_questions", "Number of questions to return", 20, least=1, most=100),
@@ -235,11 +237,11 @@ def _of_audiences(threaded: tuple[Platform, ...], on: Param) -> tuple[Endpoint, 
             kind="analytics",
         ),
         Endpoint(
-            "leads",
-            "Posts by people looking for an alternative to a product, with a rule-based score.",
-            threads.LEADS,
-            partial(leads.leads, threaded),
-            (
+            resource="leads",
+            summary="Posts by people looking for an alternative to a product, with a rule-based score.",
+            archetype=threads.LEADS,
+            read=partial(leads.leads, threaded),
+            params=(
                 Param("competitor", "The product to replace.", "Acme", required=True, length_max=80),
                 Param(
                     "product_category",
