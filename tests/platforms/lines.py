@@ -19,8 +19,8 @@ DECLARED = frozenset(
     }
 )  # fmt: skip
 """The platforms that were written in the current form from the start."""
-LINES_MAX = 58
-"""The maximum of the median lines per endpoint."""
+LINES_MAX = 60
+"""The maximum of the median lines per endpoint. The names of the arguments take about one line of them."""
 
 
 class Lines(NamedTuple):
