@@ -1,29 +1,53 @@
-"""A registry of the size that the service is designed for: 70 platforms with 440 endpoints, most of them copies."""
+"""A registry of the size that the service is designed for: 70 platforms with 500 endpoints, most of them copies."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Set
+from copy import copy
 from dataclasses import replace
-from itertools import count
+from math import ceil
 
 from upstreams.composites import load_all
-from upstreams.model.endpoint import Platform
+from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Param
 from upstreams.web import SLUG as WEB
 
 PLATFORMS = 70
-ENDPOINTS = 440
-_COPIED = 5
-"""Platforms with more endpoints are not copied."""
+ENDPOINTS = 500
 
 
 def many_platforms() -> tuple[Platform, ...]:
-    """Return everything that a node serves, plus copies of platforms under other names."""
-    every = load_all()
-    found = list(every)
-    originals = [one for one in every if one.sources and one.slug != WEB]
-    for number in count():
-        if len(found) >= PLATFORMS and sum(len(one.endpoints) for one in found) >= ENDPOINTS:
-            return tuple(found)
+    """Return everything that a node serves, plus copies of platforms under other names.
+
+    Copies differ from each other like platforms do: each has its own parameters, so that no document can share them
+    between platforms. Only parameters that several platforms declare alike, such as a `limit` up to 100, are equal in
+    copies too. Copies require no credentials, so that a node offers all of their endpoints.
+    """
+    found = list(load_all())
+    originals = [one for one in found if one.sources and one.slug != WEB]
+    users = Counter(param for one in originals for param in {param for each in one.endpoints for param in each.params})
+    alike = {param for param, count in users.items() if count > 1}
+    for number in range(PLATFORMS - len(found)):
         copied = originals[number % len(originals)]
         slug, title = f"{copied.slug}_{number}", f"{copied.title} {number}"
-        found.append(replace(copied, slug=slug, title=title, endpoints=copied.endpoints[:_COPIED]))
-    raise AssertionError("the loop above ends")
+        lacking = ENDPOINTS - sum(len(one.endpoints) for one in found)
+        chosen = copied.endpoints[: ceil(lacking / (PLATFORMS - len(found)))]
+        endpoints = tuple(_copied(one, number, alike) for one in chosen)
+        found.append(replace(copied, slug=slug, title=title, endpoints=endpoints))
+    return tuple(found)
+
+
+def _copied(endpoint: Endpoint, number: int, alike: Set[Param]) -> Endpoint:
+    """Return an endpoint whose parameters, except those in `alike`, are equal only within one copied platform."""
+
+    def own(params: Iterable[Param]) -> tuple[Param, ...]:
+        return tuple(
+            one if one in alike else replace(one, description=f"{one.description.removesuffix('.')} {number}.")
+            for one in params
+        )
+
+    located = copy(endpoint.located)
+    if located is not None:
+        located.params = own(located.params)
+    return replace(endpoint, params=own(endpoint.params), located=located, needs=())

@@ -89,20 +89,28 @@ def run_schemathesis(
 
 
 def sendable(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with four changes that affect only how requests are built and checked.
+    """Return the document with changes that affect only how requests are built and checked.
 
-    `limit` has no maximum, because a larger value is not an error but becomes the maximum. Only required parts have an
-    example, because Schemathesis sends all examples together and would request prices and missing pages. An empty
-    parameter, which is sent for null, is treated as absent, which the document states only in words. And `default` is
-    replaced with its statuses, because it would allow any status.
+    What it lists once is added to each operation: headers of requests and responses, and the statuses of `default`,
+    which would allow any status. `limit` has no maximum, because a larger value is not an error but becomes the
+    maximum. Only required parts have an example, because Schemathesis sends all examples together and would request
+    prices and missing pages. And an empty parameter, which is sent for null, is treated as absent, which the document
+    states only in words.
     """
+    info, components = document["info"], document["components"]
+    for refused in components["responses"].values():
+        if "x-error-codes" in refused:
+            refused.setdefault("headers", {})["X-Request-Id"] = info["x-headers"]["X-Request-Id"]
     for operation in operations(document):
         default = operation["responses"].pop("default")
-        codes = document["components"]["responses"][default["$ref"].rpartition("/")[2]]["x-error-codes"]
-        anywhere = {CODES[name].status for name in codes}
+        kind = default["$ref"].rpartition("/")[2]
+        if operation.get("security") != []:
+            _add_headers(operation["responses"], info["x-headers"], components["responses"])
+        anywhere = {CODES[name].status for name in components["responses"][kind]["x-error-codes"]}
         operation["responses"] |= {str(status): default for status in anywhere if status < 500}
         needed = {group[0] for group in operation.get("x-one-of", ())}
-        operation["parameters"] = [_inlined(one, document) for one in operation["parameters"]]
+        everywhere = info["x-parameters"] if kind == "DataError" else []
+        operation["parameters"] = [_inlined(one, document) for one in (*operation["parameters"], *everywhere)]
         for parameter in operation["parameters"]:
             if parameter["name"] == "limit":
                 parameter["schema"].pop("maximum", None)
@@ -112,6 +120,14 @@ def sendable(document: dict[str, Any]) -> dict[str, Any]:
             if parameter["in"] == "query" and not parameter.get("required"):
                 parameter["schema"] = {"anyOf": [parameter["schema"], {"enum": ["", None]}]}
     return document
+
+
+def _add_headers(responses: dict[str, Any], headers: dict[str, Any], shared: dict[str, Any]) -> None:
+    """Add headers to the successful responses of an operation."""
+    for status, response in responses.items():
+        if status < "400":
+            found = shared[response["$ref"].rpartition("/")[2]] if "$ref" in response else response
+            responses[status] = {**found, "headers": {**found.get("headers", {}), **headers}}
 
 
 def operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:

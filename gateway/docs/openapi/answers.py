@@ -64,7 +64,7 @@ _TEXT: Final = {
     "application/x-ndjson": "One row per line.",
 }
 _STREAM: Final = "Server-sent events. `x-events` has their schemas."
-_OF_KEYS: Final = (
+SHARED_HEADERS: Final = (
     "X-Request-Id",
     "X-Credits-Used",
     "X-Credits-Remaining",
@@ -75,8 +75,9 @@ _OF_KEYS: Final = (
     "RateLimit-Policy",
     "RateLimit",
 )
-_OF_SOCKETS: Final = (_OF_KEYS[0], *_OF_KEYS[4:])
-_PUBLIC: Final = ("X-Request-Id", "ETag")
+"""Headers of all successful responses to requests with a key. The document lists them once, because they would make up
+a tenth of it otherwise.
+"""
 _EVENT: Final = "EventItem"
 _PLACE = re.compile(r" \(spec [^)]*\)")
 
@@ -84,7 +85,9 @@ _PLACE = re.compile(r" \(spec [^)]*\)")
 class Answers:
     """Builds the responses of operations, and collects the components that they refer to."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_brief: bool) -> None:
+        """With `is_brief`, the fields of responses have types, but no descriptions and examples."""
+        self._is_brief = is_brief
         self.responses: dict[str, Schema] = {}
         self._types: dict[str, Any] = {}
         self._envelopes: dict[str, Schema] = {}
@@ -109,8 +112,8 @@ class Answers:
             name = operation.archetype
             self.responses[name] = {**found["200"], "description": f"{name}, in the envelope."}
             return {"200": {"$ref": f"#/components/responses/{name}"}}
-        dry: Schema = {"description": "With `dry_run`: nothing was created.", "headers": headers_of(_OF_KEYS)}
-        return {"200": {**dry, "content": {"application/json": media}}, **found}
+        dry = {"description": "With `dry_run`: nothing was created.", "content": {"application/json": media}}
+        return {"200": dry, **found}
 
     def _settling(self, operation: ApiOperation, forms: Sequence[str], dry_run: type) -> dict[str, Schema]:
         """Return the responses, by status, of a route that starts a job and waits for it."""
@@ -130,7 +133,8 @@ class Answers:
         _, own = msgspec.json.schema_components(list(self._types.values()), ref_template=REF)
         typed = _events_typed({name: _shortened(schema, name) for name, schema in own.items()})
         assert self._envelopes.keys().isdisjoint(typed), "schema names are unique"
-        return {**_SHARED, **openapi_schemas(archetypes), **typed, **self._envelopes}
+        found = {**openapi_schemas(archetypes), **typed}
+        return {**_SHARED, **(_brief(found) if self._is_brief else found), **self._envelopes}
 
     def _data_response(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         extra = ("X-Cache", "X-Next-Cursor") if operation.paginated else ("X-Cache",)
@@ -138,15 +142,16 @@ class Answers:
         media["application/json"]["examples"] = {"dry_run": {"$ref": "#/components/examples/DryRun"}}
         return {
             "description": f"{operation.archetype}, in the envelope.",
-            "headers": headers_of((*_OF_KEYS, *extra)),
+            "headers": headers_of(extra),
             "content": media,
         }
 
     def _described(self, operation: ApiOperation, forms: Sequence[str]) -> Schema:
         doc = operation.route.doc
         assert doc is not None, "a data endpoint uses a shared response"
-        names = _PUBLIC if doc.is_public else _OF_SOCKETS if doc.status == 101 else _OF_KEYS
-        response: Schema = {"description": _status_description(doc.status), "headers": headers_of(names)}
+        response: Schema = {"description": _status_description(doc.status)}
+        if doc.is_public:
+            response["headers"] = headers_of(("ETag",))
         if doc.status == 101:
             response["x-websocket"] = {
                 "sends": [self.take(one) for one in doc.sends],
@@ -261,3 +266,24 @@ def _shortened(schema: Any, name: str = "") -> Any:
             del terse["anyOf"]
             return {**terse, **rest, "type": [kind, "null"]}
     return terse
+
+
+def _brief(schemas: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Keep the schemas' own descriptions, and remove the descriptions and examples of their fields."""
+    return {
+        name: {**_types(schema), **({"description": schema["description"]} if "description" in schema else {})}
+        for name, schema in schemas.items()
+    }
+
+
+def _types(schema: Schema) -> Schema:
+    kept = {key: value for key, value in schema.items() if key not in ("description", "examples")}
+    for key in ("items", "additionalProperties"):
+        if isinstance(kept.get(key), dict):
+            kept[key] = _types(kept[key])
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in kept:
+            kept[key] = [_types(one) for one in kept[key]]
+    if "properties" in kept:
+        kept["properties"] = {name: _types(one) for name, one in kept["properties"].items()}
+    return kept

@@ -1,4 +1,8 @@
-"""The API as an OpenAPI 3.1 document, built from the reference. Shared parts are in its components."""
+"""The API as an OpenAPI 3.1 document, built from the reference. Shared parts are in its components.
+
+The document of all platforms is brief, so that it stays under 800 KB with 500 endpoints. It leaves out what a caller
+can do without: the meaning of response fields, for example. The document of one platform has everything.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +18,9 @@ from gateway.docs.account.webhooks.account import EventBatch
 from gateway.docs.account.webhooks.deliveries import FullDelivery, RowsDelivery
 from gateway.docs.errors import reasons_of
 from gateway.docs.guide import content_types, description_of
-from gateway.docs.openapi.answers import EXAMPLES, Answers
-from gateway.docs.openapi.errors import error_responses, errors_in, header_name
-from gateway.docs.openapi.inputs import HEADERS, Inputs
+from gateway.docs.openapi.answers import EXAMPLES, SHARED_HEADERS, Answers
+from gateway.docs.openapi.errors import error_responses, errors_in, headers_of
+from gateway.docs.openapi.inputs import HEADERS, SHARED_PARAMETERS, Inputs
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.samples import Schema
 from upstreams.model.archetypes import ARCHETYPES
@@ -24,7 +28,13 @@ from upstreams.model.archetypes import ARCHETYPES
 _DESCRIPTION: Final = (
     "One API over many public platforms, billed in credits. Send the key in `x-api-key` or as a bearer token. Every "
     "`GET` also accepts `HEAD`, and an empty parameter (except `consumer`) is treated as absent. Responses are JSON in "
-    "one envelope; errors have a stable `type`. `/llms.txt` links to the pages."
+    "one envelope; errors have a stable `type`. `x-headers` lists the headers of all successful responses to requests "
+    "with a key. `/llms.txt` links to the pages."
+)
+_BRIEF: Final = (
+    " Data endpoints also accept the headers in `x-parameters`. `?platform=` returns the document of one platform, "
+    "which adds these headers to each operation, and also describes the fields of responses, the canonical values of "
+    "parameters and the reasons of errors."
 )
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"ApiKey": []}, {"Bearer": []}]
 _SCHEMES: Final = {
@@ -51,10 +61,11 @@ class OpenApi:
         """Return the document as JSON."""
         every = self._reference.offered
         chosen = [one for one in every if platform in (None, one.platform)]
-        inputs, answers = Inputs(every), Answers()
+        is_brief = platform is None
+        inputs, answers = Inputs(every, is_brief=is_brief), Answers(is_brief=is_brief)
         paths: dict[str, dict[str, Any]] = {}
         for operation in chosen:
-            item = _item(operation, inputs, answers)
+            item = _item(operation, inputs, answers, is_brief=is_brief)
             paths.setdefault(operation.path, {})[operation.method.lower()] = item
             if doc := operation.route.doc:
                 item["responses"][str(doc.status)] |= _links(operation, chosen)
@@ -64,15 +75,22 @@ class OpenApi:
             "schemas": _opened({**answers.schemas(ARCHETYPES.values()), **inputs.schemas}),
             "responses": responses,
             "parameters": inputs.parameters,
-            "headers": {header_name(name): one for name, one in HEADERS.items()},
+            "headers": HEADERS,
             "examples": EXAMPLES,
             "securitySchemes": _SCHEMES,
         }
-        used = _used({"paths": paths, "webhooks": hooks}, components)
+        info = {
+            "title": "Sluice",
+            "version": version("sluice"),
+            "description": f"{_DESCRIPTION}{_BRIEF if is_brief else ''}",
+            "x-headers": headers_of(SHARED_HEADERS),
+            **({"x-parameters": SHARED_PARAMETERS} if is_brief else {}),
+        }
+        used = _used({"info": info, "paths": paths, "webhooks": hooks}, components)
         return orjson.dumps(
             {
                 "openapi": "3.1.0",
-                "info": {"title": "Sluice", "version": version("sluice"), "description": _DESCRIPTION},
+                "info": info,
                 "servers": [{"url": self._base_url}],
                 "security": _SECURITY,
                 "tags": [{"name": name, "description": self._title(name)} for name in _platforms(chosen)],
@@ -91,14 +109,15 @@ def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
     return list(dict.fromkeys(operation.platform for operation in operations))
 
 
-def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str, Any]:
+def _item(operation: ApiOperation, inputs: Inputs, answers: Answers, *, is_brief: bool) -> dict[str, Any]:
     """Return the document's entry for one operation."""
     doc, price = operation.route.doc, operation.price
-    description = description_of(operation)
+    is_own = is_brief and operation.listing is not None
+    description = operation.listing.endpoint.description if is_own else description_of(operation)
     item: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
-        **({"description": description} if description != operation.summary else {}),
+        **({"description": description} if description not in ("", operation.summary) else {}),
         "tags": [operation.platform],
         "parameters": inputs.of(operation),
         "responses": {**answers.of(operation, content_types(operation)), **errors_in(operation)},
@@ -106,8 +125,8 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
         "x-credit-tier": operation.tier,
         "x-credit-label": price.label,
     }
-    if reasons := reasons_of(operation):
-        item["x-error-reasons"] = reasons
+    if not is_brief and (reasons := reasons_of(operation)):
+        item["x-error-reasons"] = _by_code(reasons)
     if operation.one_of:
         item["x-one-of"] = [list(group) for group in operation.one_of]
     if body := inputs.body(operation):
@@ -115,6 +134,14 @@ def _item(operation: ApiOperation, inputs: Inputs, answers: Answers) -> dict[str
     if doc is not None and doc.is_public:
         item["security"] = []
     return item
+
+
+def _by_code(keys: Iterable[str]) -> dict[str, list[str]]:
+    """Group errors, written as `CODE` or `CODE/reason`, as the error responses do."""
+    found: dict[str, list[str]] = {}
+    for code, _, reason in (key.partition("/") for key in keys):
+        found.setdefault(code, []).extend([reason] if reason else [])
+    return found
 
 
 def _links(operation: ApiOperation, others: Iterable[ApiOperation]) -> Schema:

@@ -15,15 +15,16 @@ from gateway.http.codes import CODES, OF_THE_EDGE
 _ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *OF_THE_EDGE.values())
 _OF_KEYS: Final = ("MISSING_API_KEY", "INVALID_API_KEY", "RATE_LIMITED", "CONCURRENCY_LIMIT")
 _OF_MONEY: Final = ("INSUFFICIENT_CREDITS", "KEY_BUDGET_EXCEEDED", *(name for name in CODES if "IDEMPOTENCY" in name))
+_OF_DATA: Final = ("RESOURCE_NOT_FOUND", "UPSTREAM_ERROR", "SERVICE_UNAVAILABLE")
 _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "AnyError": _ANYWHERE,
         "KeyError": (*_ANYWHERE, *_OF_KEYS),
-        "BilledError": (*_ANYWHERE, *_OF_KEYS, *_OF_MONEY),
+        "DataError": (*_ANYWHERE, *_OF_KEYS, *_OF_MONEY, *_OF_DATA),
     }
 )
-"""The error codes that default responses cover: for any operation, for operations that require a key, and for billed
-operations.
+"""The error codes that default responses cover: for any operation, for operations that require a key, and for data
+endpoints. Data endpoints have no other errors, so that 500 of them need only one reference each.
 """
 BALANCE: Final = {
     "type": ["integer", "null"],
@@ -55,24 +56,11 @@ _ERROR: Final[Schema] = {
 }
 ERROR_SCHEMAS: Final = {"Error": _ERROR, "ErrorBody": _ERROR_BODY}
 
-_SHORT: Final = {
-    "X-Request-Id": "Id",
-    "X-Credits-Used": "Used",
-    "X-Credits-Remaining": "Balance",
-    "X-Sluice-Overhead-Ms": "Overhead",
-    "X-RateLimit-Limit": "Limit",
-    "X-RateLimit-Remaining": "Left",
-    "X-RateLimit-Reset": "Reset",
-    "RateLimit-Policy": "Policy",
-    "RateLimit": "Rate",
-}
-"""Short names for headers that nearly every response refers to."""
-
 
 def errors_in(operation: ApiOperation) -> dict[str, Schema]:
     """Return the error responses of an operation, by status."""
     doc = operation.route.doc
-    default = "BilledError" if doc is None else "AnyError" if doc.is_public else "KeyError"
+    default = "DataError" if doc is None else "AnyError" if doc.is_public else "KeyError"
     shared = {CODES[name].status for name in _DEFAULTS[default]}
     statuses = {CODES[name].status for name in errors_of(operation)} - shared
     found = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in sorted(statuses)}
@@ -91,18 +79,13 @@ def error_responses(base_url: str) -> dict[str, Schema]:
 def _default(codes: Sequence[str], base_url: str) -> Schema:
     """Return the default response, for errors without an entry by status. `x-error-codes` lists all of them."""
     response = _error_response(CODES[codes[0]].status, codes, base_url)
-    headers = headers_of(("X-Request-Id", "Allow", "Retry-After"))
+    headers = headers_of(("Allow", "Retry-After"))
     return {**response, "description": "An error that any request of this kind can return.", "headers": headers}
 
 
 def headers_of(names: Iterable[str]) -> Schema:
     """Return references to headers, by name."""
-    return {name: {"$ref": f"#/components/headers/{header_name(name)}"} for name in names}
-
-
-def header_name(name: str) -> str:
-    """Return the component name of a header."""
-    return _SHORT.get(name, name.removeprefix("X-"))
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:
@@ -122,7 +105,7 @@ def _error_response(status: int, names: Sequence[str], base_url: str) -> Schema:
     media = {"schema": {"$ref": "#/components/schemas/Error"}, "example": example}
     response: Schema = {
         "description": " ".join(CODES[name].condition for name in names),
-        "headers": headers_of(("X-Request-Id", *more)),
+        **({"headers": headers_of(more)} if more else {}),
         "content": {"application/json": media},
         "x-error-codes": list(names),
     }

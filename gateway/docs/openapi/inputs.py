@@ -20,6 +20,8 @@ _ONCE: Final = {
     "description": "Makes retries safe: a request repeated with the same key is run and charged once.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
+SHARED_PARAMETERS: Final = [{"$ref": f"#/components/parameters/{name}"} for name in ("once", "fresh")]
+"""Headers that all data endpoints accept. A brief document lists them only once."""
 _SHORT: Final = {"max_credits": "max", "dry_run": "dry"}
 """Names of parameters that every data endpoint refers to."""
 _REFRESH: Final = {
@@ -59,7 +61,9 @@ HEADERS: Final[dict[str, Schema]] = {
 class Inputs:
     """Builds the parameters of operations, and collects the shared parameters."""
 
-    def __init__(self, operations: Iterable[ApiOperation]) -> None:
+    def __init__(self, operations: Iterable[ApiOperation], *, is_brief: bool) -> None:
+        """With `is_brief`, parameters do not describe their canonical form, and data endpoints omit `Cache-Control`."""
+        self._is_brief = is_brief
         users: dict[Param, list[ApiOperation]] = {}
         for one in operations:
             for param in (*one.in_path, *one.query):
@@ -80,7 +84,7 @@ class Inputs:
         numbered = (f"{param.name}.{number}" for number in count(2))
         name = next(one for one in chain((of_platform,), numbered) if one not in self.parameters)
         self._names[param] = name
-        made = _parameter(param, "path" if param in self._in_path else "query")
+        made = self._parameter(param, "path" if param in self._in_path else "query")
         if "enum" in made["schema"]:
             made["schema"] = self._named(f"{type_name(name)}Choice", made["schema"])
         self.parameters[name] = made
@@ -92,15 +96,27 @@ class Inputs:
     def of(self, operation: ApiOperation) -> list[Schema]:
         """Return the parameters of an operation."""
         found = [*(self._one(param, "path") for param in operation.in_path), *map(self._one, operation.query)]
-        if operation.once:
-            found.append({"$ref": "#/components/parameters/once"})
-        if operation.listing is not None:
-            found.append({"$ref": "#/components/parameters/fresh"})
-        return found
+        if operation.listing is None:
+            return [*found, *(SHARED_PARAMETERS[:1] if operation.once else ())]
+        return found if self._is_brief else [*found, *SHARED_PARAMETERS]
 
     def _one(self, param: Param, place: str = "query") -> Schema:
         shared = self._names.get(param)
-        return _parameter(param, place) if shared is None else {"$ref": f"#/components/parameters/{shared}"}
+        return self._parameter(param, place) if shared is None else {"$ref": f"#/components/parameters/{shared}"}
+
+    def _parameter(self, param: Param, place: str) -> Schema:
+        made: dict[str, Any] = {
+            "name": param.name,
+            "in": place,
+            "description": param.description,
+            "schema": _schema(param),
+            "example": _typed(param, param.example),
+        }
+        if param.required:
+            made["required"] = True
+        if not self._is_brief and (canonical := canonical_form(param)):
+            made["x-canonical"] = {name: canonical[name] for name in canonical if canonical[name] and name != "example"}
+        return made
 
     def body(self, operation: ApiOperation) -> Schema | None:
         """Return the request body; None if the operation has none."""
@@ -136,21 +152,6 @@ class Inputs:
 def type_name(name: str) -> str:
     """Return the type name for an operation or a parameter."""
     return "".join(part[:1].upper() + part[1:] for part in re.split(r"[._-]", name))
-
-
-def _parameter(param: Param, place: str) -> Schema:
-    made: dict[str, Any] = {
-        "name": param.name,
-        "in": place,
-        "description": param.description,
-        "schema": _schema(param),
-        "example": _typed(param, param.example),
-    }
-    if param.required:
-        made["required"] = True
-    if canonical := canonical_form(param):
-        made["x-canonical"] = {name: canonical[name] for name in canonical if canonical[name] and name != "example"}
-    return made
 
 
 def _schema(param: Param) -> Schema:
