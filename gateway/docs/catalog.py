@@ -1,9 +1,10 @@
-"""The catalog: one entry for each available operation, and its filters (spec 2.3, 4.2)."""
+"""The catalog: one entry for each available operation, and its filters (spec 2.3, 4.2); the platforms by category."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -12,8 +13,44 @@ from gateway.http.errors import InvalidParam
 from gateway.http.params import CURSOR
 from scheduler.monitors.metrics.shapes import ROW, shape_of
 from upstreams.catalog import Listing
+from upstreams.model.choices import CATEGORIES, Category
+from upstreams.model.endpoint import Platform
 
+CATEGORY_TITLES: Final[Mapping[Category, str]] = MappingProxyType(
+    {
+        "social": "Social networks",
+        "video": "Video",
+        "audio": "Music and podcasts",
+        "code": "Code",
+        "forums": "Forums",
+        "news": "News",
+        "knowledge": "Knowledge",
+        "apps": "Apps and games",
+        "commerce": "Shopping",
+        "places": "Places",
+        "markets": "Markets",
+        "models": "AI models",
+        "analytics": "Analytics",
+        "web": "Web pages",
+        "combined": "Across platforms",
+    }
+)
 _FILTERS = ("platform", "search", "method")
+
+
+class PlatformGroup(NamedTuple):
+    """The platforms of one category, by title."""
+
+    category: Category
+    title: str
+    platforms: Sequence[Platform]
+
+
+def by_category(platforms: Iterable[Platform]) -> list[PlatformGroup]:
+    """Return the platforms by category, in the order of `CATEGORIES`. Categories without platforms are left out."""
+    ordered = sorted(platforms, key=lambda one: one.title.casefold())
+    found = ((category, [one for one in ordered if one.category == category]) for category in CATEGORIES)
+    return [PlatformGroup(category, CATEGORY_TITLES[category], members) for category, members in found if members]
 
 
 class _Entry(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from PIL import Image, ImageChops
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from tests.browser.chromium import (
     AXE,
@@ -33,6 +33,7 @@ PAGES = {
     "errors": "/docs/errors",
     "reason": "/docs/errors/unknown_consumer",
     "records": "/docs/records",
+    "catalog": "/docs/catalog",
     "platform": "/docs/hackernews",
     "endpoint": "/docs/github/repo/issues",
     "search": "/search?q=comments",
@@ -150,6 +151,33 @@ def test_chosen_language_applies_to_every_page(browser: Browser, node: Served) -
         page.get_by_text("JavaScript", exact=True).first.click()
         page.goto(node.url + PAGES["endpoint"])
         assert [block.is_visible() for block in page.locator(".tabs pre").all()] == [False, False, True]
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/catalog"])
+def test_filter_shows_matching_platforms_and_their_categories(path: str, browser: Browser, node: Served) -> None:
+    with visiting(browser, DESKTOP) as visit:
+        page = visit.page
+        page.goto(node.url + path)
+        every = page.locator("[data-item]")
+        box = page.locator("main").get_by_role("searchbox")
+        total = every.count()
+        box.fill("STACK exch")
+        assert [one.split()[:2] for one in shown(every)] == [["Stack", "Exchange"]]
+        assert [one.splitlines()[0] for one in shown(page.locator("[data-group]"))] == ["Forums"]
+        box.fill("no such platform")
+        assert shown(every) == []
+        assert page.get_by_role("status").is_visible()
+        box.fill("")
+        assert len(shown(every)) == total
+        assert not page.get_by_role("status").is_visible()
+        box.fill("comments")
+        box.press("Enter")
+        page.wait_for_url("**/search?q=comments")
+
+
+def shown(found: Locator) -> list[str]:
+    """Return the texts of the visible elements."""
+    return [one.inner_text() for one in found.all() if one.is_visible()]
 
 
 def test_search_has_a_shortcut_and_outline_marks_the_current_section(browser: Browser, node: Served) -> None:

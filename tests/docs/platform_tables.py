@@ -9,26 +9,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from gateway.docs.catalog import by_category
 from tests.processes.commands import PROJECT
-from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
 
 CONTACT = "contact"
 """The placeholder for the operator's own contact. It is not a secret in the settings."""
 
 
-def endpoints_table() -> Iterator[str]:
-    """Yield the lines of a table of all platforms, with their endpoints and their parameters for hosts."""
-    yield "| platform | endpoints | host parameter |"
-    yield "|---|---|---|"
-    for platform in load_platforms():
-        names = (f"{one.resource}{'*' if one.needs else ''}" for one in platform.endpoints)
-        yield f"| {platform.slug} | {', '.join(names)} | {', '.join(_hosts(platform))} |"
-
-
-def _hosts(platform: Platform) -> list[str]:
-    params = [param for endpoint in platform.endpoints for param in endpoint.params]
-    return list(dict.fromkeys(param.name for param in params if param.is_host or param.is_address))
+def platforms_table() -> Iterator[str]:
+    """Yield the lines of a table of all platforms by category. It grows with platforms, but not with endpoints."""
+    yield "| category | platforms |"
+    yield "|---|---|"
+    for group in by_category(load_platforms()):
+        yield f"| {group.title} | {', '.join(one.title for one in group.platforms)} |"
 
 
 def credentials_table() -> Iterator[str]:
@@ -48,7 +42,7 @@ def _setting(name: str) -> str:
 
 
 TABLES: Mapping[tuple[Path, str], Callable[[], Iterator[str]]] = {
-    (PROJECT / "README.md", "platforms"): endpoints_table,
+    (PROJECT / "README.md", "platforms"): platforms_table,
     (PROJECT / "docs" / "operating.md", "credentials"): credentials_table,
 }
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.platform_tables import TABLES, credentials_table, endpoints_table, with_table
+from gateway.docs.catalog import CATEGORY_TITLES
+from tests.docs.platform_tables import TABLES, credentials_table, platforms_table, with_table
 from tests.processes.commands import PROJECT
 from upstreams.platforms import load_platforms, platform_slugs
 
@@ -20,12 +21,10 @@ def test_platform_table_matches_declarations(place: tuple[Path, str], lines: Cal
     assert with_table(text, name, lines()) == text, "run `python -m tests.docs.platform_tables`"
 
 
-def test_every_endpoint_is_in_a_table() -> None:
-    rows = [re.findall(r"[^|]+", line) for line in endpoints_table()][2:]
-    assert tuple(row[0].strip() for row in rows) == platform_slugs()
-    told = {row[0].strip(): {name.strip(" *") for name in row[1].split(",")} for row in rows}
-    assert told == {one.slug: {endpoint.resource for endpoint in one.endpoints} for one in load_platforms()}
-    assert any(row[2].strip() for row in rows)
+def test_every_platform_is_in_the_table_once_with_its_category() -> None:
+    rows = [line.strip("| ").split(" | ") for line in platforms_table()][2:]
+    listed = [(title, category) for category, titles in rows for title in titles.split(", ")]
+    assert sorted(listed) == sorted((one.title, CATEGORY_TITLES[one.category]) for one in load_platforms())
 
 
 def test_every_credential_setting_is_in_the_table() -> None:
@@ -41,9 +40,9 @@ def test_platforms_are_listed_only_in_generated_tables() -> None:
 
     Method: find table rows that start with a platform, outside the generated tables.
     """
+    row = re.compile(rf"^\| (?:{'|'.join(platform_slugs())}) \|", re.MULTILINE)
     places = {path for path, _ in TABLES}
     for path in (PROJECT / "README.md", *(PROJECT / "docs").glob("*.md"), *(PROJECT / "bench").glob("*.md")):
-        found = re.findall(rf"^\| (?:{'|'.join(platform_slugs())}) \|", path.read_text(), re.MULTILINE)
-        made = sum(len(list(lines())) - 2 for (at, _), lines in TABLES.items() if at == path)
-        assert len(found) == made, path
+        made = [line for (at, _), lines in TABLES.items() if at == path for line in lines()]
+        assert len(row.findall(path.read_text())) == len(row.findall("\n".join(made))), path
     assert len(places) == len(TABLES)

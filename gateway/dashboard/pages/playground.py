@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import orjson
@@ -28,6 +29,7 @@ from gateway.dashboard.forms import FieldRefused, fields
 from gateway.dashboard.frame import Frame, ObjectMissing, account_id
 from gateway.dashboard.pages.keys import is_active
 from gateway.dashboard.services import ApiAnswer, ApiCall, Services
+from gateway.docs.catalog import by_category
 from gateway.docs.operations import ApiOperation
 from gateway.docs.pages.code_blocks import tabs
 from gateway.docs.pages.example_calls import call_blocks
@@ -44,6 +46,14 @@ _SHOWN: Final = (
 )
 
 
+class CallablePlatform(NamedTuple):
+    """A platform, or a group of the account's or the node's routes, with its number of operations."""
+
+    slug: str
+    title: str
+    count: int
+
+
 class PlaygroundPages:
     """The search for an operation, and the form that calls it."""
 
@@ -57,14 +67,35 @@ class PlaygroundPages:
         app.add_url_rule(PLAYGROUND, "call", self.call, methods=["POST"])
 
     async def page(self) -> Response:
-        """List the operations that match a search, or show the form of one operation."""
+        """List the platforms or the operations that match a search, or show the form of one operation."""
         if id_ := request.args.get("id", ""):
             return await self._form(self._found(id_, request.args.get("method", "")), request.args)
-        words = request.args.get("q", "").strip()[:100]
-        found = [one for one in callable_operations(self._services.reference) if _matches(one, words.lower().split())]
+        words, platform = request.args.get("q", "").strip()[:100], request.args.get("platform", "")
+        operations = callable_operations(self._services.reference)
+        found = [one for one in operations if platform in ("", one.platform) and _matches(one, words.lower().split())]
         return await self._frame.shown(
-            "playground.html", "Playground", words=words, found=found[:FOUND_MAX], more=max(0, len(found) - FOUND_MAX)
+            "playground.html",
+            "Playground",
+            words=words,
+            platform=platform,
+            groups=self._groups(operations),
+            found=found[:FOUND_MAX],
+            more=max(0, len(found) - FOUND_MAX),
         )
+
+    def _groups(self, operations: Iterable[ApiOperation]) -> list[tuple[str, list[CallablePlatform]]]:
+        """Return the platforms of operations by category, and then the groups of the account and the node."""
+        counts = Counter(one.platform for one in operations)
+        sites = self._services.reference.catalog.sites
+        categories = by_category(site.platform for slug, site in sites.items() if slug in counts)
+        own = [CallablePlatform(slug, slug.capitalize(), counts[slug]) for slug in counts if slug not in sites]
+        return [
+            *(
+                (group.title, [CallablePlatform(one.slug, one.title, counts[one.slug]) for one in group.platforms])
+                for group in categories
+            ),
+            ("Account and node", own),
+        ]
 
     async def call(self) -> Response:
         """Show the price of a call, or its response."""

@@ -12,9 +12,9 @@ from quart import Response, request
 from quart_trio import QuartTrio
 
 from gateway.docs.pages.endpoint import sample_markdown
-from gateway.docs.pages.library import DocPage
+from gateway.docs.pages.library import CATALOG, DocPage
 from gateway.docs.pages.render import Rendered, Renderer
-from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, in_hours, search_words
+from gateway.docs.pages.texts import HERE, HTML, OWN, MadePage, Texts, in_hours, search_words, troubled_first
 from gateway.http.conditional import with_tag
 from gateway.http.request import Request
 
@@ -89,6 +89,7 @@ class HtmlPages:
         app.add_url_rule("/", "home", self._home)
         app.add_url_rule("/docs", "index", self._index)
         app.add_url_rule("/search", "search", self._results)
+        app.add_url_rule(CATALOG, "catalog", self._catalog)
         app.add_url_rule("/docs/<path:name>", "page", self._page)
         app.add_url_rule("/status", "status", self._health)
         app.add_url_rule(_MISSING, "missing", self._missing_page)
@@ -103,7 +104,7 @@ class HtmlPages:
             stats=self._texts.numbers(),
             status=self._texts.status(),
             sample=sample,
-            cards=self._cards(),
+            groups=self._groups(),
         )
 
     def _sample(self) -> str:
@@ -112,7 +113,10 @@ class HtmlPages:
         return self._renderer.render(sample_markdown(operation, self._library.guide_of(operation))).html
 
     async def _index(self) -> Response:
-        return await self._shown("index.html", "/docs", "Documentation", cards=self._cards())
+        return await self._shown("index.html", "/docs", "Documentation", groups=self._groups())
+
+    async def _catalog(self) -> Response:
+        return await self._shown("catalog.html", CATALOG, "Catalog", groups=self._groups())
 
     async def _results(self) -> Response:
         words = search_words(request.query_string)
@@ -139,8 +143,15 @@ class HtmlPages:
     async def _health(self) -> Response:
         sites = {slug: site.platform.title for slug, site in self._library.reference.catalog.sites.items()}
         past = {slug: (hours, in_hours(hours)) for slug, hours in self._texts.past().items()}
+        status = self._texts.status()
         return await self._shown(
-            "status.html", "/status", "Status", status=self._texts.status(), sites=sites, past=past
+            "status.html",
+            "/status",
+            "Status",
+            status=status,
+            platforms=troubled_first(status["platforms"]),
+            sites=sites,
+            past=past,
         )
 
     def _rendered(self, path: str) -> Rendered:
@@ -160,13 +171,15 @@ class HtmlPages:
         return Response(text, content_type=HTML.decode())
 
     def _nav(self, path: str) -> Mapping[str, Any]:
-        """Return the groups of the menu, with the endpoints of the open platform."""
+        """Return the groups of the menu, with the category and the endpoints of the open platform."""
         library, page = self._library, self._library.pages.get(path)
         opened = page.platform if page is not None and page.group == "platforms" else ""
+        open_group = next((one for one in library.categories if any(p.slug == opened for p in one.platforms)), None)
         return {
             "use": library.of_group("use"),
             "run": library.of_group("run"),
-            "platforms": library.platforms,
+            "categories": library.categories,
+            "open_group": open_group,
             "opened": opened,
             "endpoints": library.endpoints_of(opened) if opened else [],
             "account": library.of_group("account"),
@@ -180,7 +193,7 @@ class HtmlPages:
         if page.group != "platforms":
             return [(_GROUPS[page.group], "")]
         above = self._library.pages[f"/docs/{page.platform}"]
-        return [("Platforms", "")] if above is page else [(above.title, above.path)]
+        return [("Catalog", CATALOG), *([] if above is page else [(above.title, above.path)])]
 
     def _around(self, page: DocPage) -> Mapping[str, DocPage | None]:
         """Return the guides before and after a guide. Both are None for a page that is not a guide."""
@@ -193,14 +206,23 @@ class HtmlPages:
             "after": guides[place + 1] if place + 1 < len(guides) else None,
         }
 
-    def _cards(self) -> list[Mapping[str, Any]]:
-        """Return a card for each platform. It shows the status if the platform is configured."""
-        states = self._texts.status()["platforms"]
+    def _groups(self) -> list[Mapping[str, Any]]:
+        """Return the platforms by category, each with its endpoints, and whether the node has its credentials."""
+        library = self._library
+        offered = {operation.platform for operation in library.reference.offered}
         return [
             {
-                "page": page,
-                "status": states.get(page.platform, {}).get("status"),
-                "count": len(self._library.endpoints_of(page.platform)),
+                "category": group.category,
+                "title": group.title,
+                "platforms": [
+                    {
+                        "slug": platform.slug,
+                        "title": platform.title,
+                        "is_configured": platform.slug in offered,
+                        "endpoints": [(library.name_of(one), one.path) for one in library.endpoints_of(platform.slug)],
+                    }
+                    for platform in group.platforms
+                ],
             }
-            for page in self._library.platforms
+            for group in library.categories
         ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from gateway.docs.catalog import by_category
 from gateway.docs.errors import REASONS
 from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation, Reference
@@ -17,8 +18,10 @@ from gateway.docs.pages.endpoint import endpoint_markdown
 from gateway.docs.pages.event_types import shapes_markdown
 from gateway.docs.pages.reasons import reason_markdown
 from gateway.docs.pages.tables import errors_markdown, platform_markdown, records_markdown
+from upstreams.model.endpoint import Platform
 
-Group = Literal["use", "run", "errors", "platforms", "account", "node"]
+Group = Literal["use", "run", "errors", "catalog", "platforms", "account", "node"]
+CATALOG: Final = "/docs/catalog"
 _DOCS: Final = Path(__file__).parents[3] / "docs"
 _CHANGELOG: Final = Path(__file__).with_name("changelog.md")
 """A symbolic link to the repository's changelog. In a wheel, it is a copy of the file."""
@@ -89,9 +92,13 @@ class Library:
         self.base_url = base_url
         self._guides = guides
         self.pages: dict[str, DocPage] = {}
+        self._endpoints: dict[str, list[DocPage]] = {}
         for page in (*self._written(), *self._tables(), *self._platforms(), *self._operations()):
             assert page.path not in self.pages, f"two pages are at {page.path}"
             self.pages[page.path] = page
+            if page.platform and page.path != f"/docs/{page.platform}":
+                self._endpoints.setdefault(page.platform, []).append(page)
+        self.categories = by_category(site.platform for site in reference.catalog.sites.values())
 
     def markdown(self, path: str, ending: str = ".md") -> str:
         """Return a page as Markdown. Links to other pages get the same `ending`."""
@@ -105,14 +112,13 @@ class Library:
         """Return the pages of a group, in order."""
         return [page for page in self.pages.values() if page.group == group]
 
-    @property
-    def platforms(self) -> list[DocPage]:
-        """Return the pages of all platforms."""
-        return [page for page in self.of_group("platforms") if page.path == f"/docs/{page.platform}"]
+    def page_of(self, platform: Platform) -> DocPage:
+        """Return the page of a platform."""
+        return self.pages[f"/docs/{platform.slug}"]
 
     def endpoints_of(self, platform: str) -> list[DocPage]:
         """Return the pages of a platform's endpoints."""
-        return [page for page in self.pages.values() if page.platform == platform and page.path != f"/docs/{platform}"]
+        return self._endpoints.get(platform, [])
 
     def _written(self) -> Iterator[DocPage]:
         for name, (title, summary, group) in _GUIDES.items():
@@ -123,11 +129,29 @@ class Library:
         summary = "Every kind of record, and the meaning of each field."
         yield DocPage("/docs/records", "Records", summary, "use", records_markdown)
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
+        summary = "Every platform and its endpoints, by category."
+        yield DocPage(CATALOG, "Catalog", summary, "catalog", self._catalog_markdown)
         for name, meaning in {reason.name: reason.meaning for reason in REASONS.values()}.items():
             make = partial(reason_markdown, name, self.reference.offered)
             yield DocPage(f"/docs/errors/{name}", name, meaning, "errors", make)
         summary = "Changes for users and operators, newest first."
         yield DocPage("/docs/changelog", "Changelog", summary, "run", partial(_written, _CHANGELOG))
+
+    def _catalog_markdown(self) -> str:
+        """Return the catalog page: a section for each category, with a table of its platforms."""
+        head = "| Platform | Endpoints |\n|---|---|\n"
+        sections = (
+            f"## {group.title}\n\n{head}{''.join(map(self._catalog_row, group.platforms))}" for group in self.categories
+        )
+        return "# Catalog\n\nEvery platform of this node and its endpoints.\n\n" + "\n".join(sections)
+
+    def _catalog_row(self, platform: Platform) -> str:
+        names = ", ".join(f"[`{self.name_of(one)}`]({one.path})" for one in self.endpoints_of(platform.slug))
+        return f"| [{platform.title}](/docs/{platform.slug}) | {names} |\n"
+
+    def name_of(self, page: DocPage) -> str:
+        """Return the short name of an endpoint's page: its path after the platform's."""
+        return page.path.removeprefix(f"/docs/{page.platform}/")
 
     def _platforms(self) -> Iterator[DocPage]:
         for slug, site in self.reference.catalog.sites.items():

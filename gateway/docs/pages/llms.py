@@ -8,6 +8,7 @@ from typing import Final
 from gateway.docs.guide import description_of, param_record
 from gateway.docs.operations import ApiOperation
 from gateway.docs.pages.library import DocPage, Library
+from upstreams.model.endpoint import Platform
 
 _HEAD: Final = """# Sluice
 
@@ -23,7 +24,7 @@ say what to fix.
 def llms(library: Library) -> str:
     """Return the index: one line for each platform and each guide."""
     parts = [_HEAD.format(base=library.base_url), "## Platforms\n"]
-    parts += (_platform(library, page) for page in library.platforms)
+    parts += (_platform(library, one) for group in library.categories for one in group.platforms)
     parts += ["\n## Guides\n", *_links(library, library.of_group("use"))]
     parts += ["\n## Account\n", *_links(library, library.of_group("account"))]
     parts += ["\n## Node\n", *_links(library, library.of_group("node"))]
@@ -37,9 +38,9 @@ def llms(library: Library) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _platform(library: Library, page: DocPage) -> str:
-    names = ", ".join(one.path.removeprefix(f"{page.path}/") for one in library.endpoints_of(page.platform))
-    return f"- [{page.title}]({library.base_url}{page.path}.md): {names}."
+def _platform(library: Library, platform: Platform) -> str:
+    names = ", ".join(map(library.name_of, library.endpoints_of(platform.slug)))
+    return f"- [{platform.title}]({library.base_url}/docs/{platform.slug}.md): {names}."
 
 
 def _links(library: Library, pages: Iterable[DocPage]) -> Iterator[str]:

@@ -1,5 +1,5 @@
-// Enhancements for pages that also work without scripts: copy buttons, one language for all tabs, a search shortcut, and
-// an outline that marks the current section.
+// Enhancements for pages that also work without scripts: copy buttons, one language for all tabs, a search shortcut, an
+// outline that marks the current section, and a filter of the platforms.
 const LANGUAGE = "language";
 
 function copying(block) {
@@ -53,7 +53,29 @@ function followOutline() {
   heads.forEach((head) => watch.observe(head));
 }
 
+// Shows only the items that contain all words of a search box, and the groups that have such items.
+function filterBy(input) {
+  const groups = [...document.querySelectorAll("[data-group]")].map((group) => ({
+    group,
+    items: [...group.querySelectorAll("[data-item]")].map((item) => ({ item, text: item.textContent.toLowerCase() })),
+  }));
+  const none = document.querySelector("[data-none]");
+  const filter = () => {
+    const words = input.value.toLowerCase().split(/\s+/);
+    let found = false;
+    for (const { group, items } of groups) {
+      for (const { item, text } of items) item.hidden = !words.every((word) => text.includes(word));
+      group.hidden = items.every(({ item }) => item.hidden);
+      found ||= !group.hidden;
+    }
+    none.hidden = found;
+  };
+  input.addEventListener("input", filter);
+  filter(); // The browser may have restored the text.
+}
+
 if (navigator.clipboard) document.querySelectorAll(".code").forEach(copying);
 document.addEventListener("keydown", searchByKey);
+document.querySelectorAll("[data-filter]").forEach(filterBy);
 followOutline();
 rememberLanguage();

@@ -90,7 +90,7 @@ def _times_in(text: str, word: str) -> int:
 
 
 def _entry(library: Library, page: DocPage) -> _Entry:
-    is_made = page.group in ("errors", "platforms", "account", "node")
+    is_made = page.group in ("errors", "catalog", "platforms", "account", "node")
     text = page.summary if is_made else library.markdown(page.path)
     return _Entry(page, f"{page.title} {page.summary}".lower(), f"{page.path} {page.terms}".lower(), text, text.lower())
 

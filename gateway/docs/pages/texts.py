@@ -34,7 +34,7 @@ FILES: Final[Mapping[str, bytes]] = MappingProxyType(
 )
 """The content types of this directory's static files that pages load."""
 OWN: Final = ("/", "/docs", "/search", "/status")
-"""The pages with their own templates."""
+"""The pages with their own templates that are not in the library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,25 +141,34 @@ def _home_markdown(library: Library, stats: Mapping[str, int]) -> str:
 def _index_markdown(library: Library) -> str:
     """Return the list of all pages as Markdown."""
     groups = (
-        ("Use the API", library.of_group("use")),
-        ("Platforms", library.platforms),
-        ("Account", library.of_group("account")),
-        ("Node", library.of_group("node")),
-        ("Run a node", library.of_group("run")),
+        ("## Use the API", library.of_group("use")),
+        ("## Platforms", library.of_group("catalog")),
+        *(
+            (f"### {one.title}", [library.pages[f"/docs/{p.slug}"] for p in one.platforms])
+            for one in library.categories
+        ),
+        ("## Account", library.of_group("account")),
+        ("## Node", library.of_group("node")),
+        ("## Run a node", library.of_group("run")),
     )
-    return "# Documentation\n\n" + "\n".join(_group(library, title, pages) for title, pages in groups)
+    return "# Documentation\n\n" + "\n".join(_group(library, heading, pages) for heading, pages in groups)
 
 
-def _group(library: Library, title: str, pages: Iterable[DocPage]) -> str:
+def _group(library: Library, heading: str, pages: Iterable[DocPage]) -> str:
     lines = "".join(f"- [{page.title}]({library.base_url}{page.path}.md): {page.summary}\n" for page in pages)
-    return f"## {title}\n\n{lines}"
+    return f"{heading}\n\n{lines}"
+
+
+def troubled_first(platforms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the states of platforms, starting with those that are not operational."""
+    return dict(sorted(platforms.items(), key=lambda item: item[1]["status"] == "operational"))
 
 
 def _status_markdown(status: Mapping[str, Any], past: Mapping[str, Any]) -> str:
     """Return the state of the platforms as Markdown."""
     rows = "".join(
         f"| {slug} | {one['status']} | {_circuits(one['sources'])} | {in_hours(past[slug])} |\n"
-        for slug, one in status["platforms"].items()
+        for slug, one in troubled_first(status["platforms"]).items()
     )
     head = f"# Status: {status['status']}\n\nAs of {status['updated_at']}.\n\n"
     return f"{head}| Platform | Status | Sources | Last 24 hours |\n|---|---|---|---|\n{rows}"

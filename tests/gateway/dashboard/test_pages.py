@@ -7,7 +7,9 @@ from html import unescape
 from pathlib import Path
 
 import orjson
+from lxml.html import fromstring
 
+from gateway.dashboard.calls import callable_operations
 from gateway.dashboard.folding import PARTS_MAX, Folded
 from gateway.dashboard.pictures import qr_svg
 from tests.billing.users.test_second_factor import code_at
@@ -106,6 +108,28 @@ async def test_playground_shows_price_field_errors_and_response(owner: Owner) ->
     assert "x-credits-used" in owner.words
     assert "request_id" in owner.words
     assert before == (100_000, 0)
+
+
+async def test_playground_lists_platforms_and_finds_operations_of_one(owner: Owner) -> None:
+    operations = callable_operations(owner.node.node.description.reference)
+    page = fromstring((await owner.get("/playground")).text)
+    options = page.xpath("//select[@name='platform']//option/@value")
+    assert sorted(options) == sorted({"", *(one.platform for one in operations)})
+    assert set(page.xpath("//optgroup/@label")) > {"Social networks", "Across platforms", "Account and node"}
+    assert page.xpath("//*[@class='thing']") == [], "hundreds of operations are not listed at once"
+    links = page.xpath("//main//a[contains(@href, 'platform=')]")
+    assert [one.get("href").rpartition("=")[2] for one in links] == options[1:]
+    counts = [int(one.getnext().text) for one in links]
+    assert counts == [sum(one.platform == slug for one in operations) for slug in options[1:]]
+    for query, due in (
+        ("platform=lobsters", []),
+        ("platform=mastodon", [one.path for one in operations if one.platform == "mastodon"]),
+        ("platform=mastodon&q=trending+tag", ["/v1/mastodon/trending/hashtags"]),
+        ("q=hackernews+story+comments", ["/v1/hackernews/story/comments"]),
+    ):
+        page = fromstring((await owner.get(f"/playground?{query}")).text)
+        assert page.xpath("//li[@class='thing']//code/text()") == due
+        assert page.xpath("//option[@selected]/@value") == (["mastodon"] if "mastodon" in query else [])
 
 
 async def test_playground_calls_batches_and_account_routes(owner: Owner) -> None:

@@ -19,9 +19,10 @@ from lxml.html import fromstring
 
 from events.log.kinds import FAMILIES, KINDS
 from gateway.dashboard.address import PREFIX
+from gateway.docs.catalog import CATEGORY_TITLES
 from gateway.docs.errors import REASONS
 from gateway.docs.pages.reasons import REMEDIES
-from gateway.docs.pages.texts import OWN
+from gateway.docs.pages.texts import OWN, troubled_first
 from gateway.http.codes import CODES
 from gateway.http.compression import LEAST_BYTES
 from tests.fakes.calling import Answered
@@ -29,6 +30,7 @@ from tests.fakes.node import OpenNode
 from tests.gate.matrix import sample
 from tests.processes.commands import PROJECT
 from upstreams.model.archetypes import ARCHETYPES
+from upstreams.model.choices import CATEGORIES
 
 PAGE_BYTES_MAX = 150_000
 ORIGIN = "https://app.example.com"
@@ -246,6 +248,7 @@ KINDS_OF_PAGE = (
     "/docs/errors",
     "/docs/errors/account_gone",
     "/docs/records",
+    "/docs/catalog",
     "/docs/changelog.md",
     "/docs/github",
     "/docs/github/profile",
@@ -272,6 +275,40 @@ async def test_platform_page_has_links_and_day_of_check(node: OpenNode) -> None:
     composite = (await node.get("/docs/prism.md", key=None)).body.decode()
     assert "terms of use" not in composite
     assert "Last compared" not in composite
+
+
+async def test_catalog_lists_every_platform_and_operation_by_category(node: OpenNode) -> None:
+    """Method: compare the page, and the tables of its Markdown, with the declarations."""
+    page = await node.get("/docs/catalog", key=None)
+    library = node.node.description.pages._texts.library
+    platforms = [site.platform for site in library.reference.catalog.sites.values()]
+    (form,) = fromstring(page.body).xpath("//main//form")
+    assert (form.get("action"), form.xpath(".//input/@name")) == ("/search", ["q"]), "it works without scripts"
+    links = links_of(page)
+    assert set(library.pages) & set(links.hrefs) >= {one.page for one in library.reference.operations if one.site}
+    assert set(links.anchors) >= {one.category for one in platforms}
+    text = (await node.get("/docs/catalog.md", key=None)).body.decode()
+    found = dict[str, list[str]]()
+    for section in re.split("^## ", text, flags=re.M)[1:]:
+        found[section.partition("\n")[0]] = re.findall(r"^\| \[(.+?)\]", section, re.M)
+    assert list(found) == [CATEGORY_TITLES[one] for one in CATEGORIES if CATEGORY_TITLES[one] in found]
+    listed = [(title, category) for category, titles in found.items() for title in titles]
+    assert sorted(listed) == sorted((one.title, CATEGORY_TITLES[one.category]) for one in platforms)
+    for path in ("/", "/docs"):
+        short = links_of(await node.get(path, key=None)).hrefs
+        assert set(short) >= {f"/docs/{one.slug}" for one in platforms} | {"/docs/catalog"}
+    menu = links_of(await node.get("/docs/github/profile", key=None)).hrefs
+    assert {"/docs/gitlab", "/docs/github/repo", "/docs/catalog#social"} <= set(menu)
+    assert "/docs/mastodon" not in menu, "the menu has only the platforms of the open category"
+
+
+def test_every_category_has_a_title() -> None:
+    assert tuple(CATEGORY_TITLES) == CATEGORIES
+
+
+def test_troubled_platforms_are_listed_first() -> None:
+    states = {"a": {"status": "operational"}, "b": {"status": "down"}, "c": {"status": "operational"}}
+    assert list(troubled_first(states)) == ["b", "a", "c"]
 
 
 async def test_pages_of_each_kind_follow_api_conventions(node: OpenNode) -> None:
