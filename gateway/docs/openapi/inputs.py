@@ -20,7 +20,8 @@ _ONCE: Final = {
     "description": "Makes retries safe: a request repeated with the same key is run and charged once.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
-SHARED_PARAMETERS: Final = [{"$ref": f"#/components/parameters/{name}"} for name in ("once", "fresh")]
+_ONCE_REF: Final = {"$ref": "#/components/parameters/once"}
+SHARED_PARAMETERS: Final = (_ONCE_REF, {"$ref": "#/components/parameters/fresh"})
 """Headers that all data endpoints accept. A brief document lists them only once."""
 _SHORT: Final = {"max_credits": "max", "dry_run": "dry"}
 """Names of parameters that every data endpoint refers to."""
@@ -62,7 +63,7 @@ class Inputs:
     """Builds the parameters of operations, and collects the shared parameters."""
 
     def __init__(self, operations: Iterable[ApiOperation], *, is_brief: bool) -> None:
-        """With `is_brief`, parameters do not describe their canonical form, and data endpoints omit `Cache-Control`."""
+        """With `is_brief`, parameters omit their canonical form, and data endpoints omit `SHARED_PARAMETERS`."""
         self._is_brief = is_brief
         users: dict[Param, list[ApiOperation]] = {}
         for one in operations:
@@ -97,7 +98,7 @@ class Inputs:
         """Return the parameters of an operation."""
         found = [*(self._one(param, "path") for param in operation.in_path), *map(self._one, operation.query)]
         if operation.listing is None:
-            return [*found, *(SHARED_PARAMETERS[:1] if operation.once else ())]
+            return [*found, _ONCE_REF] if operation.once else found
         return found if self._is_brief else [*found, *SHARED_PARAMETERS]
 
     def _one(self, param: Param, place: str = "query") -> Schema:

@@ -276,7 +276,7 @@ def fill_the_past(tx: Tx, monitor: str, account: str) -> None:
         tx.run(COPY_MONITOR.replace("{{", "{").replace("}}", "}"), (f"mon_{at:03}", account, rules, 2e9 + at))
 
 
-async def test_description_of_440_endpoints_does_not_block_the_loop(tmp_path: Path) -> None:
+async def test_description_of_500_endpoints_does_not_block_the_loop(tmp_path: Path) -> None:
     """Method: many concurrent first reads, which fill the caches; then later reads of every kind."""
     reads = [*FREE_READS.values(), *SEARCHES.values()]
     async with open_timed_node(tmp_path, only=many_platforms(), limits=ROOMY) as node, open_client(node) as client:
