@@ -164,6 +164,8 @@ def test_filter_shows_matching_platforms_and_their_categories(path: str, browser
         box.fill("STACK exch")
         assert [one.split()[:2] for one in shown(every)] == [["Stack", "Exchange"]]
         assert [one.splitlines()[0] for one in shown(page.locator("[data-group]"))] == ["Forums"]
+        box.fill("forums hack")
+        assert [one.split()[:2] for one in shown(every)] == [["Hacker", "News"]]
         box.fill("no such platform")
         assert shown(every) == []
         assert page.get_by_role("status").is_visible()

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from gateway.docs.catalog import by_category
+from gateway.docs.catalog import CATEGORY_TITLES, by_category
 from gateway.docs.errors import REASONS
 from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation, Reference
@@ -158,7 +158,8 @@ class Library:
             listed = [one for one in self.reference.operations if one.platform == slug]
             summary = f"{len(listed)} endpoint{'s' * (len(listed) != 1)} of {site.platform.title}."
             make = partial(platform_markdown, site, listed)
-            yield DocPage(f"/docs/{slug}", site.platform.title, summary, "platforms", make, platform=slug)
+            terms = CATEGORY_TITLES[site.platform.category]
+            yield DocPage(f"/docs/{slug}", site.platform.title, summary, "platforms", make, platform=slug, terms=terms)
 
     def _operations(self) -> Iterator[DocPage]:
         for operation in self.reference.operations:

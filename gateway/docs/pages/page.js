@@ -53,12 +53,13 @@ function followOutline() {
   heads.forEach((head) => watch.observe(head));
 }
 
-// Shows only the items that contain all words of a search box, and the groups that have such items.
+// Shows only the items that contain all words of a search box, in their text or in the heading of their group.
 function filterBy(input) {
-  const groups = [...document.querySelectorAll("[data-group]")].map((group) => ({
-    group,
-    items: [...group.querySelectorAll("[data-item]")].map((item) => ({ item, text: item.textContent.toLowerCase() })),
-  }));
+  const groups = [...document.querySelectorAll("[data-group]")].map((group) => {
+    const heading = group.querySelector("h2, h3").textContent;
+    const items = [...group.querySelectorAll("[data-item]")];
+    return { group, items: items.map((item) => ({ item, text: `${heading} ${item.textContent}`.toLowerCase() })) };
+  });
   const none = document.querySelector("[data-none]");
   const filter = () => {
     const words = input.value.toLowerCase().split(/\s+/);

@@ -224,6 +224,7 @@ SEARCHES = {
     "how do I get comments of a hacker news story": "/docs/hackernews/story/comments",
     "retry safely with an idempotency key": "/docs/idempotency",
     "get started": "/docs/quickstart",
+    "code github": "/docs/github",
 }
 
 
