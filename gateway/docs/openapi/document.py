@@ -20,7 +20,7 @@ from gateway.docs.errors import reasons_of
 from gateway.docs.guide import content_types, description_of
 from gateway.docs.openapi.answers import EXAMPLES, SHARED_HEADERS, Answers
 from gateway.docs.openapi.errors import error_responses, errors_in, headers_of
-from gateway.docs.openapi.inputs import HEADERS, SHARED_PARAMETERS, Inputs
+from gateway.docs.openapi.inputs import HEADERS, REFRESH_REF, Inputs
 from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.samples import Schema
 from upstreams.model.archetypes import ARCHETYPES
@@ -32,8 +32,8 @@ _DESCRIPTION: Final = (
     "with a key. `/llms.txt` links to the pages."
 )
 _BRIEF: Final = (
-    " Data endpoints also accept the headers in `x-parameters`. `?platform=` returns the document of one platform, "
-    "which adds these headers to each operation, and also describes the fields of responses, the canonical values of "
+    " Data endpoints also accept the header in `x-parameters`. `?platform=` returns the document of one platform, "
+    "which adds this header to each operation, and also describes the fields of responses, the canonical values of "
     "parameters and the reasons of errors."
 )
 _SECURITY: Final[list[dict[str, list[str]]]] = [{"ApiKey": []}, {"Bearer": []}]
@@ -84,7 +84,7 @@ class OpenApi:
             "version": version("sluice"),
             "description": f"{_DESCRIPTION}{_BRIEF if is_brief else ''}",
             "x-headers": headers_of(SHARED_HEADERS),
-            **({"x-parameters": SHARED_PARAMETERS} if is_brief else {}),
+            **({"x-parameters": [REFRESH_REF]} if is_brief else {}),
         }
         used = _used({"info": info, "paths": paths, "webhooks": hooks}, components)
         return orjson.dumps(

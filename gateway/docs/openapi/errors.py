@@ -13,9 +13,9 @@ from gateway.docs.samples import Schema
 from gateway.http.codes import CODES, OF_THE_EDGE
 
 _ANYWHERE: Final = ("METHOD_NOT_ALLOWED", *OF_THE_EDGE.values())
-_OF_KEYS: Final = ("MISSING_API_KEY", "INVALID_API_KEY", "RATE_LIMITED", "CONCURRENCY_LIMIT")
+_OF_KEYS: Final = ("MISSING_API_KEY", "INVALID_API_KEY", "RATE_LIMITED", "CONCURRENCY_LIMIT", "SERVICE_UNAVAILABLE")
 _OF_MONEY: Final = ("INSUFFICIENT_CREDITS", "KEY_BUDGET_EXCEEDED", *(name for name in CODES if "IDEMPOTENCY" in name))
-_OF_DATA: Final = ("RESOURCE_NOT_FOUND", "UPSTREAM_ERROR", "SERVICE_UNAVAILABLE")
+_OF_DATA: Final = ("RESOURCE_NOT_FOUND", "UPSTREAM_ERROR")
 _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "AnyError": _ANYWHERE,

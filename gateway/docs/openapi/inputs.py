@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain, count
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from gateway.docs.guide import canonical_form, example_body
 from gateway.docs.openapi.answers import REF
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
+from gateway.http.params import FIELDS
 from upstreams.model.params import Param
 
 _TYPES: Final = {"string": "string", "url": "string", "integer": "integer", "boolean": "boolean"}
@@ -21,8 +23,7 @@ _ONCE: Final = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
 }
 _ONCE_REF: Final = {"$ref": "#/components/parameters/once"}
-SHARED_PARAMETERS: Final = (_ONCE_REF, {"$ref": "#/components/parameters/fresh"})
-"""Headers that all data endpoints accept. A brief document lists them only once."""
+REFRESH_REF: Final = {"$ref": "#/components/parameters/fresh"}
 _SHORT: Final = {"max_credits": "max", "dry_run": "dry"}
 """Names of parameters that every data endpoint refers to."""
 _REFRESH: Final = {
@@ -63,11 +64,14 @@ class Inputs:
     """Builds the parameters of operations, and collects the shared parameters."""
 
     def __init__(self, operations: Iterable[ApiOperation], *, is_brief: bool) -> None:
-        """With `is_brief`, parameters omit their canonical form, and data endpoints omit `SHARED_PARAMETERS`."""
+        """With `is_brief`, parameters omit their canonical form, and data endpoints omit `Cache-Control`.
+
+        Then `fields` also has no example, because its examples differ by archetype.
+        """
         self._is_brief = is_brief
         users: dict[Param, list[ApiOperation]] = {}
         for one in operations:
-            for param in (*one.in_path, *one.query):
+            for param in (*one.in_path, *self._query(one)):
                 users.setdefault(param, []).append(one)
         self.parameters: dict[str, Schema] = {"once": _ONCE, "fresh": _REFRESH}
         self.schemas: dict[str, Schema] = {}
@@ -96,10 +100,16 @@ class Inputs:
 
     def of(self, operation: ApiOperation) -> list[Schema]:
         """Return the parameters of an operation."""
-        found = [*(self._one(param, "path") for param in operation.in_path), *map(self._one, operation.query)]
-        if operation.listing is None:
-            return [*found, _ONCE_REF] if operation.once else found
-        return found if self._is_brief else [*found, *SHARED_PARAMETERS]
+        found = [*(self._one(param, "path") for param in operation.in_path), *map(self._one, self._query(operation))]
+        if operation.once:
+            found.append(_ONCE_REF)
+        if operation.listing is not None and not self._is_brief:
+            found.append(REFRESH_REF)
+        return found
+
+    def _query(self, operation: ApiOperation) -> list[Param]:
+        is_shared = self._is_brief and operation.listing is not None
+        return [replace(one, example="") if is_shared and one.name == FIELDS.name else one for one in operation.query]
 
     def _one(self, param: Param, place: str = "query") -> Schema:
         shared = self._names.get(param)
@@ -111,8 +121,9 @@ class Inputs:
             "in": place,
             "description": param.description,
             "schema": _schema(param),
-            "example": _typed(param, param.example),
         }
+        if param.example:
+            made["example"] = _typed(param, param.example)
         if param.required:
             made["required"] = True
         if not self._is_brief and (canonical := canonical_form(param)):
