@@ -51,7 +51,7 @@ class CallablePlatform(NamedTuple):
 
     slug: str
     title: str
-    count: int
+    calls: int
 
 
 class PlaygroundPages:

@@ -111,9 +111,8 @@ def _platforms(operations: Iterable[ApiOperation]) -> list[str]:
 
 def _item(operation: ApiOperation, inputs: Inputs, answers: Answers, *, is_brief: bool) -> dict[str, Any]:
     """Return the document's entry for one operation."""
-    doc, price = operation.route.doc, operation.price
-    is_own = is_brief and operation.listing is not None
-    description = operation.listing.endpoint.description if is_own else description_of(operation)
+    doc, listing, price = operation.route.doc, operation.listing, operation.price
+    description = listing.endpoint.description if is_brief and listing is not None else description_of(operation)
     item: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
