@@ -16,7 +16,12 @@ from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.pages.endpoint import endpoint_markdown
 from gateway.docs.pages.event_types import shapes_markdown
 from gateway.docs.pages.reasons import reason_markdown
-from gateway.docs.pages.tables import errors_markdown, platform_markdown, records_markdown
+from gateway.docs.pages.tables import (
+    composite_records_markdown,
+    errors_markdown,
+    platform_markdown,
+    records_markdown,
+)
 
 Group = Literal["use", "run", "errors", "platforms", "account", "node"]
 _DOCS: Final = Path(__file__).parents[3] / "docs"
@@ -122,6 +127,8 @@ class Library:
     def _tables(self) -> Iterator[DocPage]:
         summary = "Every kind of record, and the meaning of each field."
         yield DocPage("/docs/records", "Records", summary, "use", records_markdown)
+        summary = "The records of endpoints that read several platforms."
+        yield DocPage("/docs/composite-records", "Records of composites", summary, "use", composite_records_markdown)
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
         for name, meaning in {reason.name: reason.meaning for reason in REASONS.values()}.items():
             make = partial(reason_markdown, name, self.reference.offered)

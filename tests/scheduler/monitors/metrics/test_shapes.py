@@ -11,10 +11,10 @@ from gateway.calls.shaping import shape as shape_answer
 from scheduler.monitors.metrics.paths import names_of, value_at
 from scheduler.monitors.metrics.shapes import ROW, shape_of
 from upstreams.model import archetypes
-from upstreams.model.archetypes import Archetype
+from upstreams.model.archetypes import ARCHETYPES
 from upstreams.model.steps import Leg, Missing, Page, Single
 
-KNOWN = [found for found in vars(archetypes).values() if isinstance(found, Archetype)]
+KNOWN = list(ARCHETYPES.values())
 FIXED = [archetype for archetype in KNOWN if archetype.key]
 NUMBERS = {
     "Author": "author.followers author.following author.posts_count author.likes_count "
@@ -24,6 +24,10 @@ NUMBERS = {
     "CommentList": "items[].comment.engagement.likes items[].comment.engagement.replies total",
     "Repository": "repository.stars repository.forks repository.watchers repository.open_issues repository.size_kb",
     "ReleaseList": "total",
+    "Track": "track.duration_seconds track.plays track.likes",
+    "Seller": "seller.price.current seller.price.shipping seller.price.total "
+    "seller.rating.value seller.rating.max seller.rating.count",
+    "Audience": "",
     "Article": "",
 }
 
