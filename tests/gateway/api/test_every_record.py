@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from jsonschema import Draft202012Validator
 
+from gateway.docs.schemas import openapi_schemas
 from scheduler.monitors.metrics.paths import names_of, value_at
 from scheduler.monitors.metrics.shapes import shape_of
 from tests.fakes.every_record import EVERY_RECORD, SERVED, resource_of, whole
@@ -113,5 +114,7 @@ async def test_document_describes_every_record_and_keeps_account_types_apart(tmp
             assert data == {"$ref": f"#/components/schemas/{archetype.name}"}
             body = (await node.get(path_of(archetype))).json["data"]
             Draft202012Validator({**data, "components": {"schemas": schemas}}).validate(body)
+        for name, schema in openapi_schemas(SERVED).items():
+            assert schemas[name]["properties"].keys() == schema["properties"].keys(), "no other type has this name"
         job = schemas["JobDataAnswer"]["allOf"][1]["properties"]["data"]
         assert job == {"$ref": "#/components/schemas/JobData"}

@@ -227,9 +227,29 @@ def test_names_roles_and_ranks_are_unique() -> None:
     keys = Counter(one.key for one in every if one.lookup_rank)
     assert {name for found in (names, roles, ranks, keys) for name, times in found.items() if times > 1} == set()
     assert {*names, "Lookup"} == ARCHETYPES.keys()
-    schemas: dict[str, Constructor] = {}
-    for one in every:
-        assert schemas.setdefault(one.make.__name__, one.make) is one.make, "schemas are named after constructors"
+
+
+def nested(make: Constructor, found: dict[Constructor, str]) -> dict[Constructor, str]:
+    """Return a constructor, and all constructors of records inside its records, with their names."""
+    if make not in found:
+        found[make] = make.__name__
+        stack = list(fields_of(make))
+        while stack:
+            one = stack.pop()
+            stack += one.members
+            if one.make is not None:
+                nested(one.make, found)
+    return found
+
+
+def test_names_of_constructors_are_unique() -> None:
+    """Goal: every record has its own schema. Schemas are named after constructors, including those of composites."""
+    found: dict[Constructor, str] = {}
+    for archetype in ARCHETYPES.values():
+        for make in (archetype.make, *archetype.makes_beside):
+            nested(make, found)
+    assert len(found) > 100
+    assert {name for name, times in Counter(found.values()).items() if times > 1} == set()
 
 
 def test_only_single_records_can_be_looked_up() -> None:
