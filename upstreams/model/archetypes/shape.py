@@ -88,7 +88,8 @@ class Contract(NamedTuple):
     """The resource whose endpoint has this role, unless an endpoint declares the role. `{post}` stands for the resource
     of the role `post`. If it is empty, any resource matches."""
     of: str | None = None
-    """The role whose parameters the endpoint also accepts. Only a platform that has this role has the other one."""
+    """The role whose parameters the endpoint also accepts. On a platform without that role, no endpoint has this role,
+    unless it declares it."""
     takes: tuple[str, ...] = ()
     """Other parameters that the endpoint accepts."""
 
