@@ -84,6 +84,14 @@ def test_only_undeclared_fields_are_open(archetype):
     )
 
 
+@pytest.mark.parametrize("archetype", [one for one in KNOWN if one.many], ids=lambda archetype: archetype.name)
+def test_only_posts_comments_and_authors_have_a_default_row_key(archetype):
+    """Goal: a list of other records must name its key (spec 2.6). A result's author does not identify the result."""
+    row = {archetype.key} if archetype.key else set(archetype.make.__annotations__)
+    rows = [one for one in ("post", "comment", "author") if one in row] if "id" not in row else []
+    assert shape_of(archetype).row_key == (f"{rows[0]}.id" if rows else None)
+
+
 def test_composite_paths_begin_with_their_part():
     shape = shape_of(archetypes.DOSSIER)
     assert shape.kinds["repository.stars"] == "number"
