@@ -136,7 +136,7 @@ def _trimmed(address: str) -> str:
 
 def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
     """Return the endpoint for one record that a URL leads to on this platform, or None if there is none."""
-    playing = role and platform.playing(role)
+    playing = None if role is None else platform.playing(role)
     found = [
         Destination(platform, one, values)
         for one in (platform.endpoints if role is None else filter(None, (playing,)))
