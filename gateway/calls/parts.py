@@ -112,7 +112,7 @@ class KeyPartReader(NamedTuple):
         return CallResult(stored, 0, None)
 
     def _encoded(self, planned: Plan, args: Args, fetched: Fetched) -> bytes | None:
-        if isinstance(fetched.result, Single) and _is_nothing(fetched.result):
+        if isinstance(fetched.result, Single) and planned.endpoint.archetype.is_empty(fetched.result.record):
             return None
         listing, seal = _listing(planned), partial(self.shared.signer.seal, self._binding(planned, args))
         shaped = shape(planned.endpoint.archetype, fetched.result, seal)
@@ -138,8 +138,3 @@ def _listing(planned: Plan) -> Listing:
     slug, endpoint = planned.site.platform.slug, planned.endpoint
     id_ = f"{slug}/{endpoint.resource}"
     return Listing(id_, f"/v1/{id_}", planned.site, endpoint, available=True)
-
-
-def _is_nothing(result: Single) -> bool:
-    """Return whether a record has no identifying data. A direct call would return 404 for it."""
-    return "id" in result.record and result.record["id"] is None and not result.record.get("text")

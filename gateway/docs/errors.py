@@ -183,8 +183,7 @@ def _gone(listing: Listing) -> Iterable[str]:
     if isinstance(refusals, Refusals):
         yield from ("account_private",) if refusals.private else ()
         yield from ("account_gone",) if refusals.gone else ()
-    if "transcript" in listing.endpoint.archetype.name.lower():
-        yield from ("captions_disabled", "no_captions", "login_required", "video_gone")
+    yield from listing.endpoint.archetype.absent_because
     if listing.site.platform.open_web:
         yield from ("login_required", "challenge", "robots_disallowed", "javascript_required", "pdf")
         yield from ("unsupported_content", "redirect_loop", "empty", "selector_absent", "screenshot_too_large")

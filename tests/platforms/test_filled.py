@@ -30,7 +30,7 @@ from upstreams.sandbox.site import by_host
 from upstreams.sandbox.stand_ins import written_routes
 
 Record = dict[str, Any]
-OPEN = frozenset(("ext", "replies"))
+OPEN = frozenset(("ext", "replies", "record"))
 """Members of records to which declarations do not apply."""
 OUR_OWN = frozenset(("rank", "max"))
 """Numbers that the gateway computes, such as positions and the highest possible rating."""
@@ -105,7 +105,7 @@ def test_endpoint_fills_all_fields_except_declared_ones(platform: Platform) -> N
 
 
 def check_filled(platform: Platform, one: Endpoint) -> None:
-    if not one.archetype.key:
+    if one.archetype.has_legs:
         return
     size = {"limit": 45} if any(param.name == "limit" for param in one.params) else {}
     subjects = ({}, *SUBJECTS.get(f"{platform.slug}/{one.resource}", ()))
@@ -126,7 +126,7 @@ def test_null_in_an_upstream_answer_never_becomes_a_number(platform: Platform) -
 
 
 def check_nulls(platform: Platform, one: Endpoint) -> None:
-    if not one.archetype.key:
+    if one.archetype.has_legs:
         return
     sandbox, calls, kept = from_sandbox(), count(), list[Any]()
     keeps_first = calls_of(platform, one) > 1

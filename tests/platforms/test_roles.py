@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.roles import CONTRACTS, Role
+from upstreams.model.roles import ARCHETYPE_OF, CONTRACTS, Role
 from upstreams.platforms import load_platforms
 
 PLAYED = """
@@ -69,7 +69,7 @@ def test_platform_roles_match_the_table(row: str) -> None:
 )
 def test_endpoint_with_a_role_keeps_its_contract(platform: Platform, role: Role, endpoint: Endpoint) -> None:
     contract = CONTRACTS[role]
-    assert endpoint.archetype.name == contract.archetype
+    assert endpoint.archetype == ARCHETYPE_OF[role]
     assert set(contract.takes) <= _names(endpoint)
     whole = contract.of and platform.playing(contract.of)
     if whole is not None:
@@ -95,7 +95,7 @@ def test_inferred_role_is_not_declared(platform: Platform) -> None:
 @pytest.mark.parametrize("role", [role for role, one in CONTRACTS.items() if not one.resource])
 def test_role_for_any_resource_has_one_candidate_per_platform(role: Role) -> None:
     for platform in PLATFORMS:
-        fitting = [one.resource for one in platform.endpoints if one.archetype.name == CONTRACTS[role].archetype]
+        fitting = [one.resource for one in platform.endpoints if one.archetype == ARCHETYPE_OF[role]]
         assert len(fitting) <= 1 or any(one.role == role for one in platform.endpoints), (platform.slug, fitting)
 
 

@@ -13,6 +13,7 @@ from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.records import assert_record, assert_row
 from tests.spec.rows import Row, Rows, check_each, every_platform
+from upstreams.model.archetypes import ARCHETYPES
 
 FIXED = {
     "success",
@@ -53,8 +54,8 @@ def assert_data(row: Row, data: dict[str, Any]) -> None:
     archetype = row.endpoint.archetype
     warnings = data.pop("_warnings", [])
     assert all(isinstance(warning, str) for warning in warnings)
+    Draft202012Validator(schema_of(archetype, "https://x.test")).validate(data)
     if archetype.has_legs:
-        Draft202012Validator(schema_of(archetype, "https://x.test")).validate(data)
         assert 0 < data.pop("coverage") <= 1
         assert isinstance(data.pop("partial_failure"), bool)
         if archetype.name not in COMPOSITES:
@@ -64,11 +65,11 @@ def assert_data(row: Row, data: dict[str, Any]) -> None:
         assert type(data.get("total", 0)) is int
         assert data["items"]
         for item in data["items"]:
-            assert_row(archetype.key, item)
-    elif archetype.key:
-        assert_row(archetype.key, data)
-    else:
+            assert_row(archetype.key, item, archetype.make.__name__)
+    elif archetype.name in COMPOSITES:
         COMPOSITES[archetype.name](data)
+    else:
+        assert_row(archetype.key, data, archetype.make.__name__)
 
 
 def assert_dossier(data: dict[str, Any]) -> None:
@@ -106,7 +107,8 @@ def assert_transcript(data: dict[str, Any]) -> None:
 
 
 def assert_lookup(data: dict[str, Any]) -> None:
-    kinds = {"post", "app", "collection", "repository", "article", "author", "comment", "page"}
+    kinds = {"page", *(one.key for one in ARCHETYPES.values() if one.lookup_rank)}
+    assert kinds >= {"post", "app", "collection", "repository", "article", "author", "comment", "product", "job"}
     assert data.keys() == {"resolved", "computed", "legs"} | kinds
     assert data["resolved"].keys() == {"platform", "endpoint", "archetype", "params"}
     assert [kind for kind in kinds if data[kind] is not None] == ["post"]

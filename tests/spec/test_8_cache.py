@@ -27,18 +27,31 @@ OF_COMPOSITES = {
     **dict.fromkeys(("everywhere", "omni-search", "mentions"), 120),
 }
 """Composites in section 0 of their table. All other composites are cached for half an hour."""
-TTL_S_OF = {"Author": 900, "CommentList": 300, "Analytics": 1_800, "Series": 1_800}
+TTL_S_OF = {
+    **dict.fromkeys(("SearchResult", "NewsArticleList"), 120),
+    **dict.fromkeys(("CommentList", "ReviewList"), 300),
+    **dict.fromkeys(("Author", "App"), 900),
+    **dict.fromkeys(("Analytics", "Audience", "Series"), 1_800),
+}
+
+
+OF_KIND = {"profile": 900, "post": 600, "comments": 300, "search": 120, "analytics": 1_800}
+"""The TTL of each kind (decisions 8), for later endpoints and archetypes that declare one."""
 
 
 def due_s(row: Row) -> int:
     """Return the TTL of a kind: searches and rankings, comments, profiles, numbers; everything else is like posts."""
-    resource, archetype = row.endpoint.resource, row.endpoint.archetype.name
+    resource, archetype = row.endpoint.resource, row.endpoint.archetype
     if row.platform.slug == "prism" or resource in OF_COMPOSITES:
         return OF_COMPOSITES.get(resource, 1_800)
-    if archetype != "CommentList" and resource.startswith("search"):
-        return 120
     by_name = {name: ttl_s for ttl_s, names in TTL_S.items() for name in names}
-    return TTL_S_OF.get(archetype, by_name.get(row.id, by_name.get(resource, 600)))
+    if (row.id in by_name or resource in by_name) and archetype.name not in TTL_S_OF:
+        return by_name.get(row.id, by_name.get(resource, 0))
+    if row.endpoint.kind is not None:
+        return OF_KIND[row.endpoint.kind]
+    if archetype.name not in ("CommentList", "ReviewList") and resource.startswith("search"):
+        return 120
+    return TTL_S_OF.get(archetype.name, OF_KIND[archetype.kind])
 
 
 @every_endpoint

@@ -20,11 +20,6 @@ from upstreams.model.errors import InvalidArgument, TargetRefused
 from upstreams.model.params import Param, Value, match_form
 from upstreams.model.roles import Role
 
-DETAILS: Final = ("post", "app", "collection", "repository", "article", "author", "comment")
-"""The kinds of records that a URL can lead to. If several forms match, the first kind in this order is used.
-
-For example, a post's URL also contains its author, and a comment's URL also contains its post.
-"""
 SHORT: Final = frozenset(
     """
     aka.ms amzn.to apple.co bit.ly bl.ink buff.ly cutt.ly dlvr.it fb.me fb.watch flip.it g.co git.io goo.gl ift.tt
@@ -141,15 +136,13 @@ def _trimmed(address: str) -> str:
 
 def _destination(platform: Platform, url: str, host: str, role: Role | None) -> Destination | None:
     """Return the endpoint for one record that a URL leads to on this platform, or None if there is none."""
-    playing = role and platform.playing(role)
+    playing = None if role is None else platform.playing(role)
     found = [
         Destination(platform, one, values)
         for one in (platform.endpoints if role is None else filter(None, (playing,)))
-        if one.archetype.key in DETAILS
-        and not one.archetype.many
-        and (values := _values(platform, one, url, host)) is not None
+        if one.archetype.lookup_rank and (values := _values(platform, one, url, host)) is not None
     ]
-    return min(found, key=lambda one: DETAILS.index(one.endpoint.archetype.key), default=None)
+    return min(found, key=lambda one: one.endpoint.archetype.lookup_rank, default=None)
 
 
 def _values(platform: Platform, endpoint: Endpoint, url: str, host: str) -> dict[str, Value] | None:
@@ -187,7 +180,7 @@ def _at_host(endpoint: Endpoint, value: str, host: str) -> dict[str, Value]:
 
 def _kinds(platform: Platform) -> str:
     """Return a phrase that lists the kinds of records to which the platform's URLs lead."""
-    names = [one.resource for one in platform.endpoints if one.archetype.key in DETAILS and not one.archetype.many]
+    names = [one.resource for one in platform.endpoints if one.archetype.lookup_rank]
     return " or ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 

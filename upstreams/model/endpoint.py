@@ -232,12 +232,12 @@ def _ttl_s(endpoint: Endpoint) -> int:
 
 
 def _kind_of(endpoint: Endpoint) -> Kind:
-    """Return the response kind of an endpoint whose declaration does not set one."""
-    if endpoint.archetype.name == "Author":
-        return "profile"
-    if endpoint.archetype.name == "CommentList":
-        return "comments"
-    return "search" if endpoint.resource.split("/", 1)[0] == "search" else "post"
+    """Return the response kind of an endpoint whose declaration does not set one.
+
+    It is the kind of its archetype, except that searches are of the kind `search`, unless they search for comments.
+    """
+    kind = endpoint.archetype.kind
+    return "search" if kind != "comments" and endpoint.resource.split("/", 1)[0] == "search" else kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The roles of endpoints. A composite names the role it needs, not an endpoint (decisions 18).
 
-Most roles follow from the archetype and the resource name of an endpoint. An endpoint with another name declares its
-role:
+Each archetype lists the roles that its endpoints can have (`Archetype.roles`). Most endpoints get their role from their
+archetype and resource name. An endpoint with another name declares its role:
 
     Endpoint(resource="channel/videos", ..., role="profile_posts")
 
@@ -11,65 +11,26 @@ the roles that are `of` that role. For example, the URL of a post also leads to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from upstreams.model.archetypes import ARCHETYPES, Archetype
+from upstreams.model.archetypes.shape import Contract
 
-    from upstreams.model.archetypes import Archetype
-
-Role = Literal[
-    "profile",
-    "profile_posts",
-    "post",
-    "comments",
-    "replies",
-    "comment",
-    "search",
-    "repository",
-    "repositories",
-    "repository_search",
-    "dossier",
-    "app",
-    "app_reviews",
-    "app_search",
-    "transcript",
-]
-
-
-class Contract(NamedTuple):
-    """The guarantees that every endpoint with a role gives."""
-
-    archetype: str
-    """The name of the endpoint's archetype."""
-    resource: str = ""
-    """The resource whose endpoint has this role, unless an endpoint declares the role. `{post}` stands for the resource
-    of the role `post`. If it is empty, any resource matches."""
-    of: Role | None = None
-    """The role whose parameters the endpoint also accepts."""
-    takes: tuple[str, ...] = ()
-    """Other parameters that the endpoint accepts."""
-
-
+Role = str
 CONTRACTS: Final[Mapping[Role, Contract]] = {
-    "profile": Contract("Author", "profile"),
-    "profile_posts": Contract("PostList", "profile/posts", of="profile"),
-    "post": Contract("Post"),
-    "comments": Contract("CommentList", "{post}/comments", of="post"),
-    "replies": Contract("CommentList", "{post}/comment/replies"),
-    "comment": Contract("Comment"),
-    "search": Contract("PostList", "search", takes=("query",)),
-    "repository": Contract("Repository"),
-    "repositories": Contract("RepositoryList", "profile/repos", of="profile"),
-    "repository_search": Contract("RepositoryList", "search/repos", takes=("query",)),
-    "dossier": Contract("RepositoryDossier", of="repository"),
-    "app": Contract("App"),
-    "app_reviews": Contract("ReviewList", of="app"),
-    "app_search": Contract("AppList", "search", takes=("query",)),
-    "transcript": Contract("Transcript", of="post"),
+    one.role: one
+    for one in sorted(
+        (contract for archetype in ARCHETYPES.values() for contract in archetype.roles),
+        key=lambda contract: contract.needs_others,
+    )
 }
-"""The contract of each role. A role that is `of` another role comes after that role."""
+"""The contract of each role. A role that needs other roles comes after them."""
+ARCHETYPE_OF: Final[Mapping[Role, Archetype]] = {
+    contract.role: archetype for archetype in ARCHETYPES.values() for contract in archetype.roles
+}
+"""The archetype of each role."""
 
 
 class Player(Protocol):
@@ -99,15 +60,18 @@ def casting(endpoints: Iterable[P]) -> dict[Role, P]:
 
     If several endpoints match a role, the first one is used.
     """
-    listed, parts = tuple(endpoints), dict[Role, P]()
+    declared, silent = dict[Role, P](), defaultdict[str, list[P]](list)
+    parts, resources = dict[Role, P](), defaultdict[Role, str](str)
+    for one in endpoints:
+        if one.role is None:
+            silent[one.archetype.name].append(one)
+        else:
+            declared.setdefault(one.role, one)
     for role, contract in CONTRACTS.items():
-        declared = [one for one in listed if one.role == role]
-        usual = contract.resource.format_map({"post": parts["post"].resource if "post" in parts else ""})
-        fitting = [
-            one
-            for one in listed
-            if one.archetype.name == contract.archetype and usual in ("", one.resource) and one.role is None
-        ]
-        if found := declared or fitting:
-            parts[role] = found[0]
+        found = declared.get(role)
+        if found is None and (contract.of is None or contract.of in parts):
+            usual = contract.resource.format_map(resources)
+            found = next((one for one in silent[ARCHETYPE_OF[role].name] if usual in ("", one.resource)), None)
+        if found is not None:
+            parts[role], resources[role] = found, found.resource
     return parts

@@ -14,7 +14,7 @@ from gateway.docs.openapi.errors import BALANCE, ERROR_SCHEMAS, REQUEST_ID, head
 from gateway.docs.operations import ApiOperation
 from gateway.docs.samples import Schema
 from gateway.docs.schemas import openapi_schemas
-from upstreams.model.archetypes import Archetype
+from upstreams.model.archetypes import ARCHETYPES, Archetype
 from upstreams.model.endpoint import Endpoint
 
 REF: Final = "#/components/schemas/{name}"
@@ -205,7 +205,8 @@ class Answers:
             own = {"type": "object", "properties": {"data": reference}, "required": ["data"]}
             if paginated or name.endswith("sData"):
                 own["properties"]["pagination"] = {"$ref": REF.format(name="Pagination")}
-        answer = f"{name.removesuffix('Data')}Answer"
+        plain = name.removesuffix("Data")
+        answer = f"{name if type_ is not None and plain in ARCHETYPES else plain}Answer"
         self._envelopes[answer] = {"allOf": [{"$ref": REF.format(name="Envelope")}, own]}
         return {"$ref": REF.format(name=answer)}
 

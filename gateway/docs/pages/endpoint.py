@@ -12,6 +12,7 @@ from gateway.docs.catalog import how_to_use
 from gateway.docs.guide import Guides
 from gateway.docs.operations import ApiOperation
 from gateway.docs.pages.example_calls import calls_markdown, fence
+from gateway.docs.pages.tables import records_path
 
 _EXAMPLE_CHARACTERS: Final = 6_000
 _PAGE: Final = re.compile(r"(?<![\w(/`])/docs/[\w/-]*\w")
@@ -44,7 +45,7 @@ def _facts(operation: ApiOperation, guide: Mapping[str, Any]) -> str:
         facts.append(f"**Cached for:** {_in_minutes(guide['cache']['ttl_seconds'])}")
     if operation.archetype and operation.listing:
         name = operation.archetype
-        facts.append(f"**Returns:** [{name}](/docs/records#{name})")
+        facts.append(f"**Returns:** [{name}]({records_path(name)})")
     if operation.paginated:
         facts.append("**Pages:** by [cursor](/docs/pagination)")
     if operation.once:

@@ -17,7 +17,12 @@ from gateway.docs.operations import ApiOperation, Reference
 from gateway.docs.pages.endpoint import endpoint_markdown
 from gateway.docs.pages.event_types import shapes_markdown
 from gateway.docs.pages.reasons import reason_markdown
-from gateway.docs.pages.tables import errors_markdown, platform_markdown, records_markdown
+from gateway.docs.pages.tables import (
+    composite_records_markdown,
+    errors_markdown,
+    platform_markdown,
+    records_markdown,
+)
 from upstreams.model.endpoint import Platform
 
 Group = Literal["use", "run", "errors", "catalog", "platforms", "account", "node"]
@@ -128,6 +133,8 @@ class Library:
     def _tables(self) -> Iterator[DocPage]:
         summary = "Every kind of record, and the meaning of each field."
         yield DocPage("/docs/records", "Records", summary, "use", records_markdown)
+        summary = "The records of endpoints that read several platforms."
+        yield DocPage("/docs/composite-records", "Records of composites", summary, "use", composite_records_markdown)
         yield DocPage("/docs/errors", "Errors", "Every code and reason, and what to do.", "use", errors_markdown)
         summary = "Every platform and its endpoints, by category."
         yield DocPage(CATALOG, "Catalog", summary, "catalog", self._catalog_markdown)

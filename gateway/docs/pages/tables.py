@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -81,26 +82,58 @@ a platform does not provide is `null`; zero means zero. `ext` contains data that
 Each endpoint's page names the shape of its `data`. A list has its rows in `items`, and a `total` if the platform
 provides one. If a row is incomplete, `_warnings` says why.
 
-## Shapes
-
-| Shape | In `data` |
-|---|---|
+Endpoints that read several platforms have [shapes of their own](/docs/composite-records).
 """
+_COMPOSITES_HEAD: Final = """# Records of composites
+
+Endpoints that read several platforms have the following shapes. They contain the [records](/docs/records) of platforms,
+and say in `legs` what each platform answered.
+"""
+_SHAPES_HEAD: Final = "\n## Shapes\n\n| Shape | In `data` |\n|---|---|\n"
+_LOCAL = re.compile(r"\(#([\w-]+)\)")
 _KINDS: Final = {"uri": "URL", "date-time": "instant"}
 
 
 def records_markdown() -> str:
-    """Return the records page: the shapes of responses, then each record with its fields."""
+    """Return the records page: the shapes of platforms' responses, then each record with its fields."""
+    shapes, records = _shapes(has_legs=False)
+    return _RECORDS_HEAD + shapes + _sections(records)
+
+
+def composite_records_markdown() -> str:
+    """Return the same page for composites. It links to records of platforms instead of describing them again."""
+    shapes, records = _shapes(has_legs=True)
+    known = _shapes(has_legs=False)[1]
+    text = shapes + _sections({name: one for name, one in records.items() if name not in known})
+    elsewhere = {_anchored(name) for name in known}
+    return _COMPOSITES_HEAD + _LOCAL.sub(
+        lambda link: f"(/docs/records#{link[1]})" if link[1] in elsewhere else link[0], text
+    )
+
+
+def records_path(archetype: str) -> str:
+    """Return the path of the page that describes an archetype."""
+    return "/docs/composite-records" if ARCHETYPES[archetype].has_legs else "/docs/records"
+
+
+def _shapes(*, has_legs: bool) -> tuple[str, dict[str, Schema]]:
+    """Return the table of the archetypes with or without legs, and the schemas of their records by name."""
     records: dict[str, Schema] = {}
     rows = []
     for name, archetype in ARCHETYPES.items():
+        if archetype.has_legs is not has_legs:
+            continue
         schema = schema_of(archetype, "")
         records |= schema["$defs"]
         row = schema["properties"]["items"]["items"] if archetype.many else schema
         of = "`items` of " if archetype.many else ""
         rows.append(f"| [`{name}`](/schemas/{name}.json) | {of}{_contents(row['properties'])} |\n")
-    sections = (f"## {_titled(name)}\n\n{_record(schema)}" for name, schema in records.items())
-    return f"{_RECORDS_HEAD}{''.join(rows)}\n" + "\n".join(sections)
+    return _SHAPES_HEAD + "".join(rows), records
+
+
+def _sections(records: Mapping[str, Schema]) -> str:
+    """Return a section for each record, in alphabetical order."""
+    return "".join(f"\n## {_titled(name)}\n\n{_record(one)}" for name, one in sorted(records.items()))
 
 
 def _contents(properties: Mapping[str, Schema]) -> str:
@@ -147,7 +180,11 @@ def _titled(name: str) -> str:
 
 
 def _anchor(reference: Schema) -> str:
-    return _titled(reference["$ref"].rpartition("/")[2]).lower().replace(" ", "-")
+    return _anchored(reference["$ref"].rpartition("/")[2])
+
+
+def _anchored(name: str) -> str:
+    return _titled(name).lower().replace(" ", "-")
 
 
 def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
@@ -190,7 +227,7 @@ def _called(operation: ApiOperation) -> str:
 def _shape(operation: ApiOperation) -> str:
     """Return the name of the response shape, with a link to its records if it is an archetype."""
     name = operation.archetype
-    return f"[{name}](/docs/records#{name})" if name in ARCHETYPES else name
+    return f"[{name}]({records_path(name)})" if name in ARCHETYPES else name
 
 
 def _lacking(operation: ApiOperation) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from scheduler.recipes import RecipeInvalid, Recipes
 from upstreams.composites import composite_slugs
+from upstreams.model.archetypes.shape import RowKind
 
 if TYPE_CHECKING:
     from upstreams.catalog import Listing
@@ -15,19 +16,7 @@ if TYPE_CHECKING:
     from upstreams.model.params import Value
 
 View = Literal["posts", "accounts", "items"]
-Kind = Literal["post", "account", "item"]
-KINDS: Final[Mapping[str, Kind]] = {
-    "PostList": "post",
-    "AuthorList": "account",
-    "AppList": "item",
-    "ArticleList": "item",
-    "CollectionList": "item",
-    "ProductList": "item",
-    "PackageList": "item",
-    "RepositoryList": "item",
-}
-"""The kinds of rows, by the archetypes of the lists that contain them."""
-OF_VIEW: Final[Mapping[View, tuple[Kind, ...]]] = {
+OF_VIEW: Final[Mapping[View, tuple[RowKind, ...]]] = {
     "posts": ("post",),
     "accounts": ("account", "post"),
     "items": ("item",),
@@ -43,7 +32,7 @@ class PlatformSearch:
 
     id: str
     platform: str
-    kind: Kind
+    kind: RowKind
     key: str
     """The name under which a row contains its record."""
     values: Mapping[str, Value]
@@ -83,7 +72,11 @@ def searches_of(listings: Iterable[Listing], recipes: Recipes) -> Searches:
     """Return the searches among a node's endpoints with their prices, except composites over several platforms."""
     composites = frozenset(composite_slugs())
     own = [one for one in listings if one.site.platform.slug not in composites]
-    found = tuple(_search(one, recipes) for one in own if _is_search(one.endpoint))
+    found = tuple(
+        _search(one, kind, recipes)
+        for one in own
+        if (kind := one.endpoint.archetype.row_kind) is not None and _is_search(one.endpoint)
+    )
     reads = (_profile(one, recipes) for one in own if one.available and _is_profile(one))
     return Searches(found, {one.id.partition("/")[0]: one for one in reads if one is not None})
 
@@ -91,7 +84,7 @@ def searches_of(listings: Iterable[Listing], recipes: Recipes) -> Searches:
 def _is_search(endpoint: Endpoint) -> bool:
     required = {one.name for one in endpoint.params if one.required}
     is_plain = not endpoint.archetype.has_legs and not endpoint.one_of
-    return endpoint.archetype.name in KINDS and required == {"query"} and is_plain
+    return required == {"query"} and is_plain
 
 
 def _is_profile(listing: Listing) -> bool:
@@ -116,7 +109,7 @@ def _price(listing: Listing, recipes: Recipes, named_by: str) -> int:
     return recipes.read(listing.id, {named_by: example}).credits_least
 
 
-def _search(listing: Listing, recipes: Recipes) -> PlatformSearch:
+def _search(listing: Listing, kind: RowKind, recipes: Recipes) -> PlatformSearch:
     endpoint = listing.endpoint
     by_name = {one.name: one for one in endpoint.params}
     size: dict[str, Value] = {}
@@ -126,7 +119,7 @@ def _search(listing: Listing, recipes: Recipes) -> PlatformSearch:
     return PlatformSearch(
         id=listing.id,
         platform=listing.site.platform.slug,
-        kind=KINDS[endpoint.archetype.name],
+        kind=kind,
         key=endpoint.archetype.key,
         values=size,
         newest=endpoint.newest or {},

@@ -56,7 +56,9 @@ def shape_of(archetype: Archetype, never: frozenset[str] = frozenset()) -> Arche
     if archetype.many:
         kinds |= {"items": "array"} if "total" in unfilled else {"items": "array", "total": "number"}
     is_open = frozenset(path for path, kind in found.items() if kind is None)
-    names = [one for one in _KEYED_ROWS if f"{ROW}{one}.id" in kinds] if archetype.many else []
+    # A row with its own id is not identified by the id of its author.
+    is_keyed = archetype.many and f"{ROW}id" not in kinds
+    names = [one for one in _KEYED_ROWS if f"{ROW}{one}.id" in kinds] if is_keyed else []
     keyed = archetype.key if archetype.key in names else next(iter(names), None)
     row_key = None if keyed is None else f"{keyed}.id"
     return ArchetypeShape(kinds, is_open, archetype.many, row_key, unfilled)

@@ -32,6 +32,7 @@ from tests.processes.commands import PROJECT
 from upstreams.model.archetypes import ARCHETYPES
 from upstreams.model.choices import CATEGORIES
 
+RECORDS = ("/docs/records", "/docs/composite-records")
 PAGE_BYTES_MAX = 150_000
 ORIGIN = "https://app.example.com"
 
@@ -184,15 +185,33 @@ async def test_errors_page_has_every_code_with_anchor_and_reasons(node: OpenNode
     assert all(f"<code>{reason.name}</code>" in text for reason in REASONS.values())
 
 
-async def test_records_page_lists_every_shape_and_field(node: OpenNode) -> None:
-    page = (await node.get("/docs/records.md", key=None)).body.decode()
-    for name in ARCHETYPES:
-        assert f"\n| [`{name}`](" in page
+async def test_records_pages_list_every_shape_and_field(node: OpenNode) -> None:
+    plain = (await node.get("/docs/records.md", key=None)).body.decode()
+    composite = (await node.get("/docs/composite-records.md", key=None)).body.decode()
+    for name, archetype in ARCHETYPES.items():
+        assert [f"\n| [`{name}`](" in page for page in (plain, composite)] == [
+            not archetype.has_legs,
+            archetype.has_legs,
+        ]
+        page = f"{plain}{composite}" if archetype.has_legs else plain
         schema = (await node.get(f"/schemas/{name}.json", key=None)).json
         for record in schema["$defs"].values():
             assert record["description"] in page
             for field, one in record["properties"].items():
                 assert re.search(rf"^\| `{field}` \| .+ \| {re.escape(one['description'])} \|$", page, re.M), field
+
+
+async def test_records_pages_link_to_every_record(node: OpenNode) -> None:
+    """Goal: a link to a record leads to its section, on the page that has it, and no record has two sections."""
+    pages = {path: (await node.get(path, key=None)).body.decode() for path in RECORDS}
+    sections = {path: re.findall(r'<h2[^>]* id="([^"]+)"', page) for path, page in pages.items()}
+    every = [one for path in RECORDS for one in sections[path] if one != "shapes"]
+    assert len(set(every)) == len(every) > 80
+    for path, page in pages.items():
+        for link in re.findall(r'href="([^"]*#[^"]+)"', page[page.index("<main") :]):
+            to, _, anchor = link.partition("#")
+            assert anchor in sections.get(to or path, ()), link
+        assert 20_000 < len(page) < 0.9 * PAGE_BYTES_MAX
 
 
 async def test_every_reason_has_a_page_with_meaning_remedy_and_calls(node: OpenNode) -> None:
@@ -248,7 +267,7 @@ KINDS_OF_PAGE = (
     "/docs/api",
     "/docs/errors",
     "/docs/errors/account_gone",
-    "/docs/records",
+    *RECORDS,
     "/docs/catalog",
     "/docs/changelog.md",
     "/docs/github",

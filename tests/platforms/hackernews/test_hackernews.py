@@ -253,6 +253,7 @@ def test_comments_include_their_replies() -> None:
         "flags": {"pinned": None, "deleted": None},
         "published_at": None,
         "replies": found["replies"],
+        "ext": {},
     }
     [reply] = found["replies"]
     assert (reply["id"], reply["parent_id"], reply["post_id"], reply["replies"]) == ("9", "8", "7", [])

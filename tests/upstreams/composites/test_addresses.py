@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from upstreams.composites.addresses import DETAILS, Addresses, Resolution
-from upstreams.model.archetypes import LOOKUP
+from upstreams.composites.addresses import Addresses, Resolution
+from upstreams.model.archetypes import ARCHETYPES, LOOKUP
 from upstreams.model.archetypes.shape import fields_of
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import InvalidArgument
@@ -101,16 +101,25 @@ def test_resolved_params_and_url_lead_to_the_same_record(address: str) -> None:
     assert (again.url, _describe(again)) == (found.url, _describe(found))
 
 
+FIRST = ("post", "app", "collection", "repository", "article", "author", "comment")
+
+
 def test_every_kind_of_single_record_can_be_looked_up() -> None:
-    """Goal: a platform with a new kind of archetype must be added to this test."""
     keys = {
         one.archetype.key
         for platform in PLATFORMS
         for one in platform.endpoints
         if one.archetype.key and not one.archetype.many
     }
-    assert keys - {"analytics", "series"} == set(DETAILS), "a time series has no address"
-    assert set(DETAILS) <= {field.name for field in fields_of(LOOKUP.make)}
+    known = {one.key for one in ARCHETYPES.values() if one.lookup_rank}
+    assert keys - {"analytics", "series"} <= known, "a time series has no address"
+    assert known <= {field.name for field in fields_of(LOOKUP.make)}
+
+
+def test_post_is_meant_before_its_author_and_a_comment_after_its_post() -> None:
+    """Goal: the order of the first kinds never changes. A post's URL also contains its author."""
+    ranks = {one.key: one.lookup_rank for one in ARCHETYPES.values() if one.lookup_rank}
+    assert sorted(FIRST, key=lambda key: ranks[key]) == list(FIRST)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS, ids=lambda platform: platform.slug)
@@ -126,10 +135,5 @@ def test_every_lookup_target_has_the_standard_tier() -> None:
 
     If targets had different tiers, it would need several prices.
     """
-    tiers = {
-        one.tier
-        for platform in PLATFORMS
-        for one in platform.endpoints
-        if one.archetype.key in DETAILS and not one.archetype.many
-    }
+    tiers = {one.tier for platform in PLATFORMS for one in platform.endpoints if one.archetype.lookup_rank}
     assert tiers == {"standard"}

@@ -107,7 +107,13 @@ def test_moved_and_extended_map_reads_the_right_members() -> None:
     record = feed_of({"from": SENT, "deleted": True, "user": {"id": "why"}})
     assert record == {
         **post_of(SENT),
-        "flags": {"pinned": True, "deleted": False, "nsfw": None, "spoiler": None},
+        "flags": {
+            "pinned": True,
+            "deleted": False,
+            "nsfw": None,
+            "spoiler": None,
+            **dict.fromkeys(("likes_hidden", "comments_hidden", "views_hidden")),
+        },
         "ext": {"tags": ["a", "b"], "kind": "why", "fixed": "always"},
     }
 

@@ -10,7 +10,7 @@ import orjson
 
 from upstreams.composites.addresses import Addresses, Destination
 from upstreams.model import archetypes, fields
-from upstreams.model.archetypes import POST, WEB_PAGE, Archetype, Record, byline, post
+from upstreams.model.archetypes import LOOKUP, POST, WEB_PAGE, Archetype, Record, byline, post
 from upstreams.model.errors import InvalidArgument, NotFound, UnexpectedBody, UpstreamFailed
 from upstreams.model.fields import readers as read
 from upstreams.model.fields.maps import record_map
@@ -82,9 +82,7 @@ def _answered(target: Destination, answer: Fetched) -> Single:
 
 def _single(record: Record, archetype: Archetype, resolved: Record, leg: Leg, *warnings: str) -> Single:
     all_warnings = list(warnings)
-    return Single(
-        archetypes.looked_up(resolved=resolved, **archetype.wrap(record, all_warnings)), tuple(all_warnings), (leg,)
-    )
+    return Single(LOOKUP.make(resolved=resolved, **archetype.wrap(record, all_warnings)), tuple(all_warnings), (leg,))
 
 
 def _check_failures(answers: tuple[Fetched | Missing, ...]) -> None:

@@ -1,57 +1,65 @@
 """The named response shapes: constructors of their records, and how rows are wrapped (spec 2.2, decisions 3).
 
 A record has every field of its archetype. A field that the upstream did not send is None. If the fields are not nested,
-they are the constructor's arguments in the same order (`locals()`), so each name is written only once. Each family of
-archetypes has its own module.
+they are the constructor's arguments in the same order (`locals()`), so each name is written only once.
+
+Each family of archetypes has its own module, which ends with `ARCHETYPES`. To add a family, add a module: schemas,
+roles, CSV columns, the paths of Monitors, `prism/lookup`, discover runs and the documentation follow from it. Platforms
+import its names from the module itself. Only names of the first families are also available here.
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Final
 
 from upstreams.model.archetypes.accounts import CREATOR_CARD, PROFILE_FULL, VOICE
 from upstreams.model.archetypes.analytics import ANALYTICS, analytics, ranked
 from upstreams.model.archetypes.apps import APP, APP_LIST, REVIEW_LIST, app, review, reviewer
-from upstreams.model.archetypes.audit import HANDLE_AUDIT
 from upstreams.model.archetypes.code import RELEASE_LIST, REPOSITORY, REPOSITORY_LIST, owner, release, repository
 from upstreams.model.archetypes.composites import (
     DOSSIER,
-    LOOKUP,
     VELOCITY,
     dossier,
-    looked_up,
+    lookup_of,
     movement,
     pace_of_profile,
     resolved,
 )
-from upstreams.model.archetypes.insight import INSIGHTS
 from upstreams.model.archetypes.knowledge import (
     ARTICLE,
     ARTICLE_LIST,
-    PLACE_LIST,
     SERIES,
     WEB_PAGE,
     WEB_PAGE_LIST,
     article,
     page,
-    place,
     point,
     series,
 )
+from upstreams.model.archetypes.locations import PLACE_LIST, place
 from upstreams.model.archetypes.media import COLLECTION, COLLECTION_LIST, TRANSCRIPT, collection, cue, transcript
 from upstreams.model.archetypes.people import AUTHOR, AUTHOR_LIST, author, byline
 from upstreams.model.archetypes.posts import COMMENT, COMMENT_LIST, POST, POST_LIST, comment, post
 from upstreams.model.archetypes.shape import Archetype, Record, coverage, leg
-from upstreams.model.archetypes.threads import EVERYWHERE, GATHERED, OMNI
+from upstreams.model.archetypes.threads import EVERYWHERE
 
-ARCHETYPES = {
-    one.name: one
-    for one in (
-        *(AUTHOR, AUTHOR_LIST, POST, POST_LIST, COMMENT, COMMENT_LIST),
-        *(REPOSITORY, REPOSITORY_LIST, RELEASE_LIST, ARTICLE, ANALYTICS, DOSSIER, VELOCITY, LOOKUP),
-        *(APP, APP_LIST, REVIEW_LIST, ARTICLE_LIST, PLACE_LIST, SERIES, COLLECTION, COLLECTION_LIST, TRANSCRIPT),
-        *(EVERYWHERE, CREATOR_CARD, PROFILE_FULL, VOICE, GATHERED, OMNI, HANDLE_AUDIT),
-        *(WEB_PAGE, WEB_PAGE_LIST),
-        *INSIGHTS,
-    )
+
+def _families() -> Iterator[Archetype]:
+    """Yield the archetypes of each module in this package, which lists them in its `ARCHETYPES`."""
+    for module in iter_modules(__path__):
+        if module.name != "shape":
+            yield from import_module(f"{__name__}.{module.name}").ARCHETYPES
+
+
+_FOUND = (*_families(),)
+LOOKUP = lookup_of(_FOUND)
+ARCHETYPES: Final[Mapping[str, Archetype]] = {
+    one.name: one for one in sorted((*_FOUND, LOOKUP), key=lambda one: one.name)
 }
-"""All archetypes by name."""
+"""All archetypes, sorted by name."""
 __all__ = [
     "ANALYTICS",
     "APP",
@@ -96,7 +104,6 @@ __all__ = [
     "cue",
     "dossier",
     "leg",
-    "looked_up",
     "movement",
     "owner",
     "pace_of_profile",

@@ -136,3 +136,4 @@ def profile_full(
 VOICE = Archetype("Voice", "", voice, has_legs=True, cursor_at="next_cursor", findings=("posts_by_platform",))
 CREATOR_CARD = Archetype("CreatorCard", "", creator_card, has_legs=True)
 PROFILE_FULL = Archetype("ProfileFull", "", profile_full, has_legs=True, cursor_at="posts_cursor")
+ARCHETYPES = (VOICE, CREATOR_CARD, PROFILE_FULL)

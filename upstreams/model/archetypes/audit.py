@@ -115,3 +115,4 @@ def audited(  # noqa: PLR0913 - one argument per field of the answer
 
 
 HANDLE_AUDIT = Archetype("HandleAudit", "", audited, has_legs=True)
+ARCHETYPES = (HANDLE_AUDIT,)

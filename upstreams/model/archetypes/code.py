@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
+from upstreams.model.archetypes.shape import Archetype, Contract, Instant, Of, Record, Url
 
 
 def owner(
@@ -64,6 +64,17 @@ def release(
     return locals()
 
 
-REPOSITORY = Archetype("Repository", "repository", repository)
-REPOSITORY_LIST = Archetype("RepositoryList", "repository", repository, many=True)
+REPOSITORY = Archetype("Repository", "repository", repository, lookup_rank=40, roles=(Contract("repository"),))
+REPOSITORY_LIST = Archetype(
+    "RepositoryList",
+    "repository",
+    repository,
+    many=True,
+    row_kind="item",
+    roles=(
+        Contract("repositories", "profile/repos", of="profile"),
+        Contract("repository_search", "search/repos", takes=("query",)),
+    ),
+)
 RELEASE_LIST = Archetype("ReleaseList", "release", release, many=True)
+ARCHETYPES = (REPOSITORY, REPOSITORY_LIST, RELEASE_LIST)

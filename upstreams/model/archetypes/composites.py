@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
-from upstreams.model.archetypes.apps import app as app_record
 from upstreams.model.archetypes.code import release
 from upstreams.model.archetypes.code import repository as repository_record
 from upstreams.model.archetypes.knowledge import article as article_record
-from upstreams.model.archetypes.knowledge import page as page_record
-from upstreams.model.archetypes.media import collection as collection_record
+from upstreams.model.archetypes.knowledge import page
 from upstreams.model.archetypes.people import author as author_record
-from upstreams.model.archetypes.posts import comment as comment_record
 from upstreams.model.archetypes.posts import post as post_record
-from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record
-from upstreams.model.archetypes.shape import computed as computed_record
+from upstreams.model.archetypes.shape import Archetype, Contract, Instant, Of, Record, computed
 
 
 def dossier(
@@ -69,27 +66,30 @@ def resolved(
     return locals()
 
 
-def looked_up(
-    *,
-    resolved: Annotated[Record | None, Of(resolved), "The endpoint that returned the record."],
-    post: Annotated[Record | None, Of(post_record), "The post, if the URL belongs to one."] = None,
-    app: Annotated[Record | None, Of(app_record), "The app, if the URL belongs to one."] = None,
-    collection: Annotated[
-        Record | None, Of(collection_record), ("The album, playlist or podcast, if the URL belongs to one.")
-    ] = None,
-    repository: Annotated[Record | None, Of(repository_record), "The repository, if the URL belongs to one."] = None,
-    article: Annotated[Record | None, Of(article_record), "The article, if the URL belongs to one."] = None,
-    author: Annotated[Record | None, Of(author_record), "The account, if the URL belongs to one."] = None,
-    comment: Annotated[Record | None, Of(comment_record), "The comment, if the URL belongs to one."] = None,
-    page: Annotated[Record | None, Of(page_record), "The web page, if no platform covers the URL."] = None,
-    computed: Annotated[
-        Record | None, Of(computed_record), "Fields computed from the record, if there are any."
-    ] = None,
-) -> Record:
-    """The record at a URL. Only the field of its kind is set."""
-    return locals()
+def lookup_of(archetypes: Iterable[Archetype]) -> Archetype:
+    """Return the archetype of lookups: a field for each kind of record to which a URL can lead, lowest rank first."""
+    kinds = sorted((one for one in archetypes if one.lookup_rank), key=lambda one: one.lookup_rank)
+    fields = {
+        "resolved": Annotated[Record | None, Of(resolved), "The endpoint that returned the record."],
+        **{one.key: Annotated[Record | None, Of(one.make), _leads_to(one)] for one in kinds},
+        "page": Annotated[Record | None, Of(page), "The web page, if no platform covers the URL."],
+        "computed": Annotated[Record | None, Of(computed), "Fields computed from the record, if there are any."],
+    }
+
+    def looked_up(**record: Record | None) -> Record:
+        """The record at a URL. Only the field of its kind is set."""
+        return {**dict.fromkeys(fields), **record}
+
+    looked_up.__annotations__ = fields
+    return Archetype("Lookup", "", looked_up, has_legs=True)
 
 
-DOSSIER = Archetype("RepositoryDossier", "", dossier, has_legs=True)
+def _leads_to(kind: Archetype) -> str:
+    """Return the meaning of the field of a kind. It ends with the first line of the constructor's docstring."""
+    record = (kind.make.__doc__ or "").partition("\n")[0]
+    return f"Set if the URL leads to {record[:1].lower()}{record[1:]}"
+
+
+DOSSIER = Archetype("RepositoryDossier", "", dossier, has_legs=True, roles=(Contract("dossier", of="repository"),))
 VELOCITY = Archetype("ProfileVelocity", "", pace_of_profile, has_legs=True)
-LOOKUP = Archetype("Lookup", "", looked_up, has_legs=True)
+ARCHETYPES = (DOSSIER, VELOCITY)

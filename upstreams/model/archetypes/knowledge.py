@@ -1,4 +1,4 @@
-"""Text pages, places on a map, and time series."""
+"""Text pages, web pages, and time series."""
 
 from __future__ import annotations
 
@@ -22,36 +22,6 @@ def article(
     """A text page, such as a readme or an encyclopedia article."""
     ext = ext or {}
     return locals()
-
-
-@nests(rating="The average rating.")
-def place(
-    *,
-    id: Annotated[str | None, "The place's ID on the platform."],  # noqa: A002 - the field's own name
-    url: Annotated[Url, "URL of the place's page."],
-    name: Annotated[str | None, "Name of the place."],
-    address: Annotated[str | None, "Postal address of the place."] = None,
-    latitude: Annotated[float | None, "Latitude in degrees north."] = None,
-    longitude: Annotated[float | None, "Longitude in degrees east."] = None,
-    distance_m: Annotated[float | None, "Distance in meters from the requested location."] = None,
-    category: Annotated[str | None, "The type of place."] = None,
-    rating: Annotated[float | None, "The average rating."] = None,
-    rating_count: Annotated[int | None, "Number of ratings."] = None,
-    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
-) -> Record:
-    """A place."""
-    return {
-        "id": id,
-        "url": url,
-        "name": name,
-        "address": address,
-        "latitude": latitude,
-        "longitude": longitude,
-        "distance_m": distance_m,
-        "category": category,
-        "rating": {"value": rating, "count": rating_count},
-        "ext": ext or {},
-    }
 
 
 @nests(
@@ -134,10 +104,10 @@ def series(
     return locals()
 
 
-ARTICLE = Archetype("Article", "article", article)
-ARTICLE_LIST = Archetype("ArticleList", "article", article, many=True)
-PLACE_LIST = Archetype("PlaceList", "place", place, many=True)
-SERIES = Archetype("Series", "series", series, findings=("points",))
+ARTICLE = Archetype("Article", "article", article, lookup_rank=50, instead_of_id=("text",))
+ARTICLE_LIST = Archetype("ArticleList", "article", article, many=True, row_kind="item")
+SERIES = Archetype("Series", "series", series, findings=("points",), kind="analytics")
 _STORED = b'"cache_state":"miss"', b'"cache_state":"hit"'
 WEB_PAGE = Archetype("WebPage", "page", page, stored_as=_STORED)
 WEB_PAGE_LIST = Archetype("WebPageList", "page", page, many=True, stored_as=_STORED)
+ARCHETYPES = (ARTICLE, ARTICLE_LIST, SERIES, WEB_PAGE, WEB_PAGE_LIST)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from upstreams.model.archetypes.people import byline
-from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url
+from upstreams.model.archetypes.shape import Archetype, Contract, Instant, Of, Record, Url
 
 
 def collection(
@@ -49,6 +49,13 @@ def transcript(
     return locals()
 
 
-COLLECTION = Archetype("Collection", "collection", collection)
-COLLECTION_LIST = Archetype("CollectionList", "collection", collection, many=True)
-TRANSCRIPT = Archetype("Transcript", "", transcript)
+COLLECTION = Archetype("Collection", "collection", collection, lookup_rank=30)
+COLLECTION_LIST = Archetype("CollectionList", "collection", collection, many=True, row_kind="item")
+TRANSCRIPT = Archetype(
+    "Transcript",
+    "",
+    transcript,
+    roles=(Contract("transcript", of="post"),),
+    absent_because=("captions_disabled", "no_captions", "login_required", "video_gone"),
+)
+ARCHETYPES = (COLLECTION, COLLECTION_LIST, TRANSCRIPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from upstreams.model.archetypes.shape import Archetype, Instant, Record, Url
+from upstreams.model.archetypes.shape import Archetype, Contract, Instant, Record, Url
 from upstreams.model.computed import author_computed
 
 
@@ -23,6 +23,7 @@ def author(  # noqa: PLR0913 - one argument per field of the archetype
     url: Annotated[Url, "URL of the profile."] = None,
     private: Annotated[bool | None, "Whether only approved accounts can see the posts."] = None,
     joined_at: Annotated[Instant, "When the account was created."] = None,
+    last_post_at: Annotated[Instant, "Time of the latest post."] = None,
     location: Annotated[str | None, "The location that the profile states."] = None,
     external_url: Annotated[str | None, "The website that the profile links to."] = None,
     ext: Annotated[Record | None, "Data that only this platform provides."] = None,
@@ -45,5 +46,14 @@ def byline(
     return locals()
 
 
-AUTHOR = Archetype("Author", "author", author, computed=author_computed)
-AUTHOR_LIST = Archetype("AuthorList", "author", author, many=True, computed=author_computed)
+AUTHOR = Archetype(
+    "Author",
+    "author",
+    author,
+    computed=author_computed,
+    kind="profile",
+    lookup_rank=60,
+    roles=(Contract("profile", "profile"),),
+)
+AUTHOR_LIST = Archetype("AuthorList", "author", author, many=True, computed=author_computed, row_kind="account")
+ARCHETYPES = (AUTHOR, AUTHOR_LIST)

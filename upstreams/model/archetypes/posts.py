@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from upstreams.model.archetypes.people import byline
-from upstreams.model.archetypes.shape import Archetype, Instant, Of, Record, Url, nests
+from upstreams.model.archetypes.shape import Archetype, Contract, Instant, Of, Record, Url, nests
 from upstreams.model.computed import post_computed
 
 
@@ -33,6 +33,9 @@ def post(  # noqa: PLR0913 - one argument per field of the archetype
     deleted: Annotated[bool | None, "Whether the post was deleted."] = None,
     nsfw: Annotated[bool | None, "Whether the post is marked as not safe for work."] = None,
     spoiler: Annotated[bool | None, "Whether the post is marked as a spoiler."] = None,
+    likes_hidden: Annotated[bool | None, "Whether the author hides the number of likes."] = None,
+    comments_hidden: Annotated[bool | None, "Whether the author hides the comments or their number."] = None,
+    views_hidden: Annotated[bool | None, "Whether the author hides the number of views."] = None,
     published_at: Annotated[Instant, "Time of publication."] = None,
     ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
@@ -48,14 +51,17 @@ def post(  # noqa: PLR0913 - one argument per field of the archetype
         },
         "author": author,
         "engagement": {"views": views, "likes": likes, "comments": comments, "shares": shares, "saves": saves},
-        "flags": {"pinned": pinned, "deleted": deleted, "nsfw": nsfw, "spoiler": spoiler},
+        "flags": {
+            "pinned": pinned, "deleted": deleted, "nsfw": nsfw, "spoiler": spoiler,
+            "likes_hidden": likes_hidden, "comments_hidden": comments_hidden, "views_hidden": views_hidden,
+        },
         "published_at": published_at,
         "ext": ext or {},
-    }
+    }  # fmt: skip
 
 
 @nests(engagement="Reactions of readers, as counts.", flags="Markers of the comment.")
-def comment(
+def comment(  # noqa: PLR0913 - one argument per field of the archetype
     *,
     id: Annotated[str | None, "The comment's ID on the platform."],  # noqa: A002 - the field's own name
     url: Annotated[Url, "URL of the comment."] = None,
@@ -69,8 +75,12 @@ def comment(
     deleted: Annotated[bool | None, "Whether the comment was deleted."] = None,
     published_at: Annotated[Instant, "Time of publication."] = None,
     replies: Annotated[list[Record] | None, Of(comment), "Replies to the comment, as comments."] = None,
+    ext: Annotated[Record | None, "Data that only this platform provides."] = None,
 ) -> Record:
-    """A comment; a tombstone has `deleted=True`, no text and no author."""
+    """A comment or reply.
+
+    A tombstone has `deleted=True`, no text and no author.
+    """
     return {
         "id": id,
         "url": url,
@@ -82,10 +92,30 @@ def comment(
         "flags": {"pinned": pinned, "deleted": deleted},
         "published_at": published_at,
         "replies": replies or [],
+        "ext": ext or {},
     }
 
 
-POST = Archetype("Post", "post", post, computed=post_computed)
-POST_LIST = Archetype("PostList", "post", post, many=True, computed=post_computed)
-COMMENT = Archetype("Comment", "comment", comment)
-COMMENT_LIST = Archetype("CommentList", "comment", comment, many=True)
+POST = Archetype("Post", "post", post, computed=post_computed, lookup_rank=10, roles=(Contract("post"),))
+POST_LIST = Archetype(
+    "PostList",
+    "post",
+    post,
+    many=True,
+    computed=post_computed,
+    row_kind="post",
+    roles=(
+        Contract("profile_posts", "profile/posts", of="profile"),
+        Contract("search", "search", takes=("query",)),
+    ),
+)
+COMMENT = Archetype("Comment", "comment", comment, lookup_rank=70, roles=(Contract("comment"),))
+COMMENT_LIST = Archetype(
+    "CommentList",
+    "comment",
+    comment,
+    many=True,
+    kind="comments",
+    roles=(Contract("comments", "{post}/comments", of="post"), Contract("replies", "{post}/comment/replies")),
+)
+ARCHETYPES = (POST, POST_LIST, COMMENT, COMMENT_LIST)

@@ -20,11 +20,13 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from upstreams.model.choices import Kind as ResponseKind
 from upstreams.model.computed import Computed
 
 Record = dict[str, Any]
 Make = Callable[..., Record]
 Kind = Literal["text", "integer", "number", "boolean", "array", "object"]
+RowKind = Literal["post", "account", "item"]
 M = TypeVar("M", bound=Make)
 _KINDS: dict[Any, Kind] = {
     str: "text",
@@ -75,6 +77,28 @@ class Field:
         return self.kind == "object" and self.make is None and not self.members
 
 
+class Contract(NamedTuple):
+    """A role that endpoints of an archetype can have, and the guarantees that every endpoint with this role gives.
+
+    Roles are described in `upstreams.model.roles`.
+    """
+
+    role: str
+    resource: str = ""
+    """The resource whose endpoint has this role, unless an endpoint declares the role. `{post}` stands for the resource
+    of the role `post`. If it is empty, any resource matches."""
+    of: str | None = None
+    """The role whose parameters the endpoint also accepts. On a platform without that role, no endpoint has this role,
+    unless it declares it."""
+    takes: tuple[str, ...] = ()
+    """Other parameters that the endpoint accepts."""
+
+    @property
+    def needs_others(self) -> bool:
+        """Whether other roles must be assigned first."""
+        return self.of is not None or "{" in self.resource
+
+
 @dataclass(frozen=True, slots=True)
 class Archetype:
     """A named response shape.
@@ -105,6 +129,20 @@ class Archetype:
     cursor_at: str = ""
     """The field that contains the cursor of the next page, for a response that is not a list. Empty if there are no
     pages."""
+    kind: ResponseKind = "post"
+    """The kind of response, which determines how long the cache stores it. Endpoints may declare another kind, and a
+    search has its own kind."""
+    row_kind: RowKind | None = None
+    """The kind of rows that a discover run finds in searches of this list. None if it does not use them."""
+    lookup_rank: int = 0
+    """Position among the kinds of records that a URL can lead to. If a URL contains several records, the one with the
+    lowest rank is meant: a post's URL also contains its author. 0 if a URL leads to no such record."""
+    roles: tuple[Contract, ...] = ()
+    """The roles that endpoints of this archetype can have."""
+    instead_of_id: tuple[str, ...] = ()
+    """Fields of which one is enough to make a record useful although it has no id."""
+    absent_because: tuple[str, ...] = ()
+    """The reasons with which every platform may refuse to send such a record (spec 7.3)."""
 
     @property
     def has_pages(self) -> bool:
@@ -118,11 +156,8 @@ class Archetype:
         return (*more, coverage) if self.has_legs else more
 
     def is_empty(self, record: Record) -> bool:
-        """Return whether a record is empty because it has no id.
-
-        An article without an id is empty only if it also has no text.
-        """
-        return "id" in record and record["id"] is None and not (self.key == "article" and record["text"])
+        """Return whether a record is empty because it has no id, and no field that is useful without one."""
+        return "id" in record and record["id"] is None and not any(record[name] for name in self.instead_of_id)
 
     def found_nothing(self, record: Record) -> bool:
         """Return whether all members listed in `findings` are empty, or False if none are listed."""

@@ -94,3 +94,4 @@ def rolled_up(
 GATHERED = Archetype("GatheredCommentList", "comment", comment_record, many=True, has_legs=True, beside=comments_read)
 OMNI = Archetype("ExpandedPostList", "", expanded, many=True, has_legs=True, beside=rolled_up)
 EVERYWHERE = Archetype("FusedPostList", "", fused, many=True, has_legs=True, beside=by_source)
+ARCHETYPES = (EVERYWHERE, GATHERED, OMNI)

@@ -11,10 +11,10 @@ from gateway.calls.shaping import shape as shape_answer
 from scheduler.monitors.metrics.paths import names_of, value_at
 from scheduler.monitors.metrics.shapes import ROW, shape_of
 from upstreams.model import archetypes
-from upstreams.model.archetypes import Archetype
+from upstreams.model.archetypes import ARCHETYPES
 from upstreams.model.steps import Leg, Missing, Page, Single
 
-KNOWN = [found for found in vars(archetypes).values() if isinstance(found, Archetype)]
+KNOWN = list(ARCHETYPES.values())
 FIXED = [archetype for archetype in KNOWN if archetype.key]
 NUMBERS = {
     "Author": "author.followers author.following author.posts_count author.likes_count "
@@ -24,6 +24,10 @@ NUMBERS = {
     "CommentList": "items[].comment.engagement.likes items[].comment.engagement.replies total",
     "Repository": "repository.stars repository.forks repository.watchers repository.open_issues repository.size_kb",
     "ReleaseList": "total",
+    "Track": "track.duration_seconds track.plays track.likes",
+    "Seller": "seller.price.current seller.price.shipping seller.price.total "
+    "seller.rating.value seller.rating.max seller.rating.count",
+    "Audience": "",
     "Article": "",
 }
 
@@ -78,6 +82,14 @@ def test_only_undeclared_fields_are_open(archetype):
     assert {path.rpartition(".")[2] for path in shape_of(archetype).open} <= {"ext", "owner"} | OPEN.get(
         archetype.name, set()
     )
+
+
+@pytest.mark.parametrize("archetype", [one for one in KNOWN if one.many], ids=lambda archetype: archetype.name)
+def test_only_posts_comments_and_authors_have_a_default_row_key(archetype):
+    """Goal: a list of other records must name its key (spec 2.6). A result's author does not identify the result."""
+    row = {archetype.key} if archetype.key else set(archetype.make.__annotations__)
+    rows = [one for one in ("post", "comment", "author") if one in row] if "id" not in row else []
+    assert shape_of(archetype).row_key == (f"{rows[0]}.id" if rows else None)
 
 
 def test_composite_paths_begin_with_their_part():

@@ -2,10 +2,10 @@
 
 from upstreams.model.archetypes.insight import crisis, stores, threads, words
 
-INSIGHTS = (
+ARCHETYPES = (
     *(words.MENTIONS, words.BRAND_MENTIONS, crisis.CRISIS_RADAR, words.CAMPAIGN),
     *(threads.DEVTOOL_PULSE, threads.LAUNCH_ECHO, threads.ORG_RADAR, threads.AUDIENCE_QUESTIONS, threads.LEADS),
     *(stores.APP_REVIEWS, stores.APPS_LOOKUP),
 )
 """The archetypes of the insight endpoints."""
-__all__ = ["INSIGHTS", "crisis", "stores", "threads", "words"]
+__all__ = ["ARCHETYPES", "crisis", "stores", "threads", "words"]
