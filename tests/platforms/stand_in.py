@@ -32,15 +32,18 @@ def main(slug: str) -> None:
     """Write the file, and print what it still lacks."""
     platform: Platform = import_module(f"upstreams.platforms.{slug}").PLATFORM
     cases: tuple[Case, ...] = import_module(f"tests.platforms.{slug}.cases").CASES
-    file = FOLDER / f"{slug}.json"
+    for line in generate(platform, cases, FOLDER / f"{slug}.json"):
+        print(line)
+
+
+def generate(platform: Platform, cases: tuple[Case, ...], file: Path) -> Iterator[str]:
+    """Write the file of a platform's stand-in, and yield what it still lacks."""
     before = orjson.loads(file.read_bytes()) if file.exists() else {}
     exchanges = [exchange for case in cases for exchange in play(platform, case)]
     made = made_of(platform, exchanges, before)
-    FOLDER.mkdir(exist_ok=True)
     file.write_bytes(orjson.dumps(made, option=orjson.OPT_INDENT_2) + b"\n")
-    print(f"{file}: {len(made['calls'])} calls")
-    for line in _lacking(platform, exchanges, made):
-        print(line)
+    yield f"{file}: {len(made['calls'])} calls"
+    yield from _lacking(platform, exchanges, made)
 
 
 def _lacking(platform: Platform, exchanges: list[Exchange], made: Json) -> Iterator[str]:
@@ -113,13 +116,9 @@ def _kept_body(made: Json, before: Json) -> Json:
 def _kept(made: Any, before: Any) -> Any:
     """Return the previous template, with new members added and unused ones removed."""
     if isinstance(made, dict) and isinstance(before, dict):
-        known = {name.removesuffix("?"): name for name in before}
-        return {
-            known.get(plain := name.removesuffix("?"), name): _kept(inner, before[known[plain]])
-            if plain in known
-            else inner
-            for name, inner in made.items()
-        }
+        added = {name.removesuffix("?"): name for name in made}
+        kept = {name: _kept(made[own], before[name]) for name in before if (own := added.pop(name.removesuffix("?"), ""))}
+        return {**kept, **{name: made[name] for name in added.values()}}
     if isinstance(made, list) and isinstance(before, list):
         mark, own = before[: before[:1] == [ALL]], [one for one in made if one != ALL]
         known = before[len(mark) :]
