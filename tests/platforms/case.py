@@ -21,7 +21,7 @@ from tests.platforms.drive import NOW_AT, Upstream, drive, from_sandbox, told_as
 from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UpstreamError
 from upstreams.model.params import State
-from upstreams.model.steps import Answer, Call, Page, Single
+from upstreams.model.steps import Answer, Call, Page, Session, Single
 
 __all__ = ["NOW_AT", "Case", "check", "drive", "from_recordings", "from_sandbox", "recordings_dir", "walk"]
 
@@ -135,13 +135,13 @@ def walk(
     credentials: Mapping[str, str] | None = None,
     id_of: Callable[[Record], object] = lambda record: record["id"] or str(record),
 ) -> list[Page]:
-    """Yield each page of a stand-in's list, and check that no id occurs twice."""
-    upstream = from_sandbox()
+    """Return all pages of a stand-in's list, and check that no id occurs twice. The list is read in one session."""
+    upstream, sessions = from_sandbox(), dict[str, Session]()
     pages: list[Page] = []
     cursor: State | None = None
     while not pages or cursor is not None:
         assert len(pages) < _PAGES_MAX, "the stand-in has no last page"
-        page = drive(platform, resource, params, upstream, cursor=cursor, credentials=credentials)
+        page = drive(platform, resource, params, upstream, cursor=cursor, credentials=credentials, sessions=sessions)
         assert isinstance(page, Page)
         pages.append(page)
         cursor = page.next

@@ -54,14 +54,19 @@ def drive(
     now_at: float = NOW_AT,
     credentials: Mapping[str, str] | None = None,
     rung_index: int = 0,
+    sessions: dict[str, Session] | None = None,
 ) -> Page | Single:
     """Return the result of the endpoint's read, or of one of its fallbacks. `answer` replaces the upstream.
+
+    A platform is signed in to once, before the first call that needs it. `sessions` has the sessions by platform. Pass
+    the same object to several reads to share them.
 
     Raises:
         UpstreamError: The refusal that the fetch would raise.
     """
     found = endpoint(platform, resource)
     known = dict(credentials or {})
+    signed_in = {} if sessions is None else sessions
     fallback = found.fallbacks[rung_index - 1] if rung_index else None
     mirror = fallback.source if fallback is not None and fallback.read is None else ""
 
@@ -70,16 +75,18 @@ def drive(
             return _part(wanted)
         if mirror and not wanted.source:
             wanted = replace(wanted, source=mirror)
-        if wanted.needs_session:
+        if wanted.needs_session and platform.slug not in signed_in:
             assert platform.open_session is not None, "a call needs a session that the platform cannot open"
             session = _run(platform.open_session(known), partial(ask, values={}))
             assert isinstance(session, Session)
+            signed_in[platform.slug] = session
         return _asked(platform, wanted, values, answer)
 
     def _part(part: Part) -> Fetched | Missing:
         try:
             if part.platform:
-                return Fetched(drive(_served(part.platform), part.resource, part.values, answer, now_at=now_at))
+                served = _served(part.platform)
+                return Fetched(drive(served, part.resource, part.values, answer, now_at=now_at, sessions=signed_in))
             other = endpoint(platform, part.resource)
             return Fetched(read(other, Args(other.canonical(part.values), None, known, now_at)))
         except UpstreamError as refusal:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,13 +30,16 @@ Json = dict[str, Any]
 
 def main(slug: str) -> None:
     """Write the file, and print what it still lacks."""
-    platform: Platform = import_module(f"upstreams.platforms.{slug}").PLATFORM
-    cases: tuple[Case, ...] = import_module(f"tests.platforms.{slug}.cases").CASES
-    for line in generate(platform, cases, FOLDER / f"{slug}.json"):
+    for line in generate(*load(slug), FOLDER / f"{slug}.json"):
         print(line)
 
 
-def generate(platform: Platform, cases: tuple[Case, ...], file: Path) -> Iterator[str]:
+def load(slug: str) -> tuple[Platform, tuple[Case, ...]]:
+    """Return a platform and its cases."""
+    return import_module(f"upstreams.platforms.{slug}").PLATFORM, import_module(f"tests.platforms.{slug}.cases").CASES
+
+
+def generate(platform: Platform, cases: Sequence[Case], file: Path) -> Iterator[str]:
     """Write the file of a platform's stand-in, and yield what it still lacks."""
     before = orjson.loads(file.read_bytes()) if file.exists() else {}
     exchanges = [exchange for case in cases for exchange in play(platform, case)]
@@ -117,7 +120,9 @@ def _kept(made: Any, before: Any) -> Any:
     """Return the previous template, with new members added and unused ones removed."""
     if isinstance(made, dict) and isinstance(before, dict):
         added = {name.removesuffix("?"): name for name in made}
-        kept = {name: _kept(made[own], before[name]) for name in before if (own := added.pop(name.removesuffix("?"), ""))}
+        kept = {
+            name: _kept(made[own], before[name]) for name in before if (own := added.pop(name.removesuffix("?"), ""))
+        }
         return {**kept, **{name: made[name] for name in added.values()}}
     if isinstance(made, list) and isinstance(before, list):
         mark, own = before[: before[:1] == [ALL]], [one for one in made if one != ALL]
