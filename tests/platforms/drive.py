@@ -207,12 +207,19 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
     raise UpstreamFailed(base.netloc, "too many redirects")
 
 
-def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
+def refusal_in(platform: Platform, got: Answer) -> UpstreamError | None:
+    """Return the refusal that an answer expresses, or None if it is a success."""
     hidden = platform.hidden_error.decode().strip('"')
     if got.status >= 400 or (hidden and isinstance(got.body, dict) and hidden in got.body):
-        raise refusal_of(got, platform.judge)
+        return refusal_of(got, platform.judge)
     if got.body in (None, ""):
-        raise platform.judge(got) or NotFound("The upstream returned no data.")
+        return platform.judge(got) or NotFound("The upstream returned no data.")
+    return None
+
+
+def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
+    if (refusal := refusal_in(platform, got)) is not None:
+        raise refusal
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))
     if isinstance(got.body, str) and call.accepts == "json":

@@ -4,35 +4,82 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tests.platforms.playing import Exchange
 from tests.platforms.templates import ALL, template_of, with_request
 from tests.platforms.traced import ABSENT
 from upstreams.model.calls import Pages
+from upstreams.model.errors import NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
 from upstreams.model.fields.values import instant
 from upstreams.model.paging import ByLastId, ByTime, Paging
 
 Json = dict[str, Any]
 
 
-def calls_of(pattern: str, found: list[Exchange], literals: frozenset[str]) -> Iterator[Json]:
-    """Return the calls to one path. There is one for each value that distinguishes endpoints with this path."""
+class MadeCall(NamedTuple):
+    """A call for a stand-in's file, the exchanges that it stands for, and what a person should know about it."""
+
+    call: Json
+    exchanges: Sequence[Exchange]
+    notes: Sequence[str] = ()
+    """Lines that begin with `dropped:` or `warning:`."""
+
+
+def calls_of(pattern: str, found: list[Exchange], literals: frozenset[str], *, is_new: bool) -> Iterator[MadeCall]:
+    """Return the calls to one path. There is one for each value that distinguishes endpoints with this path.
+
+    `is_new` is false if the file has calls to this path already.
+    """
+    conditions = conditions_of(found, separates=is_new)
     groups: dict[str, list[Exchange]] = {}
     for exchange in found:
-        groups.setdefault(str(_when(exchange, found)), []).append(exchange)
+        groups.setdefault(str(conditions[exchange.resource]), []).append(exchange)
     for group in groups.values():
-        good = [one for one in group if one.status < 400]
-        refused = [one for one in group if one.status >= 400]
-        call: Json = {"call": pattern}
-        if when := _when(group[0], found):
-            call["when"] = when
-        if good and isinstance(good[0].body, str):
-            yield {**call, **_text(good)}
-            continue
-        yield {**call, **_answered(good, literals), **_refused(refused, literals)}
+        when = conditions[group[0].resource]
+        head: Json = {"call": pattern, **({"when": when} if when else {})}
+        yield _call(head, group, literals)
+
+
+def _call(head: Json, group: list[Exchange], literals: frozenset[str]) -> MadeCall:
+    good = [one for one in group if one.refusal is None]
+    refused, notes = _refused([one for one in group if one.refusal is not None], literals)
+    if good and isinstance(good[0].body, str):
+        others = [one for one in good if not isinstance(one.body, str)]
+        notes += [f"dropped: the JSON answer of {one.resource}, because another answer is a text" for one in others]
+        return MadeCall({**head, **_text(good), **refused}, group, notes)
+    if mixed := _records_beside_lists(good):
+        lists = [one for one in good if one not in mixed]
+        notes.append(
+            f"warning: {_resources(mixed)} reads one record and {_resources(lists)} a list, and no value in their "
+            f"requests distinguishes them. Write both calls by hand. dropped: the record of {_resources(mixed)}"
+        )
+        return MadeCall({**head, "by_hand": True, **_answered(lists, literals, notes), **refused}, group, notes)
+    if unpaged := [one for one in good if one.is_unpaged]:
+        notes.append(f"warning: {_resources(unpaged)} has no paging object. Write `rows` and `paging` by hand")
+    if not good:
+        notes.append("warning: no case has a successful answer, so the body is empty")
+    return MadeCall({**head, **_answered(good, literals, notes), **refused}, group, notes)
+
+
+def _resources(found: Iterable[Exchange]) -> str:
+    return ", ".join(sorted({one.resource for one in found}))
+
+
+def _records_beside_lists(good: Sequence[Exchange]) -> list[Exchange]:
+    """Return the answers of endpoints that find no list where others in the same call find their rows."""
+    paths = {rows_at(one.pages) for one in good if one.pages is not None}
+    singles = [one for one in good if one.pages is None and not isinstance(one.body, str)]
+    with_list = {one.resource for one in singles if all(_has_list(one.body, steps) for steps in paths)}
+    return [one for one in singles if paths and one.resource not in with_list]
+
+
+def _has_list(body: Any, steps: Sequence[str]) -> bool:
+    for step in steps:
+        body = body.get(step) if isinstance(body, dict) else None
+    return isinstance(body, list)
 
 
 _ITEM = """<item>
@@ -73,28 +120,73 @@ def _text(good: list[Exchange]) -> Json:
     return {**paged, "type": "text/html; charset=utf-8", "text": ["write the page by hand", "$rows"], "row": ["a row"]}
 
 
-def _when(exchange: Exchange, found: list[Exchange]) -> dict[str, str | None]:
-    """Return the values that occur only in this endpoint's requests, if several endpoints have the same path."""
-    if len({one.resource for one in found}) == 1:
-        return {}
-    fixed = {resource: _fixed([one for one in found if one.resource == resource]) for resource in _resources(found)}
-    own = fixed.pop(exchange.resource)
-    names = {name for other in fixed.values() for name in own.keys() | other.keys() if own.get(name) != other.get(name)}
+def conditions_of(found: list[Exchange], *, separates: bool) -> dict[str, dict[str, str | None]]:
+    """Return the values of a request that select each endpoint, if several endpoints have the same path.
+
+    They are the fixed values in which the endpoints differ. If a list and a single record have none, the list is
+    selected by the absence of the value that identifies the record, such as `{"id": null}`: with `separates` always,
+    otherwise only if one template cannot serve both.
+    """
+    grouped: dict[str, list[Exchange]] = {}
+    for one in found:
+        grouped.setdefault(one.resource, []).append(one)
+    fixed = {resource: _fixed(own) for resource, own in grouped.items()}
+    sent = {resource: _sent(own) for resource, own in grouped.items()}
+    conditions = {resource: _unlike(resource, fixed, sent) for resource in grouped}
+    if not separates and not _records_beside_lists([one for one in found if one.refusal is None]):
+        return conditions
+    for resource, own in grouped.items():
+        for other, theirs in grouped.items():
+            if conditions[resource] == conditions[other] and _is_list(own) and not _is_list(theirs):
+                always = set.intersection(*(set(one.request.sent) for one in theirs))
+                named = always - sent[resource] - _controls(own)
+                conditions[resource] = {**conditions[resource], **dict.fromkeys(sorted(named))}
+    return conditions
+
+
+def _sent(found: Iterable[Exchange]) -> set[str]:
+    """Return the names of all values that these requests may have."""
+    return {name for one in found for name in one.request.sent.keys() | one.varying}
+
+
+def _unlike(resource: str, fixed: Mapping[str, Json], sent: Mapping[str, set[str]]) -> dict[str, str | None]:
+    """Return the values in which one endpoint always differs from another. A value that it never sends is None."""
+    own = fixed[resource]
+    names = {
+        name
+        for other, theirs in fixed.items()
+        for name in own.keys() | theirs.keys()
+        if own.get(name) != theirs.get(name)
+        and (name in own or name not in sent[resource])
+        and (name in theirs or name not in sent[other])
+    }
     return {name: own.get(name) for name in sorted(names)}
 
 
-def _resources(found: list[Exchange]) -> list[str]:
-    return list(dict.fromkeys(one.resource for one in found))
+def _is_list(found: Iterable[Exchange]) -> bool:
+    return any(one.pages is not None for one in found)
+
+
+def _controls(found: Iterable[Exchange]) -> set[str]:
+    """Return the members of requests that select a page."""
+    pagings = [one.pages.paging for one in found if one.pages is not None]
+    return {getattr(paging, name, "") for paging in pagings for name in ("name", "other", "size")}
 
 
 def _fixed(found: list[Exchange]) -> dict[str, str]:
-    """Return the values that all of these requests share and that do not come from a parameter."""
+    """Return the values that all of these requests share.
+
+    Values from a parameter are not fixed, and neither are values that depend on the time, on a credential, or on a
+    choice of the caller.
+    """
     given = {str(value) for one in found for value in one.params.values()}
+    varying = {name for one in found for name in one.varying}
     first = {**found[0].request.query, **_json_values(found[0])}
     return {
         name: value
         for name, value in first.items()
         if value not in given
+        and name not in varying
         and not value.isdecimal()
         and all({**one.request.query, **_json_values(one)}.get(name) == value for one in found)
     }
@@ -105,18 +197,23 @@ def _json_values(exchange: Exchange) -> dict[str, str]:
     return {name: value for name, value in json.items() if isinstance(value, str)} if isinstance(json, dict) else {}
 
 
-def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
+def _answered(good: list[Exchange], literals: frozenset[str], notes: list[str]) -> Json:
     """Return the template of the successful answers, and the paging of the list that they contain."""
     if not good:
         return {}
     pages = next((one.pages for one in good if one.pages is not None), None)
     paging = pages.paging if pages is not None else None
-    control = {getattr(paging, name, None) for name in ("name", "other", "size")}
-    bodies = [with_request(one.body, _values(one, control)) for one in good]
-    body = template_of(bodies, "", literals)
+    bodies = [with_request(one.body, _values(one, _controls(good))) for one in good]
+    body = template_of(bodies, "", literals, notes)
     if pages is None or paging is None:
         return {"body": body}
-    lists = dict.fromkeys(rows_at(one.pages) for one in good if one.pages is not None)
+    if any(one.pages is not None and _named(one.pages.paging) != _named(paging) for one in good):
+        notes.append(f"dropped: the paging of some of {_resources(good)}, because one call has one paging object")
+    wanted = dict.fromkeys(rows_at(one.pages) for one in good if one.pages is not None)
+    lists = [steps for steps in wanted if isinstance(_required(body, steps), list)]
+    if len(lists) < len(wanted):
+        notes.append(f"warning: {_resources(good)} builds its rows from other members. Write the call by hand")
+        return {"body": body}
     for steps in lists:
         if steps and (listed := _at(body, steps)) and listed[0] == ALL:
             del listed[0]
@@ -125,6 +222,17 @@ def _answered(good: list[Exchange], literals: frozenset[str]) -> Json:
     if isinstance(paging, ByLastId) and (rows := _at(body, rows_at(pages))):
         _number_rows(rows, good, paging)
     return {"rows": ",".join(map(".".join, lists)), "paging": _named(paging), "body": body}
+
+
+def _required(body: Any, steps: Sequence[str]) -> Any:
+    """Return the template at a path, and make the members on the path part of every answer."""
+    for step in steps:
+        if not isinstance(body, dict):
+            return None
+        if f"{step}?" in body:
+            body[step] = body.pop(f"{step}?")
+        body = body.get(step)
+    return body
 
 
 def _named(paging: Paging) -> Json:
@@ -146,7 +254,7 @@ def rows_at(pages: Pages) -> tuple[str, ...]:
     return pages._rows._at
 
 
-def _values(exchange: Exchange, control: set[str | None]) -> dict[str, str]:
+def _values(exchange: Exchange, control: set[str]) -> dict[str, str]:
     """Return the names of the values in a request, by their text."""
     pieces = re.split(r"\{(\w+)\}", exchange.pattern)
     pieces[::2] = map(re.escape, pieces[::2])
@@ -176,19 +284,34 @@ def _number_rows(rows: list[Any], good: list[Exchange], paging: ByLastId) -> Non
         told = _at(one.body, rows_at(one.pages)) if one.pages is not None else []
         for name, value in (told[-1] if told else {}).items():
             if wanted is not None and (str(value) == wanted or instant(value) == wanted):
-                known = next(own for own in rows[0] if own.removesuffix("?") == name)
+                known = next((own for own in rows[0] if own.removesuffix("?") == name), name)
                 is_time = str(value) != wanted or isinstance(paging, ByTime)
                 kinds = ("$tick", "$tick_iso") if is_time else ("$place", "$serial")
                 rows[0][known] = kinds[isinstance(value, str)]
                 return
 
 
-def _refused(refused: list[Exchange], literals: frozenset[str]) -> Json:
-    """Return the answer to a request for a missing item. It contains the texts that the platform's code looks for."""
-    if not refused:
-        return {}
-    one = refused[0]
-    return {"missing": {"status": one.status, "body": _words_of(one.body, literals)}}
+_TRIGGERS: Mapping[type[UpstreamError], str] = {
+    NotFound: "missing", UpstreamThrottled: "throttled", UpstreamFailed: "broken"
+}  # fmt: skip
+
+
+def _refused(refused: list[Exchange], literals: frozenset[str]) -> tuple[Json, list[str]]:
+    """Return the answer for each trigger word, and notes on refusals without one.
+
+    An answer contains the texts that the platform's code looks for.
+    """
+    found: Json = {}
+    notes: list[str] = []
+    for one in refused:
+        word = next((word for kind, word in _TRIGGERS.items() if isinstance(one.refusal, kind)), "")
+        told = {"status": one.status, "body": _words_of(one.body, literals)}
+        if word == "throttled":
+            told["headers"] = {"retry-after": "30"}
+        if not word or found.setdefault(word, told) != told:
+            why = f"`{word}` has another one" if word else "no trigger word selects it"
+            notes.append(f"dropped: the {one.status} of {one.resource} ({type(one.refusal).__name__}), because {why}")
+    return found, notes
 
 
 def _words_of(body: Any, literals: frozenset[str]) -> Any:

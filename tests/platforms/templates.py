@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.platforms.traced import ABSENT
+from upstreams.model.params import Param
 
 _ISO_8601 = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _LANGUAGE = re.compile(r"[a-z]{2,3}([-_]\w{2,8})?")
@@ -57,16 +59,33 @@ class Same:
         return f"${{{self.name}:int}}" if isinstance(self.value, int) else f"${{{self.name}}}"
 
 
-@cache
 def literals_of(module: str) -> frozenset[str]:
-    """Return the texts in a module's or package's code. A value in an answer that equals one of them is a choice."""
+    """Return the texts in a module's or package's code."""
+    return frozenset(constants_of(module))
+
+
+@cache
+def constants_of(module: str) -> Counter[str]:
+    """Return the texts in a module's or package's code, with how often each occurs."""
     spec = find_spec(module)
     assert spec is not None
     assert spec.origin is not None
     own = Path(spec.origin)
     files = own.parent.rglob("*.py") if own.name == "__init__.py" else [own]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
-    return frozenset(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return Counter(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def choices_in(constants: Counter[str], params: Iterable[Param]) -> frozenset[str]:
+    """Return the texts in a platform's code that are choices if an answer contains them.
+
+    A text that occurs only as the example of a parameter is not a choice, because a recorded answer may contain it as
+    the value of one record.
+    """
+    found = set(params)
+    chosen = {choice for one in found for choice in one.choices}
+    examples = Counter(example for _, example in {(one.name, one.example) for one in found})
+    return frozenset(text for text, times in constants.items() if text in chosen or times > examples[text])
 
 
 def with_request(body: Any, values: Mapping[str, str]) -> Any:
@@ -81,34 +100,43 @@ def with_request(body: Any, values: Mapping[str, str]) -> Any:
     return body if name is None else Same(name, body)
 
 
-def template_of(observed: list[Any], name: str, literals: frozenset[str], above: tuple[str, ...] = ()) -> Any:
-    """Return one template for all the values that were found at a path."""
+def template_of(
+    observed: list[Any], name: str, literals: frozenset[str], notes: list[str], above: tuple[str, ...] = ()
+) -> Any:
+    """Return one template for all the values that were found at a path. `notes` receives what it leaves out."""
     told = [one for one in observed if one is not None and one is not ABSENT]
     objects, lists = [one for one in told if isinstance(one, dict)], [one for one in told if isinstance(one, list)]
-    if objects and len(objects) >= len(lists):
-        return dict(_members(objects, literals, (*above, name)))
+    kept = objects if objects and len(objects) >= len(lists) else lists
+    if kept and len(kept) < len(told):
+        path = ".".join((*above, name)).strip(".")
+        notes.append(f"dropped: {len(told) - len(kept)} of {len(told)} values of `{path}`, which have another type")
+    if kept is objects and objects:
+        return dict(_members(objects, literals, notes, (*above, name)))
     if lists:
         entries = [entry for one in lists for entry in one if entry not in ({}, [])]
-        deep = above.count(name) >= DEPTH_MAX
-        template = [] if deep or not entries else [template_of(entries, name, literals, above)]
+        if entries and above.count(name) >= DEPTH_MAX:
+            notes.append(f"dropped: lists `{name}` that are more than {DEPTH_MAX} levels deep")
+            entries = []
+        template = [template_of(entries, name, literals, notes, above)] if entries else []
         is_single = len(above) == 1 and template and all(len(one) == 1 for one in lists)
         return [ALL, *template] if is_single else template
     return kind_of(name, told, literals) if told else None
 
 
 def _members(
-    objects: list[dict[str, Any]], literals: frozenset[str], above: tuple[str, ...]
+    objects: list[dict[str, Any]], literals: frozenset[str], notes: list[str], above: tuple[str, ...]
 ) -> Iterator[tuple[str, Any]]:
     names = list(dict.fromkeys(name for one in objects for name in one))
     if names and all(name.removeprefix("-").isdecimal() for name in names):  # a table whose keys are ids
-        yield "$digits", template_of([inner for one in objects for inner in one.values()], above[-1], literals, above)
+        entries = [inner for one in objects for inner in one.values()]
+        yield "$digits", template_of(entries, above[-1], literals, notes, above)
         return
     for name in names:
         seen = [one[name] for one in objects if name in one]
         found = [one for one in seen if one is not None and one is not ABSENT]
         if found or None in seen:
             is_optional = 0 < len(found) < len(seen)
-            yield f"{name}?" if is_optional else name, template_of(found, name, literals, above)
+            yield f"{name}?" if is_optional else name, template_of(found, name, literals, notes, above)
 
 
 def kind_of(name: str, values: list[Any], literals: frozenset[str]) -> Any:
@@ -192,6 +220,11 @@ _FORMS = (
     ("$duration", lambda text: re.fullmatch(r"P(\d+\w)*T?(\d+(\.\d+)?\w)*", text) is not None),
     ("$clock", lambda text: re.fullmatch(r"\d+(:\d\d){1,2}", text) is not None),
 )
+
+
+def is_id(name: str) -> bool:
+    """Return whether a member with this name contains an id."""
+    return _IDS.search(name) is not None
 
 
 def placeholders_in(template: Any) -> Iterable[str]:

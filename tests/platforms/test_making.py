@@ -156,10 +156,11 @@ def test_value_is_replaced_by_its_kind(name: str, values: list[Any], kind: Any) 
 
 def test_optional_members_and_id_tables_are_recognized() -> None:
     seen = [{"a": 1, "b": {"17": {"c": "x y"}}}, {"a": ABSENT, "b": {"18": {"c": "z"}}}]
-    assert template_of(seen, "", frozenset()) == {"a?": "$count", "b": {"$digits": {"c": "$text"}}}
+    assert template_of(seen, "", frozenset(), []) == {"a?": "$count", "b": {"$digits": {"c": "$text"}}}
     replies = {"replies": [{"replies": [{"replies": [{"replies": []}]}]}]}
-    deep = template_of([replies], "", frozenset())
+    deep = template_of([replies], "", frozenset(), notes := [])
     assert at(deep, "replies.1.replies.0.replies") in ([], None)
+    assert notes == ["dropped: lists `replies` that are more than 2 levels deep"]
 
 
 def test_values_from_the_request_become_references() -> None:

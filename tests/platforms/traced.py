@@ -71,6 +71,17 @@ def sought(value: Any, path: str = "") -> Iterator[str]:
             yield from sought(entry, f"{path}[]")
 
 
+def unread(value: Any, path: str = "") -> Iterator[str]:
+    """Return the paths of members that no reader looked at. Members inside them are not listed."""
+    if type(value) is TracedDict:
+        for name, inner in dict.items(value):
+            own = f"{path}.{name}" if path else name
+            yield from unread(inner, own) if name in value.read else (own,)
+    elif type(value) is TracedList:
+        for entry in list.__iter__(value):
+            yield from unread(entry, f"{path}[]")
+
+
 class Absent:
     """A placeholder for a member that a reader looked for but did not find."""
 

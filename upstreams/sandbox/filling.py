@@ -1,10 +1,11 @@
 """Fills templates: each `$kind` is replaced by an invented value. The same subject always gets the same values.
 
 A text that consists of one placeholder becomes a value of that kind (`"$count"` a number, `"$flag"` true or false). In
-a longer text, each value is inserted as text. `${name}` is a value of the request, `${name:int}` is that value as a
-number, and `$$` is a dollar sign. The entries of a list are repeated one to three times, or used once if the first
-entry is `"$all"`. A member whose name ends in `?` is omitted from some objects. In rows, `$place` is the row number,
-`$serial` is that number as text, and `$tick` and `$tick_iso` are a timestamp that identifies the row.
+a longer text, each value is inserted as text. `${$kind}` is the same as `$kind`, for placeholders before a letter.
+`${name}` is a value of the request, `${name:int}` is that value as a number, and `$$` is a dollar sign. The entries of
+a list are repeated one to three times, or used once if the first entry is `"$all"`. A member whose name ends in `?` is
+omitted from some objects. In rows, `$place` is the row number, `$serial` is that number as text, and `$tick` and
+`$tick_iso` are a timestamp that identifies the row.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from zlib import crc32
 from upstreams.model.fields.values import instant
 from upstreams.sandbox.invent import EPOCH_S, paragraph, person, sentence
 
-_PLACEHOLDER = re.compile(r"\$(?:(?P<kind>\$|[a-z_]+)|\{(?P<name>[^{}:]+)(?::(?P<form>int))?\})")
+_PLACEHOLDER = re.compile(
+    r"\$(?:(?P<kind>\$|[a-z_]+)|\{\$(?P<apart>[a-z_]+)\}|\{(?P<name>[^{}:$]+)(?::(?P<form>int))?\})"
+)
 _NAMED = re.compile(r"\$digits|\$id|\$handle|.*\$\{.*")
 """Names of members in which placeholders are replaced too. Other names may start with a dollar sign, which is kept."""
 _ALL: Final = "$all"
@@ -133,7 +136,7 @@ class Filling:
             plain = name.removesuffix("?")
             if plain != name and "/0/" not in own and self._number(f"{own}?") % _OPTIONAL_IN == 0:
                 continue
-            yield self._text(plain, own) if _NAMED.fullmatch(plain) else plain, self.fill(inner, own)
+            yield self._text(plain, own) if is_filled_name(plain) else plain, self.fill(inner, own)
 
     def _text(self, template: str, path: str) -> Any:
         if "$" not in template:
@@ -147,19 +150,32 @@ class Filling:
     def _written(self, path: str, match: re.Match[str], *, is_address: bool) -> str:
         value = self._value(match, f"{path}/{match.start()}")
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        return text if match["kind"] == "rows" else self.escape(quote(text, safe=_SAFE_IN_URL) if is_address else text)
+        return (
+            text if _kind_of(match) == "rows" else self.escape(quote(text, safe=_SAFE_IN_URL) if is_address else text)
+        )
 
     def _value(self, match: re.Match[str], path: str) -> Any:
         if match["name"] is not None:
             value = self.values.get(match["name"], "")
             return _as_number(value) if match["form"] else value
-        kind = match["kind"]
+        kind = _kind_of(match)
         if kind == "$":
             return "$"
         if kind in self.page:
             return self.page[kind]
+        if kind not in KINDS:
+            raise LookupError(f"unknown placeholder `{match[0]}` at {path} of {self.seed}")
         number = _KINDS[kind](self._number(path))
         return number + self.steps * (1 + number // 200) if kind == "count" else number
+
+
+def _kind_of(match: re.Match[str]) -> str:
+    return match["kind"] or match["apart"] or ""
+
+
+def is_filled_name(name: str) -> bool:
+    """Return whether placeholders are replaced in the name of a member."""
+    return _NAMED.fullmatch(name.removesuffix("?")) is not None
 
 
 def _page_at(place: int) -> dict[str, Any]:

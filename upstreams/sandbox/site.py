@@ -35,7 +35,12 @@ class SandboxRequest:
     @property
     def values(self) -> dict[str, str]:
         """All values of the request by name: members of the body as `a.b`, groups of the path, `host` and `path`."""
-        return {"host": self.host, "path": self.path, **self.query, **dict(_leaves(self.json)), **self.found}
+        return {"host": self.host, "path": self.path, **self.sent, **self.found}
+
+    @property
+    def sent(self) -> dict[str, str]:
+        """The values of the query and of the body."""
+        return {**self.query, **dict(_leaves(self.json))}
 
     def number(self, name: str, default: int) -> int:
         """Return an integer from the query, or `default` if the value is missing or not an integer."""
@@ -139,13 +144,22 @@ def by_host(routes: Iterable[SandboxRoute]) -> Routes:
 
 def answer(routes: Routes, request: SandboxRequest) -> SandboxReply:
     """Return the reply of the first matching route, or a 404."""
+    found = match(routes, request)
+    if found is None:
+        return SandboxReply({"message": f"The sandbox has no {request.host}{request.path}"}, status=404)
+    of_request, matched = found
+    return of_request.answer(matched)
+
+
+def match(routes: Routes, request: SandboxRequest) -> tuple[SandboxRoute, SandboxRequest] | None:
+    """Return the first matching route, and the request with the groups of its pattern."""
     for candidate, of_host in _candidates(routes, request.host):
-        if (match := candidate.pattern.fullmatch(request.path)) is not None:
-            found = {name: unquote(value) for name, value in match.groupdict(default="").items()}
+        if (groups := candidate.pattern.fullmatch(request.path)) is not None:
+            found = {name: unquote(value) for name, value in groups.groupdict(default="").items()}
             matched = replace(request, found=of_host | found)
             if candidate.takes(matched):
-                return candidate.answer(matched)
-    return SandboxReply({"message": f"The sandbox has no {request.host}{request.path}"}, status=404)
+                return candidate, matched
+    return None
 
 
 def _candidates(routes: Routes, host: str) -> Iterator[tuple[SandboxRoute, dict[str, str]]]:
