@@ -23,17 +23,20 @@ class MadeCall(NamedTuple):
     """A call for a stand-in's file, the exchanges that it stands for, and what a person should know about it."""
 
     call: Json
-    exchanges: Sequence[Exchange]
+    exchanges: list[Exchange]
     notes: Sequence[str] = ()
     """Lines that begin with `dropped:` or `warning:`."""
 
 
-def calls_of(pattern: str, found: list[Exchange], literals: frozenset[str], *, is_new: bool) -> Iterator[MadeCall]:
+def calls_of(
+    pattern: str, found: list[Exchange], literals: frozenset[str], before: Sequence[Json]
+) -> Iterator[MadeCall]:
     """Return the calls to one path. There is one for each value that distinguishes endpoints with this path.
 
-    `is_new` is false if the file has calls to this path already.
+    `before` are the calls to this path in the previous file. If the call of a list also serves records, it stays.
     """
-    conditions = conditions_of(found, separates=is_new)
+    serves_both = any("rows" in call and None not in call.get("when", {}).values() for call in before)
+    conditions = conditions_of(found, separates=not serves_both)
     groups: dict[str, list[Exchange]] = {}
     for exchange in found:
         groups.setdefault(str(conditions[exchange.resource]), []).append(exchange)
@@ -54,11 +57,11 @@ def _call(head: Json, group: list[Exchange], literals: frozenset[str]) -> MadeCa
         lists = [one for one in good if one not in mixed]
         notes.append(
             f"warning: {_resources(mixed)} reads one record and {_resources(lists)} a list, and no value in their "
-            f"requests distinguishes them. Write both calls by hand. dropped: the record of {_resources(mixed)}"
+            f"requests distinguishes them. Write both calls with `by_hand`. dropped: the record of {_resources(mixed)}"
         )
         return MadeCall({**head, "by_hand": True, **_answered(lists, literals, notes), **refused}, group, notes)
     if unpaged := [one for one in good if one.is_unpaged]:
-        notes.append(f"warning: {_resources(unpaged)} has no paging object. Write `rows` and `paging` by hand")
+        notes.append(f"warning: {_resources(unpaged)} has no paging object. Set `by_hand` and write `rows`, `paging`")
     if not good:
         notes.append("warning: no case has a successful answer, so the body is empty")
     return MadeCall({**head, **_answered(good, literals, notes), **refused}, group, notes)
@@ -212,7 +215,7 @@ def _answered(good: list[Exchange], literals: frozenset[str], notes: list[str]) 
     wanted = dict.fromkeys(rows_at(one.pages) for one in good if one.pages is not None)
     lists = [steps for steps in wanted if isinstance(_required(body, steps), list)]
     if len(lists) < len(wanted):
-        notes.append(f"warning: {_resources(good)} builds its rows from other members. Write the call by hand")
+        notes.append(f"warning: {_resources(good)} builds its rows from other members. Write the call with `by_hand`")
         return {"body": body}
     for steps in lists:
         if steps and (listed := _at(body, steps)) and listed[0] == ALL:

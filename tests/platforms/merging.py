@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.platforms.made_calls import Json, MadeCall
+from tests.platforms.playing import Exchange
 from tests.platforms.templates import ALL
 from upstreams.sandbox.made import routes_of
-from upstreams.sandbox.site import SandboxRequest, by_host, match
+from upstreams.sandbox.site import by_host, match
 
 _KEPT = ("when", "of", "each", "parts", "headers", "status", "missing", "throttled", "broken")
 """The members of a call whose values in the previous file are kept."""
@@ -19,10 +20,25 @@ def is_kept_whole(call: Json) -> bool:
     return "text" in call or bool(call.get("by_hand"))
 
 
-def accepts(call: Json) -> Callable[[SandboxRequest], bool]:
-    """Return a function that tells whether a call answers a request. A handwritten call may answer many paths."""
-    routes = by_host(routes_of("", {"calls": [call]}))
-    return lambda request: match(routes, request) is not None
+def served_by_hand(before: Json, exchanges: Sequence[Exchange]) -> tuple[list[MadeCall], list[Exchange]]:
+    """Return the handwritten calls of the previous file with the exchanges that they answer, and all other exchanges.
+
+    A call may match more paths than that of one exchange. An exchange for which the file has a generated call is left
+    to that call.
+    """
+    calls, aliases = before.get("calls", ()), before.get("aliases", {})
+    routes = {route: call for call in calls for route in routes_of("", {"aliases": aliases, "calls": [call]})}
+    of_host, generated = by_host(routes), {call["call"] for call in calls if not is_kept_whole(call)}
+    served: dict[tuple[str, str], MadeCall] = {}
+    others: list[Exchange] = []
+    for exchange in exchanges:
+        found = None if exchange.pattern in generated else match(of_host, exchange.request)
+        call: Json = routes[found[0]] if found is not None else {}
+        if is_kept_whole(call):
+            served.setdefault(_identity(call), MadeCall(call, [])).exchanges.append(exchange)
+        else:
+            others.append(exchange)
+    return list(served.values()), others
 
 
 def head_of(before: Json, aliases: Mapping[str, str]) -> Json:
@@ -46,7 +62,7 @@ def merge(before: Json, made: Sequence[MadeCall]) -> tuple[list[MadeCall], list[
             notes.append(f"dropped: {call['call']}: the file has this call twice")
         elif is_kept_whole(call):
             own = generated.pop(identity, None)
-            merged[identity] = MadeCall(call, own.exchanges if own else ())
+            merged[identity] = MadeCall(call, own.exchanges if own else [])
         elif identity in generated:
             merged[identity] = _merged(generated.pop(identity), call, before.get("failures", {}), notes)
         else:
@@ -106,7 +122,8 @@ class _Edits:
                 return [*mark, self.kept(own[0], known[0], f"{path}[]"), *known[1:]]
             return made or before
         if isinstance(made, dict | list) and made:
-            self._note(f"the members of `{path}`, because the file has {before!r} there")
+            line = f"the file has {before!r} at `{path}`, and the cases have members there"
+            self._notes.append(f"{self._call}: {line}")
         return before
 
     def _kept_members(self, made: Json, before: Json, path: str) -> Json:
@@ -118,8 +135,6 @@ class _Edits:
             if plain in added:
                 found[name] = self.kept(made[added.pop(plain)], before[name], own)
             else:
-                self._note(f"`{own}`, because no reader reads it in any case")
+                line = f"`{own}`, because no reader reads it in any case"
+                self._notes.append(f"dropped: {self._call}: {line}")
         return {**found, **{name: made[name] for name in added.values()}}
-
-    def _note(self, text: str) -> None:
-        self._notes.append(f"dropped: {self._call}: {text}")

@@ -144,7 +144,7 @@ def _again(platform: Platform, case: Case, run: _Run, **changed: Any) -> _Run:
 
 def _elsewhere(platform: Platform, case: Case) -> dict[str, Any]:
     """Return another time and other credentials."""
-    other = {name: f"other-{value}" for name, value in case.known(known_of(platform)).items()}
+    other = {name: value[::-1] for name, value in case.known(known_of(platform)).items()}
     return {"now_at": NOW_AT + _LATER_S, "credentials": other}
 
 

@@ -19,7 +19,7 @@ import orjson
 from tests.platforms.case import Case
 from tests.platforms.file_checks import faults_in, lacking
 from tests.platforms.made_calls import Json, calls_of
-from tests.platforms.merging import accepts, head_of, is_kept_whole, merge
+from tests.platforms.merging import head_of, merge, served_by_hand
 from tests.platforms.playing import Exchange, play
 from tests.platforms.templates import choices_in, constants_of
 from upstreams.model.endpoint import Platform
@@ -29,15 +29,15 @@ FOLDER = Path(__file__).resolve().parents[2] / "upstreams" / "sandbox" / "made"
 _FAULTS = ("dropped: ", "warning: ")
 
 
-def main() -> None:
-    """Write the file, and print what it lacks."""
+def main(arguments: Sequence[str] | None = None, folder: Path = FOLDER) -> int:
+    """Write the file, print what it lacks, and return the exit code."""
     parser = ArgumentParser(prog="python -m tests.platforms.stand_in", description=__doc__)
     parser.add_argument("slug", choices=platform_slugs(), help="the platform", metavar="SLUG")
     parser.add_argument("--strict", action="store_true", help="exit with code 1 if anything is dropped or unclear")
-    given = parser.parse_args()
-    lines = list(generate(*load(given.slug), FOLDER / f"{given.slug}.json"))
+    given = parser.parse_args(arguments)
+    lines = list(generate(*load(given.slug), folder / f"{given.slug}.json"))
     print("\n".join(lines))
-    sys.exit(given.strict and any(line.startswith(_FAULTS) for line in lines))
+    return int(given.strict and any(line.startswith(_FAULTS) for line in lines))
 
 
 def load(slug: str) -> tuple[Platform, tuple[Case, ...]]:
@@ -62,18 +62,19 @@ def made_of(platform: Platform, exchanges: list[Exchange], before: Json) -> Json
 
 def generated(platform: Platform, exchanges: list[Exchange], before: Json) -> tuple[Json, list[str]]:
     """Return the template file with the manual edits of the previous one, and what it lacks."""
+    served, others = served_by_hand(before, exchanges)
     calls: dict[str, list[Exchange]] = {}
-    known = {call["call"] for call in before.get("calls", ())}
-    wide = {call["call"]: accepts(call) for call in before.get("calls", ()) if is_kept_whole(call)}
-    for exchange in exchanges:
-        wider = (call for call, place in wide.items() if exchange.pattern not in known and place(exchange.request))
-        calls.setdefault(next(wider, exchange.pattern), []).append(exchange)
+    for exchange in others:
+        calls.setdefault(exchange.pattern, []).append(exchange)
+    known: dict[str, list[Json]] = {}
+    for call in before.get("calls", ()):
+        known.setdefault(call["call"], []).append(call)
     params = (param for endpoint in platform.endpoints for param in endpoint.params)
     literals = choices_in(constants_of(f"upstreams.platforms.{platform.slug}"), params)
     found = [
-        call for pattern, own in calls.items() for call in calls_of(pattern, own, literals, is_new=pattern not in known)
+        call for pattern, own in calls.items() for call in calls_of(pattern, own, literals, known.get(pattern, ()))
     ]
-    merged, notes = merge(before, found)
+    merged, notes = merge(before, [*served, *found])
     made = {**head_of(before, _aliases(platform)), "calls": [one.call for one in merged]}
     lines = (*notes, *lacking(platform, exchanges, merged), *faults_in(platform, made, exchanges))
     return made, list(dict.fromkeys(lines))
@@ -88,4 +89,4 @@ def _aliases(platform: Platform) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,6 +10,7 @@ import pytest
 
 from upstreams.model.params import Args
 from upstreams.model.steps import Answer
+from upstreams.sandbox.filling import Filling
 from upstreams.sandbox.made import paging_of, routes_of
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, by_host
 
@@ -171,3 +172,15 @@ def test_only_counts_grow_with_the_steps() -> None:
         assert new["likes"] == old["likes"] + 2 * (1 + old["likes"] // 200)
         assert new["id"] == old["id"]
     assert after.has_grown
+
+
+def test_kind_in_braces_may_be_followed_by_a_letter() -> None:
+    filling = Filling({"id": "7"}, "seed")
+    assert filling.fill("${$flag}x") in ("truex", "falsex")
+    assert filling.fill("${$digits}") == filling.fill("$digits")
+    assert filling.fill("${id}$$x") == "7$x"
+
+
+def test_unknown_placeholder_names_its_place() -> None:
+    with pytest.raises(LookupError, match=r"unknown placeholder `\$idx` at /login of seed"):
+        Filling({}, "seed").fill({"login": "$idx"})
