@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, count, takewhile
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tests.platforms.case import Case, from_recordings
 from tests.platforms.credentials import known_of
@@ -164,8 +164,8 @@ def _compare(run: _Run, other: _Run, name: str) -> None:
     for mine, theirs in zip(run.exchanges, other.exchanges, strict=False):
         if mine.pattern.partition("/")[0] != theirs.pattern.partition("/")[0]:
             return
-        own, other = mine.request.sent, theirs.request.sent
-        mine.varying |= {one for one in own.keys() | other.keys() if own.get(one) != other.get(one)}
+        sent, changed = mine.request.sent, theirs.request.sent
+        mine.varying |= {one for one in sent.keys() | changed.keys() if sent.get(one) != changed.get(one)}
         mine.pattern = _with_places(mine, theirs, name)
         mine.variants.append(theirs.request)
 
@@ -214,12 +214,12 @@ def _find_next_page(platform: Platform, case: Case, run: _Run) -> None:
     listed.is_unpaged = paging is None and following.request != listed.request
     if following.request.path == listed.request.path:
         return
-    positions = [str(value) for value in state.values()]
+    positions = [quote(str(value), safe="") for value in state.values()]
     pattern = _with_position(following, listed, positions, getattr(paging, "name", "page"))
     if pattern is None:
         return
     following.pattern = pattern
-    if expression(pattern.partition("/")[2]).fullmatch(unquote(listed.request.path).removeprefix("/")):
+    if expression(pattern.partition("/")[2]).fullmatch(listed.request.path.removeprefix("/")):
         listed.pattern = pattern
     else:
         following.is_unpaged = listed.is_unpaged
@@ -232,11 +232,10 @@ def _with_position(following: Exchange, listed: Exchange, values: Sequence[str],
     if len(pattern) != len(own):
         return None
     for position in reversed(range(1, len(own))):
-        segment = unquote(own[position])
-        if own[position : position + 1] == first[position : position + 1] and len(own) == len(first):
+        if len(own) == len(first) and own[position] == first[position]:
             continue
         for value in values:
-            found, times = re.subn(_whole(value), f"{{{name}}}", segment, count=1)
+            found, times = re.subn(_whole(value), f"{{{name}}}", own[position], count=1)
             if times:
                 pattern[position] = found
                 return "/".join(pattern)

@@ -31,12 +31,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 from urllib.parse import urlencode
-
-import orjson
 
 from upstreams.model import paging
 from upstreams.model.fields.values import instant
@@ -56,34 +52,7 @@ _EMPTY = "empty"
 _PARTS = re.compile("[|;,]")
 """Separates several values in one member."""
 
-_HOST = re.compile(r'"call": "[A-Z]+ ([^/"]+)')
-_ALIASES = re.compile(r'"aliases": \{(?:\s*"[^"]*": "[^"]*",?)*\s*\}')
-_ALIAS = re.compile(r'"([^"]+)": "')
-
 Template = Mapping[str, Any]
-
-
-def hosts_of_files() -> dict[str, list[str]]:
-    """Return the hosts of each generated stand-in, with its aliases.
-
-    The files are searched and not parsed, because parsing them and compiling their routes takes thirty times as long.
-    """
-    found = sorted((file for file in _folder().iterdir() if file.name.endswith(".json")), key=lambda file: file.name)
-    return {file.name.removesuffix(".json"): _hosts_in(file.read_text()) for file in found}
-
-
-def _hosts_in(text: str) -> list[str]:
-    aliases = _ALIASES.search(text)
-    return list(dict.fromkeys((*_HOST.findall(text), *(_ALIAS.findall(aliases[0]) if aliases else ()))))
-
-
-def routes_of_file(slug: str) -> Iterator[SandboxRoute]:
-    """Yield the routes of a generated stand-in."""
-    return routes_of(slug, orjson.loads(_folder().joinpath(f"{slug}.json").read_bytes()))
-
-
-def _folder() -> Traversable:
-    return files(__package__).joinpath("made")
 
 
 def routes_of(slug: str, made: Template) -> Iterator[SandboxRoute]:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pkgutil import iter_modules
 
+import orjson
 import pytest
 
 import upstreams.sandbox
-from upstreams.sandbox.made import hosts_of_files, routes_of_file
-from upstreams.sandbox.site import Routes, by_host
-from upstreams.sandbox.stand_ins import WRITTEN, LazyRoutes, load_routes, written_routes
+from tests.platforms.stand_in import FOLDER
+from upstreams.sandbox.made import routes_of
+from upstreams.sandbox.site import Routes, SandboxRoute, by_host
+from upstreams.sandbox.stand_ins import WRITTEN, LazyRoutes, hosts_of_files, load_routes, written_routes
+
+
+def routes_of_file(slug: str) -> Iterator[SandboxRoute]:
+    return routes_of(slug, orjson.loads((FOLDER / f"{slug}.json").read_bytes()))
 
 
 def test_table_has_every_handwritten_stand_in_and_its_hosts() -> None:
@@ -51,6 +58,7 @@ from upstreams.sandbox import stand_ins
 from upstreams.sandbox.site import SandboxRequest, answer
 routes = stand_ins.load_routes()
 assert stand_ins._routes_of.cache_info().currsize == 0, "loaded at the start"
+assert "upstreams.sandbox.made" not in sys.modules
 query = {"actor": "ada.example"}
 reply = answer(routes, SandboxRequest("public.api.bsky.app", "/xrpc/app.bsky.actor.getProfile", query))
 assert reply.body["handle"] == "ada.example", reply
