@@ -103,7 +103,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
         tried["state"] = partial(_reach_state, config.state.url)
     if config.web.browser_url:
         tried[f"web.browser_url ({config.web.browser_url})"] = partial(_reach_browser, config.web.browser_url)
-    tried |= {f"upstreams.{slug} ({url})": partial(_reach_host, url) for slug, url in _hosts(config)}
+    tried |= {f"upstreams.{slug} ({url})": partial(_reach_host, url, proxy) for slug, url, proxy in _hosts(config)}
     names = list(tried)
     async with trio.open_nursery() as nursery:
         for name in names:
@@ -126,34 +126,35 @@ async def _reach_browser(url: str) -> None:
     await try_browser(url)
 
 
-async def _reach_host(url: str) -> None:
-    """Connect to a host; with https, also verify its certificate."""
+async def _reach_host(url: str, proxy: str) -> None:
+    """Connect to a host, through the proxy unless it is empty; with https, also verify its certificate."""
     import ssl
 
     import certifi
-    import trio
+    import httpx
 
-    parts = urlsplit(url)
-    host, is_tls = parts.hostname or "", parts.scheme == "https"
-    port = parts.port or (443 if is_tls else 80)
-    if not is_tls:
-        await (await trio.open_tcp_stream(host, port)).aclose()
-        return
-    context = ssl.create_default_context(cafile=certifi.where())
-    stream = await trio.open_ssl_over_tcp_stream(host, port, ssl_context=context)
-    await stream.do_handshake()
-    await trio.aclose_forcefully(stream)
+    from upstreams.transport.http import origin_of
+    from upstreams.transport.proxy import read_proxy
+    from upstreams.transport.wire import open_wire
+
+    origin, _ = origin_of(url)
+    context = ssl.create_default_context(cafile=certifi.where()) if origin.scheme == "https" else None
+    try:
+        wire = await open_wire(origin, context, read_proxy(proxy) if proxy else None)
+    except httpx.TransportError as exc:
+        raise OSError(reason_of(exc)) from None
+    wire.close()
 
 
-def _hosts(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield each enabled platform with the URL of each host, or only the egress if one is set."""
+def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield each enabled platform with the URL of each host and the proxy, or only the egress if one is set."""
     from upstreams.platforms import load_platforms
 
     if config.upstreams.egress:
-        yield "egress", config.upstreams.egress
+        yield "egress", config.upstreams.egress, ""
         return
     for platform in load_platforms():
-        if config.upstreams.platforms[platform.slug].enabled:
+        if (settings := config.upstreams.platforms[platform.slug]).enabled:
             fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None and url[0] != "$")
             hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
-            yield from ((platform.slug, host) for host in hosts)
+            yield from ((platform.slug, host, settings.proxy) for host in hosts)

@@ -10,6 +10,7 @@ from hashlib import sha256
 from random import Random
 from typing import Final, Protocol
 
+import httpx
 import orjson
 import trio
 
@@ -31,8 +32,9 @@ from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
-from upstreams.transport.http import BODY_BYTES_MAX, Exchange
+from upstreams.transport.http import BODY_BYTES_MAX, Exchange, HttpAnswer, HttpCall
 from upstreams.transport.pooled import open_transport
+from upstreams.transport.proxy import read_proxy
 from upstreams.transport.revalidating import Revalidating
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.rendering import Rendering
@@ -45,6 +47,8 @@ _RESOLVING_MAX: Final = 100
 """Maximum number of concurrent DNS lookups of hosts that callers name."""
 PAGE_BYTES_MAX: Final = 10 * 1024 * 1024
 """The maximum size of a web page, in bytes."""
+REPORT_S: Final = 60.0
+"""Minimum seconds between two reports about the outbound proxy of a platform."""
 ROUND_TRIP_S = 2.0
 """The time limit in seconds for a round trip that transfers a shared response.
 
@@ -56,9 +60,15 @@ class OpenExchange(Protocol):
     """Opens an exchange, which sends the requests to one platform's upstreams."""
 
     def __call__(
-        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
+        self,
+        *,
+        max_connections: int,
+        egress: str,
+        proxy: str = "",
+        body_bytes_max: int = BODY_BYTES_MAX,
+        keep: Keep = unsupervised,
     ) -> AbstractAsyncContextManager[Exchange]:
-        """Open the exchange with these limits, through `egress` unless it is empty."""
+        """Open the exchange with these limits, through `egress` or the proxy at a URL unless they are empty."""
         ...
 
 
@@ -68,11 +78,20 @@ ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
 
 @asynccontextmanager
 async def open_exchange(
-    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
+    *,
+    max_connections: int,
+    egress: str,
+    proxy: str = "",
+    body_bytes_max: int = BODY_BYTES_MAX,
+    keep: Keep = unsupervised,
 ) -> AsyncIterator[Exchange]:
     """Open the exchange over HTTP, with its own connections."""
     async with open_transport(
-        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max, keep=keep
+        max_connections=max_connections,
+        egress=egress,
+        proxy=read_proxy(proxy) if proxy else None,
+        body_bytes_max=body_bytes_max,
+        keep=keep,
     ) as transport:
         yield transport.exchange
 
@@ -88,11 +107,13 @@ async def open_sites(
     resolve: Resolve | None = None,
     rendering: Rendering | None = None,
     share_session: ShareSession = lambda _slug, _credentials: None,
+    report_proxy: Callable[[str, str], None] = lambda _slug, _problem: None,
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
     `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform.
+    `report_proxy` receives the slug and the problem when the outbound proxy of a platform fails.
     """
     by_slug: dict[str, Site] = {}  # complete before the first call
     async with AsyncExitStack() as stack:
@@ -106,10 +127,13 @@ async def open_sites(
                     open_exchange(
                         max_connections=settings.max_connections,
                         egress=config.upstreams.egress,
+                        proxy="" if config.upstreams.egress else settings.proxy,
                         body_bytes_max=PAGE_BYTES_MAX if platform.open_web else BODY_BYTES_MAX,
                         keep=keep,
                     )
                 )
+                if settings.proxy:
+                    exchange = _reporting(exchange, partial(report_proxy, platform.slug))
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
                 builder = _SiteBuilder(
                     platform,
@@ -128,6 +152,23 @@ async def open_sites(
                 if platform.open_web and rendering is not None:
                     rendering.join(site, guarded)
         yield list(by_slug.values())
+
+
+def _reporting(exchange: Exchange, report: Callable[[str], None]) -> Exchange:
+    """Return the exchange of a platform with a proxy. Failures of the proxy are reported, once in `REPORT_S`."""
+    quiet_until = 0.0
+
+    async def reporting(call: HttpCall, deadline_at: float) -> HttpAnswer:
+        nonlocal quiet_until
+        try:
+            return await exchange(call, deadline_at)
+        except httpx.ProxyError as exc:
+            if trio.current_time() >= quiet_until:
+                quiet_until = trio.current_time() + REPORT_S
+                report(str(exc))
+            raise
+
+    return reporting
 
 
 @dataclass(frozen=True, slots=True)

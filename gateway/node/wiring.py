@@ -203,6 +203,7 @@ def _open_sites(
         resolve=setting.resolve,
         rendering=rendering,
         share_session=partial(shared_session, link, stores.cipher),
+        report_proxy=lambda slug, problem: runtime.log.event("warning", "proxy_failed", platform=slug, problem=problem),
         keep=runtime.keep,
     )
 

@@ -108,8 +108,8 @@ def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:
 
     `is_first` is False after a redirect, because then another host may have failed.
     """
-    is_own_wait = isinstance(exc, httpx.PoolTimeout) or getattr(exc, "is_late", False)
-    if is_own_wait or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
+    is_own_failure = isinstance(exc, httpx.PoolTimeout | httpx.ProxyError) or getattr(exc, "is_late", False)
+    if is_own_failure or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
         return "node"
     return "source" if is_first and isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout) else "request"
 
