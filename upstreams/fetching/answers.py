@@ -22,7 +22,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.fields import decoded
 from upstreams.model.fields.maps import UNDECODED
-from upstreams.model.refusals import Judge, retry_after_s
+from upstreams.model.refusals import Judge, expires_session, retry_after_s
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
@@ -83,10 +83,14 @@ def _unjudged_answer(raw: HttpAnswer, source: str, took_s: float, form: Form) ->
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
     """Return the refusal for an error answer, from the platform's rules or otherwise from its status."""
-    if (refusal := judge(answer)) is not None:
-        if isinstance(refusal, NotFound):
-            refusal.spoke_json = isinstance(answer.body, dict | list)
-        return refusal
+    refusal = judge(answer) or _usual_refusal(answer)
+    if isinstance(refusal, NotFound):
+        refusal.spoke_json = isinstance(answer.body, dict | list)
+    refusal.session_expired = refusal.session_expired or expires_session(answer)
+    return refusal
+
+
+def _usual_refusal(answer: Answer) -> UpstreamError:
     if answer.status == 429 or (answer.status == 503 and answer.headers.get("retry-after")):
         return UpstreamThrottled(answer.source, retry_after_s(answer.headers))
     return UpstreamFailed(answer.source, f"status {answer.status}", passing=answer.status in _PASSING)

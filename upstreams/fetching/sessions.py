@@ -132,14 +132,21 @@ class Sessions:
         finally:
             self._signing_in.release()
 
+    def may_renew(self) -> bool:
+        """Return whether a session would be renewed if the upstream refused it now."""
+        return trio.current_time() >= self._refused_at + RENEWED_APART_S
+
     def refuse(self, signed: Signed) -> bool:
-        """Drop a session that the upstream refused. Return whether to retry the call with another session."""
+        """Report that the upstream refused a session. Return whether to retry the call with another session.
+
+        A session that is refused soon after its renewal is kept, because another one would be refused too.
+        """
         if self._signed is not signed:
             return True
-        self._signed, self._refused = None, signed.session
-        now = trio.current_time()
-        is_renewed, self._refused_at = now >= self._refused_at + RENEWED_APART_S, now
-        return is_renewed
+        if not self.may_renew():
+            return False
+        self._signed, self._refused, self._refused_at = None, signed.session, trio.current_time()
+        return True
 
     async def _open(self, deadline_at: float) -> Session:
         if self._shared is None:

@@ -197,6 +197,8 @@ class Site:
         waits: bool,  # noqa: FBT001 - positional, because it costs less
         account_id: str = "",
         signature: Headers = (),
+        *,
+        renewable: bool = False,
     ) -> Awaitable[Answer]:
         name = call.source or self._first_name
         found, headers, body = self.sources[name], self._headers[name], b""
@@ -213,7 +215,13 @@ class Site:
             assert isinstance(found, NamedSource)
             return found.ask(request, deadline_at, call, waits=waits, account_id=account_id)
         return source.ask(
-            request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads, account_id=account_id
+            request,
+            deadline_at,
+            accepts=call.accepts,
+            waits=waits,
+            again=call.only_reads,
+            account_id=account_id,
+            renewable=renewable,
         )
 
     async def _answer_signed(
@@ -223,15 +231,17 @@ class Site:
         waits: bool,  # noqa: FBT001 - like `_ask`
         account_id: str,
     ) -> Answer:
-        """Return the answer to a call that uses the session. A refused session is renewed once within the call."""
+        """Return the answer to a call that uses the session. An expired session is renewed once within the call."""
         started = trio.current_time()
-        signed = await self.sessions.signed_in(deadline_at)
+        sessions = self.sessions
+        signed = await sessions.signed_in(deadline_at)
+        renewable = sessions.may_renew()
         try:
-            answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers)
-        except UpstreamFailed as failure:
-            if failure.passing or not self.sessions.refuse(signed):
+            answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers, renewable=renewable)
+        except UpstreamError as failure:
+            if not (failure.session_expired and sessions.refuse(signed)):
                 raise
-            signed = await self.sessions.signed_in(deadline_at)
+            signed = await sessions.signed_in(deadline_at)
             answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers)
         return answer._replace(took_s=trio.current_time() - started)
 

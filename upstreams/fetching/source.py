@@ -188,6 +188,7 @@ class Source:
         again: bool = False,
         spacing_s: float = 0.0,
         account_id: str = "",
+        renewable: bool = False,
     ) -> Answer:
         """Send a request and return its answer. Retry while that may help and the retry budget allows it (decisions 9).
 
@@ -200,6 +201,7 @@ class Source:
         - `deadline_at` limits the whole call, on Trio's clock. An attempt ends at that time, or after its own time
           limit.
         - Other calls must wait for `spacing_s` from the start of this one.
+        - With `renewable`, the caller renews an expired session. The circuit does not count such a refusal.
         - Long answers are parsed in a thread, when it is the account's turn.
 
         Raises:
@@ -223,7 +225,8 @@ class Source:
                 permit = self.breaker.take_nowait(account_id)
                 answer = await self._attempt(call, accepts, permit, turn, started=now, deadline_at=deadline_at)
             except UpstreamFailed as failure:
-                blame = blame if failure.blame == "node" else failure.blame
+                if not (failure.blame == "node" or (renewable and failure.session_expired)):
+                    blame = failure.blame
                 is_probe = permit is not None and permit.is_probe
                 pause_s = None if is_probe else self._pause_s(call, failure, attempt, deadline_at, again=again)
                 if permit is not None:

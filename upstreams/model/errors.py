@@ -40,6 +40,9 @@ class DeclarationError(Exception):
 class UpstreamError(Exception):
     """The base class of all upstream errors in this package."""
 
+    session_expired = False
+    """Whether the answer may mean that the session of the call has expired; set by the reader of the answer."""
+
 
 class NotFound(UpstreamError):
     """The upstream reports that the item does not exist, or its answer contains no usable data (spec 7.2, 7.3).

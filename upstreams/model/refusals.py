@@ -55,6 +55,11 @@ def by_status(answer: Answer) -> UpstreamError | None:
     return NotFound(by_status=True) if answer.status in ABSENT else None
 
 
+def expires_session(answer: Answer) -> bool:
+    """Return whether an error may mean that a session has expired: status 401, or `invalid_token` (RFC 6750, 3.1)."""
+    return answer.status == 401 or "invalid_token" in answer.headers.get("www-authenticate", "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusals:
     """Classifies an error answer by its status, by the code in its body, and by words in its message.
@@ -78,6 +83,8 @@ class Refusals:
     """The upstream no longer accepts the cursor. The client must start again at the first page."""
     passing: Cases = ()
     """A failure after which another attempt may succeed."""
+    expired: Cases = ()
+    """The session has expired, in addition to `expires_session`."""
     bad: Mapping[int | str, str | Mapping[str, str]] = field(default_factory=dict)
     """The upstream rejects the value of a parameter. Each entry is the name of our parameter, or maps words of the
     message to names."""
@@ -117,6 +124,7 @@ class Refusals:
         for cases, refusal in self._table(key, message, answer):
             words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
             if any(word in lowered for word in ((words,) if isinstance(words, str) else words)):
+                refusal.session_expired = cases is self.expired
                 return refusal
         param = self.bad.get(key)
         if isinstance(param, Mapping):
@@ -124,8 +132,10 @@ class Refusals:
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
+        failure = f"error {key}: {message}" if message else f"error {key}"
         message = message or "The upstream has no such record."
         return (
+            (self.expired, UpstreamFailed(answer.source, failure)),
             (self.throttled, UpstreamThrottled(answer.source)),
             (self.gone, NotFound(message, reason="account_gone")),
             (self.private, NotFound(message, reason="account_private")),

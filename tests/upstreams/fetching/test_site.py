@@ -9,7 +9,7 @@ import orjson
 import pytest
 import trio
 
-from limits.errors import Throttled
+from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.patient_clock import run_virtually
 from tests.fakes.platform_fields import FIELDS
@@ -31,9 +31,10 @@ from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import UpstreamFailed
+from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.fields import obj
 from upstreams.model.params import Credentials
+from upstreams.model.refusals import Judge, Refusals, by_status
 from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, basic, client_credentials
 from upstreams.transport.http import HttpCall
 
@@ -58,11 +59,12 @@ def site_over(
     headers: tuple[tuple[str, str], ...] = (),
     opening: Callable[[Credentials], SessionSteps] | None = None,
     shared: SharedSession | None = None,
+    judge: Judge = by_status,
 ) -> Site:
     """Return a site with one source for each exchange, `main` and then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
     sources = {
-        name: source_over(exchange, name=name, rules=Rules(retries=0))
+        name: source_over(exchange, name=name, rules=Rules(retries=0), judge=judge)
         for name, exchange in zip(names, exchanges, strict=True)
     }
     platform = Platform(
@@ -89,6 +91,8 @@ class Members(ScriptedExchange):
         self.sign_ins = 0
         self.valid: set[str] = set()
         self.answers: Scripted = OK
+        self.refusal: Scripted = http_answer(status=401)
+        """The answer to calls without a valid token."""
         self.login: Scripted | None = None
         self.ttl_s = 1000.0
 
@@ -97,7 +101,7 @@ class Members(ScriptedExchange):
             return http_answer({"nonce": 7})
         if call.target == LOGIN:
             return self._admit(call)
-        return self.answers if dict(call.headers).get("authorization") in self.valid else http_answer(status=401)
+        return self.answers if dict(call.headers).get("authorization") in self.valid else self.refusal
 
     def _admit(self, call: HttpCall) -> Scripted:
         assert orjson.loads(call.body) == {"user": "ada", "nonce": 7}
@@ -253,13 +257,64 @@ async def test_refused_session_is_renewed_within_the_call() -> None:
     assert members.targets.count("/v1/x") == 3
 
 
+PRIVATE = Refusals(private={401: ""}, expired={"ExpiredToken": "", 403: "token"}, code="error", message="message")
+INVALID = 'Bearer realm="x", error="invalid_token"'
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        http_answer({"message": "not for you"}, 401),
+        http_answer({"error": "ExpiredToken"}, 400),
+        http_answer({"message": "Your token has expired"}, 403),
+        http_answer({"message": "no"}, 403, www_authenticate=INVALID),
+        http_answer(b"<p>Who are you?", 401),
+    ],
+)
+async def test_every_sign_of_expiry_renews_the_session(refusal: Scripted) -> None:
+    members = Members()
+    members.refusal = refusal
+    site = site_over(members, judge=PRIVATE)
+    await site.call(ASK, LONG_S)
+    members.valid.clear()
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
+    assert members.sign_ins == 2
+
+
+async def test_refusal_of_the_renewed_session_keeps_its_meaning() -> None:
+    """Goal: a private item is reported as private, and requests for it do not use up sign-ins."""
+    members = Members()
+    members.answers = http_answer({"message": "not for you"}, 401)
+    site = site_over(members, judge=PRIVATE)
+    for _ in range(10):
+        with pytest.raises(NotFound) as caught:
+            await site.call(ASK, LONG_S)
+        assert caught.value.reason == "account_private"
+    assert members.sign_ins == 2
+    members.answers = OK
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
+    assert members.sign_ins == 2
+
+
 async def test_refused_concurrent_calls_sign_in_once() -> None:
+    """The calls belong to different accounts, and there are more of them than failures that open a circuit."""
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
     members.valid.clear()
-    ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 20)
+    calls = [partial(site.call, ASK, LONG_S, account_id=f"a{number}") for number in range(20)]
+    ended = await outcomes(*calls)
     assert [type(one) for one in ended] == [Answer] * 20
+    assert members.sign_ins == 2
+    assert site.sources["main"].breaker.statistics().failures == 0
+
+
+async def test_lasting_refusal_opens_the_circuit() -> None:
+    members = Members()
+    members.answers = http_answer(status=401)
+    site = site_over(members)
+    ended = [(await outcomes(partial(site.call, ASK, LONG_S, account_id=f"a{number}")))[0] for number in range(6)]
+    assert [type(one) for one in ended] == [UpstreamFailed] * 5 + [CircuitOpen]
     assert members.sign_ins == 2
 
 
@@ -280,7 +335,8 @@ async def test_repeatedly_refused_session_is_renewed_at_intervals() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [FAILING, http_answer(status=404), http_answer(status=429, retry_after="1"), SILENCE]
+    "answer",
+    [FAILING, http_answer(status=404), http_answer(status=429, retry_after="1"), SILENCE, http_answer(status=400)],
 )
 async def test_unrelated_failures_keep_the_session(answer: Scripted) -> None:
     members = Members()

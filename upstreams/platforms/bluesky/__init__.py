@@ -97,6 +97,7 @@ PLATFORM = Platform(
         absent={404: "", 410: "", 451: "", "NotFound": "", "HandleNotFound": "", "InvalidRequest": _ABSENT},
         gone=("AccountTakedown", "AccountDeactivated"),
         private=("BlockedActor", "BlockedByActor"),
+        expired=("ExpiredToken", "InvalidToken"),
         stale={"InvalidRequest": "cursor"},
         bad={"BadQueryString": "query", "InvalidRequest": _PARAMS},
     ),
