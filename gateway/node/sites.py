@@ -32,6 +32,8 @@ from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
+from upstreams.model.sign_in import SignIn
+from upstreams.model.steps import SignInSteps
 from upstreams.transport.http import BODY_BYTES_MAX, Exchange, HttpAnswer, HttpCall
 from upstreams.transport.pooled import open_transport
 from upstreams.transport.proxy import read_proxy
@@ -73,7 +75,8 @@ class OpenExchange(Protocol):
 
 
 ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
-"""Returns the session that all nodes share on the platform with this slug, opened with these credentials."""
+"""Returns the session with this name, which all nodes share, opened with these credentials. The name is the slug of the
+platform, or slug and source if the source has its own session."""
 
 
 @asynccontextmanager
@@ -218,8 +221,16 @@ class _SiteBuilder:
             aside=self.aside,
             workers=self.workers,
             others=self.others,
-            shared_session=self.share_session(platform.slug, known) if platform.shares_session else None,
+            share_session=partial(self._shared_session, known)
+            if platform.shares_session
+            else lambda _name, _steps: None,
         )
+
+    def _shared_session(self, known: Mapping[str, str], source: str, sign_in: SignInSteps) -> SharedSession | None:
+        """Return the store of a session that all nodes share. It is bound to the credentials that sign in."""
+        slug = self.platform.slug
+        own = {name: known.get(name, "") for name in sign_in.names} if isinstance(sign_in, SignIn) else known
+        return self.share_session(f"{slug}:{source}" if source else slug, own)
 
     def _named(self, name: str, param: str, credentials: Mapping[str, str]) -> NamedSource:
         platform = self.platform

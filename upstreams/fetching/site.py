@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import overload
@@ -28,11 +28,13 @@ from upstreams.model.errors import (
     UpstreamFailed,
 )
 from upstreams.model.params import Args, Credentials
-from upstreams.model.steps import Answer, Call, Form, Missing, Part, Round, Task, Wanted, pairs_of
+from upstreams.model.steps import Answer, Call, Form, Headers, Missing, Part, Round, SignInSteps, Task, Wanted, pairs_of
 from upstreams.transport.http import HttpCall
 from upstreams.workers.pool import ProcessPool
 
-Headers = tuple[tuple[str, str], ...]
+ShareSession = Callable[[str, SignInSteps], SharedSession | None]
+"""Returns the store of a session that all nodes share; None if each node signs in. The text is the source that has its
+own session, or empty for the session of the platform."""
 _http_call = quick(HttpCall)
 
 
@@ -49,12 +51,9 @@ class Site:
         aside: Aside | None = None,
         workers: ProcessPool | None = None,
         others: Mapping[str, Site] | None = None,
-        shared_session: SharedSession | None = None,
+        share_session: ShareSession = lambda _source, _sign_in: None,
     ) -> None:
-        """`others` are the platforms of this node by slug, for parts of composites.
-
-        `shared_session` is the store of the session if all nodes share it.
-        """
+        """`others` are the platforms of this node by slug, for parts of composites."""
         self.platform = platform
         self.aside = aside or Aside()
         self.workers = workers or ProcessPool()
@@ -68,7 +67,19 @@ class Site:
         """Whether callers name the hosts of one of the platform's sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
-        self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True), shared_session)
+        self._sessions = self._sessions_by_source(share_session)
+
+    def _sessions_by_source(self, share: ShareSession) -> Mapping[str, Sessions]:
+        platform = self.platform
+
+        def sessions(source: str, sign_in: SignInSteps) -> Sessions:
+            call = partial(self._ask, waits=True)
+            return Sessions(platform.slug, sign_in, self.credentials, call, shared=share(source, sign_in))
+
+        own = {source: sessions(source, sign_in) for source, sign_in in platform.sessions.items()}
+        if platform.open_session is None:
+            return own
+        return dict.fromkeys(self.sources, sessions("", platform.open_session)) | own
 
     def configured_sources(self) -> Mapping[str, Source | NamedSource]:
         """Return the sources that can be called with the configured credentials, by name."""
@@ -233,7 +244,7 @@ class Site:
     ) -> Answer:
         """Return the answer to a call that uses the session. An expired session is renewed once within the call."""
         started = trio.current_time()
-        sessions = self.sessions
+        sessions = self._sessions[self.source_name(call.source)]
         signed = await sessions.signed_in(deadline_at)
         renewable = sessions.may_renew()
         try:
@@ -279,13 +290,19 @@ def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
     """Return the headers for one source.
 
-    The platform's own headers contain secrets. They are sent only to the host of the platform's first source with a
-    fixed host.
+    The platform's own headers contain secrets. They are sent to the sources for which the platform declares them, or
+    otherwise only to the host of the platform's first source with a fixed host.
     """
+    if isinstance(platform.headers, Mapping):
+        make = platform.headers.get(name)
+        return fixed if make is None else _joined(fixed, make(credentials))
     fixed_sources = (source for source in platform.sources if platform.host_of(source) is None)
     hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}
     if name not in hosts or hosts[name] != next(iter(hosts.values())):
         return fixed
-    own = platform.headers(credentials)
+    return _joined(fixed, platform.headers(credentials))
+
+
+def _joined(fixed: Headers, own: Headers) -> Headers:
     named = {header for header, _ in own}
     return (*(pair for pair in fixed if pair[0] not in named), *own)

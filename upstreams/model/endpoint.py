@@ -26,7 +26,7 @@ In addition to `read`, an endpoint may have `fallbacks`, which are other sources
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict
 
@@ -39,9 +39,10 @@ from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import CONTRACTS, Role, casting
-from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
+from upstreams.model.steps import Answer, Call, Headers, Many, SignInSteps, Steps
 
 Read = Callable[[Args], Steps]
+MakeHeaders = Callable[[Credentials], Headers]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -275,7 +276,9 @@ class Platform:
     """Parameters that every endpoint of the platform accepts."""
     credentials: tuple[str, ...] = ()
     """Credentials that the platform can use. Those that its endpoints and fallbacks require are added automatically."""
-    headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
+    headers: MakeHeaders | Mapping[str, MakeHeaders] = lambda _credentials: ()
+    """Returns the headers that contain credentials. They are sent to the host of the first source with a fixed host. A
+    mapping has a function for each source that receives such headers, by source name."""
     refusals: Judge = by_status
     """Classifies an answer with a status of 400 or above. If it returns None, the fetch treats 429 as throttling and
     other answers as failures."""
@@ -286,7 +289,10 @@ class Platform:
     """The rate of calls that each source accepts."""
     method_of: Callable[[str], str] = lambda _path: ""
     """Returns the name of the method that a path calls, for upstreams that count calls per method, and otherwise ""."""
-    open_session: Callable[[Credentials], SessionSteps] | None = None
+    open_session: SignInSteps | None = None
+    """How to sign in, for calls that need a session."""
+    sessions: Mapping[str, SignInSteps] = field(default_factory=dict)
+    """How to sign in to the sources that have their own sessions, by source name."""
     shares_session: bool = False
     """Whether all nodes share one session, for upstreams that limit sign-ins."""
     revalidates: tuple[str, ...] | None = None
@@ -318,6 +324,8 @@ class Platform:
         yield from unknown_names("category", (self.category,), CATEGORIES)
         yield from unknown_names("source in `source_needs`", self.source_needs, self.sources)
         yield from unknown_names("source in `pace`", self.pace.sources if self.pace else (), self.sources)
+        yield from self._faults_of_secrets("headers", self.headers if isinstance(self.headers, Mapping) else ())
+        yield from self._faults_of_secrets("sessions", self.sessions)
         yield from unknown_names("endpoint in `address_forms`", (one.resource for one in self.address_forms), resources)
         if bool(self.sources) is (self.category == "combined"):
             yield "`category` must be `combined` if there are no `sources`, and another category if there are any"
@@ -325,6 +333,12 @@ class Platform:
             yield from not_a_link("docs_url", self.docs_url)
             yield from () if self.open_web else not_a_link("terms_url", self.terms_url)
             yield from not_a_day("checked_on", self.checked_on)
+
+    def _faults_of_secrets(self, field: str, sources: Iterable[str]) -> Iterator[str]:
+        yield from unknown_names(f"source in `{field}`", sources, self.sources)
+        for name in sources:
+            if name in self.sources and self.host_of(name) is not None:
+                yield f"source `{name}` in `{field}` is at hosts that callers name, which never receive credentials"
 
     def _faults_of_endpoints(self) -> Iterator[str]:
         for one in self.endpoints:
@@ -334,6 +348,10 @@ class Platform:
     def playing(self, role: Role) -> Endpoint | None:
         """Return the platform's endpoint for a role, or None if it has none."""
         return self._endpoint_of_role.get(role)
+
+    def sign_in_of(self, source: str) -> SignInSteps | None:
+        """Return how to sign in for calls to a source, or None if it has no sessions."""
+        return self.sessions.get(source or next(iter(self.sources), ""), self.open_session)
 
     def host_of(self, source: str) -> str | None:
         """Return the name of the parameter in a source's address, or None if the host is fixed."""

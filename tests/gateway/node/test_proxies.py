@@ -13,6 +13,7 @@ from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
 from gateway.node.sites import open_sites
 from limits.errors import CircuitOpen
 from tests.fakes.outbound_proxy import OutboundProxy, Serve, open_outbound_proxy
+from tests.fakes.platform_fields import FIELDS
 from tests.fakes.upstream_server import UpstreamServer, always, open_upstream_server, reply
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Platform
@@ -36,7 +37,7 @@ class Scene:
             title="Odd",
             sources={"main": f"http://odd.example:{server.origin.port}/v1"},
             endpoints=(),
-            docs_url="https://odd.example",
+            **FIELDS,
         )
         proxy.names["odd.example"] = "127.0.0.1"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from urllib.parse import parse_qsl
 
 import orjson
 import pytest
@@ -30,12 +31,13 @@ from upstreams.fetching.sessions import RENEWED_APART_S, SharedSession
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
-from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.endpoint import Endpoint, MakeHeaders, Platform
 from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.fields import obj
 from upstreams.model.params import Credentials
 from upstreams.model.refusals import Judge, Refusals, by_status
-from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, basic, client_credentials
+from upstreams.model.sign_in import SignIn, app_password, basic, client_credentials
+from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, SignInSteps
 from upstreams.transport.http import HttpCall
 
 trio_run = run_virtually
@@ -56,15 +58,17 @@ def sign_in(credentials: Credentials) -> SessionSteps:
 def site_over(
     *exchanges: ScriptedExchange,
     credentials: Mapping[str, str] | None = None,
-    headers: tuple[tuple[str, str], ...] = (),
-    opening: Callable[[Credentials], SessionSteps] | None = None,
+    headers: tuple[tuple[str, str], ...] | Mapping[str, MakeHeaders] = (),
+    opening: SignInSteps | None = None,
     shared: SharedSession | None = None,
     judge: Judge = by_status,
+    retries: int = 0,
+    sessions: Mapping[str, SignInSteps] | None = None,
 ) -> Site:
     """Return a site with one source for each exchange, `main` and then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
     sources = {
-        name: source_over(exchange, name=name, rules=Rules(retries=0), judge=judge)
+        name: source_over(exchange, name=name, rules=Rules(retries=retries), judge=judge)
         for name, exchange in zip(names, exchanges, strict=True)
     }
     platform = Platform(
@@ -72,12 +76,15 @@ def site_over(
         title="Odd",
         sources=dict.fromkeys(names, "https://api.test/v1"),
         endpoints=(),
-        headers=lambda _credentials: headers,
+        headers=headers if isinstance(headers, Mapping) else lambda _credentials: headers,
         open_session=opening or sign_in,
+        sessions=sessions or {},
         **FIELDS,
     )
     held = credentials or {"user": "ada"}
-    return Site(platform, sources, credentials=held, user_agent="sluice/1", shared_session=shared)
+    return Site(
+        platform, sources, credentials=held, user_agent="sluice/1", share_session=lambda _source, _steps: shared
+    )
 
 
 class Members(ScriptedExchange):
@@ -134,6 +141,16 @@ async def test_platform_header_replaces_the_default() -> None:
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
 
 
+async def test_headers_by_source_go_only_to_their_source() -> None:
+    main, second = ScriptedExchange(OK), ScriptedExchange(OK)
+    site = site_over(main, second, headers={"second": lambda known: (("x-user", known["user"]),)})
+    await site.call(Call("/x"), LONG_S)
+    await site.call(Call("/x", source="second"), LONG_S)
+    fixed = (("user-agent", "sluice/1"), ("accept", "application/json"))
+    assert main.calls[0].headers == fixed
+    assert second.calls[0].headers == (*fixed, ("x-user", "ada"))
+
+
 async def test_form_media_types_are_sent_as_accept() -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"), ("x-key", "k"))).call(Call("/x", accepts=TEXT), LONG_S)
@@ -149,23 +166,67 @@ async def test_form_members_may_repeat() -> None:
     assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
 
 
-async def test_client_credentials_sign_in_by_header_or_form() -> None:
-    """Method: send the credentials in a Basic authentication header and in the form, and receive an invalid token."""
-    for in_form in (False, True):
-        exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
-        known = {"identifier": "id", "password": "p:w"}
-        opening = client_credentials("/token", in_form=in_form)
-        site = site_over(exchange, credentials=known, opening=opening)
-        await site.call(ASK, LONG_S)
-        sign_in, call = exchange.calls
-        assert (b"client_secret=p%3Aw" in sign_in.body) is in_form
-        assert (basic("id", "p:w") in sign_in.headers) is not in_form
-        assert b"grant_type=client_credentials" in sign_in.body
-        assert ("authorization", "Bearer t") in call.headers
+KNOWN = {"identifier": "id", "password": "p:w", "user": "ada", "word": "w"}
+BY_CREDENTIALS = {
+    "Basic": (client_credentials("/token"), {}, (basic("id", "p:w"),)),
+    "form": (
+        client_credentials("/token", form=("client_key", "client_secret"), extra={"scope": "a b"}),
+        {"client_key": "id", "client_secret": "p:w", "scope": "a b"},
+        (),
+    ),
+    "user": (
+        client_credentials("/token", user=("user", "word")),
+        {"grant_type": "password", "username": "ada", "password": "w"},
+        (basic("id", "p:w"),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("opening", "members", "headers"), BY_CREDENTIALS.values(), ids=BY_CREDENTIALS.keys())
+async def test_client_credentials_sign_in_by_header_or_form(
+    opening: SignIn, members: dict[str, str], headers: tuple[tuple[str, str], ...]
+) -> None:
+    exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
+    await site_over(exchange, credentials=KNOWN, opening=opening).call(ASK, LONG_S)
+    sign_in, call = exchange.calls
+    assert dict(parse_qsl(sign_in.body.decode())) == {"grant_type": "client_credentials"} | members
+    assert set(sign_in.headers) & {basic("id", "p:w")} == set(headers)
+    assert ("authorization", "Bearer t") in call.headers
     assert basic("id", "p:w") == ("authorization", "Basic aWQ6cDp3")
-    for nothing in (http_answer({}), http_answer({"access_token": ""}), http_answer({"access_token": "x" * 9_000})):
-        with pytest.raises(UpstreamFailed, match="no access token"):
-            await site_over(ScriptedExchange(nothing), credentials=known, opening=opening).call(ASK, LONG_S)
+
+
+async def test_app_password_signs_in_with_json() -> None:
+    exchange = ScriptedExchange(http_answer({"jwt": "t"}), OK)
+    opening = app_password(
+        "/login",
+        names=("user", "word"),
+        members=("name", "secret"),
+        at="jwt",
+        ttl_s=90.0,
+        headers=lambda known, token: (("x-user", known["user"]), ("x-token", token)),
+    )
+    site = site_over(exchange, credentials=KNOWN, opening=opening)
+    await site.call(ASK, LONG_S)
+    sign_in, call = exchange.calls
+    assert orjson.loads(sign_in.body) == {"name": "ada", "secret": "w"}
+    assert {("x-user", "ada"), ("x-token", "t")} < set(call.headers)
+    await trio.sleep(90.0)
+    exchange.script(http_answer({"jwt": "u"}), OK)
+    await site.call(ASK, LONG_S)
+    assert ("x-token", "u") in exchange.calls[-1].headers
+
+
+@pytest.mark.parametrize("body", [{}, {"access_token": ""}, {"access_token": "x" * 9_000}])
+async def test_sign_in_without_a_usable_token_fails(body: dict[str, str]) -> None:
+    site = site_over(ScriptedExchange(http_answer(body)), credentials=KNOWN, opening=client_credentials("/token"))
+    with pytest.raises(UpstreamFailed, match="no access token"):
+        await site.call(ASK, LONG_S)
+
+
+async def test_sign_in_of_an_application_is_retried() -> None:
+    exchange = ScriptedExchange(FAILING, http_answer({"access_token": "t"}), OK)
+    site = site_over(exchange, credentials=KNOWN, opening=client_credentials("/token"), retries=1)
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
 
 
 async def test_json_body_is_sent() -> None:
@@ -228,6 +289,26 @@ async def test_concurrent_calls_open_one_session() -> None:
     assert members.sign_ins == 1
     assert members.targets.count("/v1/hello") == 1
     assert {dict(call.headers).get("authorization") for call in members.calls if call.target == "/v1/x"} == {"t1"}
+
+
+async def test_source_with_its_own_session_signs_in_separately() -> None:
+    """Goal: each token goes only to its source, and a refusal renews only the session of its source."""
+    main, second = Members(), ScriptedExchange(script=lambda call: answers.get(call.target, OK))
+    answers = {"/v1/token": http_answer({"access_token": "other"})}
+    own = client_credentials("/token", source="second", names=("user", "user"))
+    site = site_over(main, second, sessions={"second": own})
+    ask_second = Call("/x", source="second", needs_session=True)
+    for _ in range(2):
+        await site.call(ASK, LONG_S)
+        await site.call(ask_second, LONG_S)
+    assert (main.sign_ins, second.targets.count("/v1/token")) == (1, 1)
+    assert {dict(call.headers).get("authorization") for call in main.calls if call.target == "/v1/x"} == {"t1"}
+    assert ("authorization", "Bearer other") in second.calls[-1].headers
+    answers["/v1/x"] = http_answer(status=401)
+    with pytest.raises(UpstreamFailed, match="401"):
+        await site.call(ask_second, LONG_S)
+    await site.call(ASK, LONG_S)
+    assert (main.sign_ins, second.targets.count("/v1/token")) == (1, 2)
 
 
 async def test_session_wait_counts_as_upstream_time() -> None:

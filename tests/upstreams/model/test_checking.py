@@ -16,6 +16,7 @@ from upstreams.model.fields import readers as read
 from upstreams.model.fields.maps import record_map
 from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace
+from upstreams.model.sign_in import client_credentials
 
 HANDLE = Param("handle", "The account's name.", "ada", required=True)
 PROFILE = single(
@@ -25,6 +26,7 @@ PROFILE = single(
     call=Get("/users/{handle}", handle=HANDLE),
     record=record_map(AUTHOR.make, id=read.ident("id")),
 )
+SIGN_IN = client_credentials("/token")
 ODD = Platform(slug="odd", title="Odd", sources={"api": "https://odd.test"}, endpoints=(PROFILE,), **FIELDS)
 
 
@@ -54,6 +56,22 @@ FAULTS: dict[str, tuple[Callable[[], object], str]] = {
     "a source in pace": (
         lambda: replace(ODD, pace=Pace(1, per_s=1, sources=("apj",))),
         "unknown source in `pace`: `apj`. Did you mean `api`?",
+    ),
+    "a source of headers": (
+        lambda: replace(ODD, headers={"apj": lambda _known: ()}),
+        "unknown source in `headers`: `apj`. Did you mean `api`?",
+    ),
+    "a source with a session": (
+        lambda: replace(ODD, sessions={"apj": SIGN_IN}),
+        "unknown source in `sessions`: `apj`. Did you mean `api`?",
+    ),
+    "headers for any host": (
+        lambda: replace(ODD, sources={"any": "https://{host}"}, headers={"any": lambda _known: ()}),
+        "source `any` in `headers` is at hosts that callers name, which never receive credentials",
+    ),
+    "a session at any host": (
+        lambda: replace(ODD, sources={"any": "https://{host}"}, sessions={"any": SIGN_IN}),
+        "source `any` in `sessions` is at hosts that callers name, which never receive credentials",
     ),
     "a source's credential": (
         lambda: replace(ODD, source_needs={"apj": "key"}),

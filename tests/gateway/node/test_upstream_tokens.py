@@ -1,0 +1,87 @@
+"""The tokens of a platform on a node: a token in the query stays secret, and each shared session has its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
+from gateway.node.sites import open_sites
+from tests.fakes.node import open_test_node
+from tests.fakes.platform_fields import FIELDS
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
+from upstreams.model.endpoint import Platform
+from upstreams.model.params import Credentials
+from upstreams.model.sign_in import client_credentials
+from upstreams.model.steps import Call, Session, SessionSteps
+
+TOKEN = "tOken-of-the-operator-7"
+CALL = "/v1/stackexchange/question?id=11227809"
+ANSWERS: Mapping[str, ScriptedAnswer | None] = {
+    "usual": None,
+    "bad token": json_answer({"error_id": 401, "error_name": "access_denied", "error_message": "bad"}, 401),
+    "absent": json_answer({}, 404),
+    "broken": json_answer({}, 500),
+    "no JSON": ScriptedAnswer(body=b"<p>", headers={"content-type": "text/html"}),
+    "other shape": json_answer([1]),
+    "cut": ScriptedAnswer(body=b'{"items": []}', ending="cut"),
+    "away": json_answer({}, 302, location=f"https://other.example/x?key={TOKEN}"),
+    "nowhere": json_answer({}, 302, location=f"ftp://other.example/x?key={TOKEN}"),
+    "round": json_answer({}, 302, location=f"/2.3/x?key={TOKEN}"),
+    "throttled": json_answer(
+        {"error_id": 502, "error_name": "throttle_violation", "error_message": "slow"}, 400
+    ),  # last, because it pauses the source
+}
+
+
+async def test_token_in_the_query_is_in_no_reply_and_no_log(tmp_path: Path) -> None:
+    """Method: each kind of failure, with a token that the upstream receives with every request."""
+    environ = {"TEST_KEY": TOKEN}
+    upstreams: dict[str, Any] = {"stackexchange": {"key_env": "TEST_KEY", "retries": 0}}
+    async with open_test_node(tmp_path, environ=environ, upstreams=upstreams) as node:
+        for name, answer in ANSWERS.items():
+            node.upstream.always(answer)
+            reply = await node.get(CALL)
+            assert (reply.status == 200) == (name == "usual"), (name, reply.body)
+            assert TOKEN not in f"{reply.headers} {reply.body!r}", name
+            assert f"key={TOKEN}" in node.upstream.requests[-1], name
+            await node.operate("platform.reset", platform="stackexchange")
+            await node.renew()
+        assert CALL.partition("?")[0].encode() in node.log.getvalue()
+        assert TOKEN.encode() not in node.log.getvalue()
+
+
+def by_hand(credentials: Credentials) -> SessionSteps:
+    answer = yield Call("/login", form={"token": credentials["token"]}, method="POST")
+    return Session((("x-token", answer.body["token"]),), 60.0)
+
+
+async def test_shared_sessions_are_named_and_bound_to_their_own_credentials() -> None:
+    """A change of another credential must not end a session, because upstreams limit sign-ins."""
+    shared: list[tuple[str, Mapping[str, str]]] = []
+    platform = Platform(
+        slug="odd",
+        title="Odd",
+        sources={"main": "https://main.example", "second": "https://second.example"},
+        endpoints=(),
+        **FIELDS,
+        credentials=("id", "secret", "token"),
+        open_session=by_hand,
+        sessions={"second": client_credentials("/token", names=("id", "secret"))},
+        shares_session=True,
+    )
+    settings = PlatformSettings(credentials={name: name.upper() for name in platform.credentials})
+    config = Config(upstreams=UpstreamSettings(platforms={"odd": settings}))
+    environ = {"ID": "i", "SECRET": "s", "TOKEN": "t"}
+
+    def share(name: str, credentials: Mapping[str, str]) -> None:
+        shared.append((name, credentials))
+
+    async with open_sites(config, [platform], environ=environ, rng=Random(0), share_session=share):
+        pass
+    assert sorted(shared, key=lambda one: one[0]) == [
+        ("odd", {"id": "i", "secret": "s", "token": "t"}),
+        ("odd:second", {"id": "i", "secret": "s"}),
+    ]
