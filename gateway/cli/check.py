@@ -128,22 +128,10 @@ async def _reach_browser(url: str) -> None:
 
 async def _reach_host(url: str, proxy: str) -> None:
     """Connect to a host, through the proxy unless it is empty; with https, also verify its certificate."""
-    import ssl
-
-    import certifi
-    import httpx
-
-    from upstreams.transport.http import origin_of
+    from upstreams.transport.pooled import try_host
     from upstreams.transport.proxy import read_proxy
-    from upstreams.transport.wire import open_wire
 
-    origin, _ = origin_of(url)
-    context = ssl.create_default_context(cafile=certifi.where()) if origin.scheme == "https" else None
-    try:
-        wire = await open_wire(origin, context, read_proxy(proxy) if proxy else None)
-    except httpx.TransportError as exc:
-        raise OSError(reason_of(exc)) from None
-    wire.close()
+    await try_host(url, read_proxy(proxy) if proxy else None)
 
 
 def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,6 @@ from hashlib import sha256
 from random import Random
 from typing import Final, Protocol
 
-import httpx
 import orjson
 import trio
 
@@ -34,9 +33,10 @@ from upstreams.guard.resolver import Resolve, SystemResolver
 from upstreams.model.endpoint import Platform
 from upstreams.model.sign_in import SignIn
 from upstreams.model.steps import SignInSteps
-from upstreams.transport.http import BODY_BYTES_MAX, Exchange, HttpAnswer, HttpCall
+from upstreams.transport.http import BODY_BYTES_MAX, Exchange
 from upstreams.transport.pooled import open_transport
 from upstreams.transport.proxy import read_proxy
+from upstreams.transport.tunnels import reporting_proxy
 from upstreams.transport.revalidating import Revalidating
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.rendering import Rendering
@@ -49,8 +49,6 @@ _RESOLVING_MAX: Final = 100
 """Maximum number of concurrent DNS lookups of hosts that callers name."""
 PAGE_BYTES_MAX: Final = 10 * 1024 * 1024
 """The maximum size of a web page, in bytes."""
-REPORT_S: Final = 60.0
-"""Minimum seconds between two reports about the outbound proxy of a platform."""
 ROUND_TRIP_S = 2.0
 """The time limit in seconds for a round trip that transfers a shared response.
 
@@ -136,7 +134,7 @@ async def open_sites(
                     )
                 )
                 if settings.proxy:
-                    exchange = _reporting(exchange, partial(report_proxy, platform.slug))
+                    exchange = reporting_proxy(exchange, partial(report_proxy, platform.slug))
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
                 builder = _SiteBuilder(
                     platform,
@@ -155,23 +153,6 @@ async def open_sites(
                 if platform.open_web and rendering is not None:
                     rendering.join(site, guarded)
         yield list(by_slug.values())
-
-
-def _reporting(exchange: Exchange, report: Callable[[str], None]) -> Exchange:
-    """Return the exchange of a platform with a proxy. Failures of the proxy are reported, once in `REPORT_S`."""
-    quiet_until = 0.0
-
-    async def reporting(call: HttpCall, deadline_at: float) -> HttpAnswer:
-        nonlocal quiet_until
-        try:
-            return await exchange(call, deadline_at)
-        except httpx.ProxyError as exc:
-            if trio.current_time() >= quiet_until:
-                quiet_until = trio.current_time() + REPORT_S
-                report(str(exc))
-            raise
-
-    return reporting
 
 
 @dataclass(frozen=True, slots=True)

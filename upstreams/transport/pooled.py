@@ -18,6 +18,7 @@ import httpx
 import trio
 
 from limits.timers import Deadlines
+from storage.errors import reason_of
 from storage.supervision import Keep, unsupervised
 from upstreams.transport.answer_parser import AnswerParser, AnswerStartParser, LongBody
 from upstreams.transport.connection import UpstreamConnection, open_connection
@@ -28,6 +29,7 @@ from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
 from upstreams.transport.proxy import Proxy
 from upstreams.transport.threads import run_in_thread
+from upstreams.transport.wire import open_wire
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _REPLACED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
@@ -227,6 +229,20 @@ async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[Transpo
     finally:
         watching.cancel()
         await transport.aclose()
+
+
+async def try_host(url: str, proxy: Proxy | None = None) -> None:
+    """Connect to the host of a URL, through the proxy if there is one; with https, also verify its certificate.
+
+    Raises:
+        OSError: The host or the proxy cannot be reached. The message is the reason.
+    """
+    origin, _ = origin_of(url)
+    try:
+        wire = await open_wire(origin, _default_context() if origin.scheme == "https" else None, proxy)
+    except httpx.TransportError as exc:
+        raise OSError(reason_of(exc)) from exc
+    wire.close()
 
 
 def _default_context() -> ssl.SSLContext:

@@ -11,16 +11,20 @@ import os
 import re
 import socket
 from base64 import b64encode
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 import httpx
 import trio
 
+from upstreams.transport.http import Exchange, HttpAnswer, HttpCall
 from upstreams.transport.proxy import Proxy
 
 REACH_S: Final = 4.0
 """The time limit for connecting to the proxy. It is shorter than any timeout that counts against a source."""
+REPORT_S: Final = 60.0
+"""Minimum seconds between two reports about the proxy of a platform."""
 _HEAD_BYTES_MAX: Final = 16_384
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 _UNREACHED_STATUSES: Final = (502, 503, 504)
@@ -42,6 +46,23 @@ _REPLIES: Final = {
 _UNREACHED_REPLIES: Final = (3, 4, 5, 6)
 _V4, _NAME, _V6 = 1, 3, 4
 _PORT_BYTES: Final = 2
+
+
+def reporting_proxy(exchange: Exchange, report: Callable[[str], None]) -> Exchange:
+    """Return an exchange that reports the failures of its proxy, at most once in `REPORT_S`."""
+    quiet_until = 0.0
+
+    async def reporting(call: HttpCall, deadline_at: float) -> HttpAnswer:
+        nonlocal quiet_until
+        try:
+            return await exchange(call, deadline_at)
+        except httpx.ProxyError as exc:
+            if trio.current_time() >= quiet_until:
+                quiet_until = trio.current_time() + REPORT_S
+                report(str(exc))
+            raise
+
+    return reporting
 
 
 async def open_tunnel(proxy: Proxy, host: str, port: int) -> trio.SocketStream:
