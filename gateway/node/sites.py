@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -27,17 +28,19 @@ from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import SharedSession
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
+from upstreams.fetching.spending import SharedUnits, Spending
 from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
+from upstreams.model.budgets import Budget
 from upstreams.model.endpoint import Platform
 from upstreams.model.sign_in import SignIn
 from upstreams.model.steps import SignInSteps
 from upstreams.transport.http import BODY_BYTES_MAX, Exchange
 from upstreams.transport.pooled import open_transport
 from upstreams.transport.proxy import read_proxy
-from upstreams.transport.tunnels import reporting_proxy
 from upstreams.transport.revalidating import Revalidating
+from upstreams.transport.tunnels import reporting_proxy
 from upstreams.web.browser.browser import Browser
 from upstreams.web.browser.rendering import Rendering
 from upstreams.web.browser.wanted import RENDER_S
@@ -77,6 +80,10 @@ ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
 platform, or slug and source if the source has its own session."""
 
 
+OpenSpending = Callable[[str, Budget], Spending]
+"""Returns the count of a budget with this name, which is the same on all nodes."""
+
+
 @asynccontextmanager
 async def open_exchange(
     *,
@@ -109,12 +116,14 @@ async def open_sites(
     rendering: Rendering | None = None,
     share_session: ShareSession = lambda _slug, _credentials: None,
     report_proxy: Callable[[str, str], None] = lambda _slug, _problem: None,
+    open_spending: OpenSpending = lambda _name, budget: Spending(budget, time.time),
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
     `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform.
-    `report_proxy` receives the slug and the problem when the outbound proxy of a platform fails.
+    `report_proxy` receives the slug and the problem when the outbound proxy of a platform fails. `open_spending`
+    returns the counts of the platforms' budgets.
     """
     by_slug: dict[str, Site] = {}  # complete before the first call
     async with AsyncExitStack() as stack:
@@ -148,6 +157,10 @@ async def open_sites(
                     rendering=rendering,
                     share_session=share_session,
                     others=by_slug,
+                    spendings=[
+                        open_spending(f"{platform.slug}:{place}", budget)
+                        for place, budget in enumerate(platform.budgets)
+                    ],
                 )
                 site = by_slug[platform.slug] = builder.site(environ)
                 if platform.open_web and rendering is not None:
@@ -170,6 +183,7 @@ class _SiteBuilder:
     rendering: Rendering | None
     share_session: ShareSession
     others: Mapping[str, Site]
+    spendings: Sequence[Spending]
 
     def site(self, environ: Mapping[str, str]) -> Site:
         """Return the platform with its sources."""
@@ -245,7 +259,8 @@ class _SiteBuilder:
             rng=self.rng,
             now=clock,
             aside=self.aside,
-            pace=platform.pace and platform.pace.of(name),
+            paces=platform.paces_of(name),
+            budgets=[] if allows_any_host else [one for one in self.spendings if one.budget.of(name)],
             hidden=platform.hidden_error,
             allows_any_host=allows_any_host,
             by_page=by_page,
@@ -334,6 +349,11 @@ def shared_session(
             return None
 
     return SharedSession(state, slug, seal=partial(cipher.seal, bound_to=bound_to), unseal=unseal)
+
+
+def spending_over(state: State | None, now: Callable[[], float], name: str, budget: Budget) -> Spending:
+    """Return the count of a budget, shared by all nodes with this state. `now` is Unix time."""
+    return Spending(budget, now, None if state is None else SharedUnits(state, name))
 
 
 @asynccontextmanager

@@ -43,7 +43,7 @@ from gateway.node.node import Node, NodeSetting
 from gateway.node.parts import Background, Serving
 from gateway.node.reload import Reload, reloadable_parts
 from gateway.node.routes import account_routes, api_of, data_routes
-from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites, shared_session
+from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites, shared_session, spending_over
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
 from gateway.observability.metrics import Metrics
@@ -203,6 +203,7 @@ def _open_sites(
         resolve=setting.resolve,
         rendering=rendering,
         share_session=partial(shared_session, link, stores.cipher),
+        open_spending=partial(spending_over, link, runtime.now),
         report_proxy=lambda slug, problem: runtime.log.event("warning", "proxy_failed", platform=slug, problem=problem),
         keep=runtime.keep,
     )

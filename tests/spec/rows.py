@@ -16,6 +16,7 @@ from tests.fakes.node import OpenNode
 from tests.gate.matrix import sample
 from tests.spec.shared_node import check_cases
 from upstreams.composites import composite_slugs, load_all
+from upstreams.fetching.spending import Spending
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.refusals import Bucket
 from upstreams.sandbox.rehearse import example_values
@@ -107,5 +108,6 @@ async def check_each(
 def unpaced() -> Iterator[None]:
     """Call upstreams without pacing, which has its own tests. Some composites would otherwise take 40 seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
+        for limit in (Bucket, Spending):
+            patch.setattr(limit, "wait_s", lambda _limit, _path, _now: 0.0)
         yield

@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.budgets import Budget
 from upstreams.model.checking import not_a_day, not_a_link, repeated_names, unknown_names
 from upstreams.model.choices import CATEGORIES, TIERS, TTL_S, Category, Kind, Tier
 from upstreams.model.errors import DeclarationError, UpstreamError, UpstreamThrottled
@@ -42,6 +43,7 @@ from upstreams.model.roles import CONTRACTS, Role, casting
 from upstreams.model.steps import Answer, Call, Headers, Many, SignInSteps, Steps
 
 Read = Callable[[Args], Steps]
+Limit = Pace | Budget
 MakeHeaders = Callable[[Credentials], Headers]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
@@ -285,8 +287,8 @@ class Platform:
     rest: Callable[[Answer], Backoff | None] = lambda _answer: None
     """Returns the pause that a successful answer makes necessary: its quota is exhausted, or it contains Stack
     Exchange's `backoff`."""
-    pace: Pace | None = None
-    """The rate of calls that each source accepts."""
+    pace: Limit | tuple[Limit, ...] | None = None
+    """The rate of calls that each source accepts, the budget of units that sources share, or several of these."""
     method_of: Callable[[str], str] = lambda _path: ""
     """Returns the name of the method that a path calls, for upstreams that count calls per method, and otherwise ""."""
     open_session: SignInSteps | None = None
@@ -323,7 +325,7 @@ class Platform:
         yield from repeated_names("endpoint", resources)
         yield from unknown_names("category", (self.category,), CATEGORIES)
         yield from unknown_names("source in `source_needs`", self.source_needs, self.sources)
-        yield from unknown_names("source in `pace`", self.pace.sources if self.pace else (), self.sources)
+        yield from self._faults_of_limits()
         yield from self._faults_of_secrets("headers", self.headers if isinstance(self.headers, Mapping) else ())
         yield from self._faults_of_secrets("sessions", self.sessions)
         yield from unknown_names("endpoint in `address_forms`", (one.resource for one in self.address_forms), resources)
@@ -333,6 +335,16 @@ class Platform:
             yield from not_a_link("docs_url", self.docs_url)
             yield from () if self.open_web else not_a_link("terms_url", self.terms_url)
             yield from not_a_day("checked_on", self.checked_on)
+
+    def _faults_of_limits(self) -> Iterator[str]:
+        for limit in self.limits:
+            yield from unknown_names("source in `pace`", limit.sources, self.sources)
+            if isinstance(limit, Budget):
+                yield from limit.faults()
+                named = (name for name in limit.sources if name in self.sources and self.host_of(name) is not None)
+                yield from (
+                    f"`Budget` cannot apply to `{name}`, whose hosts callers name; use `Pace`" for name in named
+                )
 
     def _faults_of_secrets(self, field: str, sources: Iterable[str]) -> Iterator[str]:
         yield from unknown_names(f"source in `{field}`", sources, self.sources)
@@ -344,6 +356,20 @@ class Platform:
         for one in self.endpoints:
             sources = unknown_names("source in `fallbacks`", (each.source for each in one.fallbacks), self.sources)
             yield from (f"endpoint `{one.resource}`: {fault}" for fault in (*one.faults(), *sources))
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The rates and budgets."""
+        return self.pace if isinstance(self.pace, tuple) else () if self.pace is None else (self.pace,)
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets, which sources share."""
+        return tuple(limit for limit in self.limits if isinstance(limit, Budget))
+
+    def paces_of(self, source: str) -> tuple[Pace, ...]:
+        """Return the rates that apply to a source."""
+        return tuple(limit for limit in self.limits if isinstance(limit, Pace) and limit.of(source))
 
     def playing(self, role: Role) -> Endpoint | None:
         """Return the platform's endpoint for a role, or None if it has none."""

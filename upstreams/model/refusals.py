@@ -31,6 +31,8 @@ Cases = Mapping[int | str, str | tuple[str, ...]] | tuple[int | str, ...]
 """The statuses, or codes in the body, that identify a case. A mapping also requires the message to contain one of the
 words given for the status. An empty word matches every message."""
 ABSENT: Final = (404, 410, 451)
+WHOLE_SOURCE: Final = ""
+"""The governor's key for a source as a whole. Its other keys are methods."""
 _UNIX_FROM_S = 1e9
 """A smaller number in a reset header is in seconds from now. A larger one is in Unix seconds."""
 _DAY_S = 86_400.0
@@ -213,14 +215,21 @@ class Pace:
     costs: Mapping[str, float] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
 
-    def of(self, source: str) -> Pace | None:
-        """Return the rate that applies to a source, or None if none does."""
-        return self if source in self.sources or not self.sources else None
+    def of(self, source: str) -> bool:
+        """Return whether the rate applies to a source."""
+        return source in self.sources or not self.sources
 
     def cost(self, path: str) -> float:
-        """Return the cost of calling a path, which the longest matching prefix determines."""
-        begins = [begin for begin in self.costs if path.startswith(begin)]
-        return self.costs[max(begins, key=len)] if begins else 1.0
+        """Return the cost of calling a path."""
+        return usual_cost(self.costs, path)
+
+
+def usual_cost(costs: Mapping[str, float], path: str) -> float:
+    """Return the cost of calling a path, which the longest matching prefix determines. It is 1 if none matches."""
+    if not costs:
+        return 1.0
+    begins = [begin for begin in costs if path.startswith(begin)]
+    return costs[max(begins, key=len)] if begins else 1.0
 
 
 class Bucket:
@@ -241,17 +250,27 @@ class Bucket:
         return min(self.pace.calls, self._left + (now - self._at) * self.pace.calls / self.pace.per_s)
 
     def wait_s(self, path: str, now: float) -> float:
-        """Return the seconds until this path may be called.
-
-        If the result is 0, the cost of the call has been deducted.
-        """
-        pace, cost = self.pace, self.pace.cost(path)
-        rate = pace.calls / pace.per_s
+        """Return the seconds until this path may be called. If it is 0, `take` deducts the cost of the call."""
+        pace = self.pace
         self._left, self._at = self.left(now), now
-        if self._left >= min(cost, pace.calls):
-            self._left -= cost
-            return 0.0
-        return (min(cost, pace.calls) - self._left) / rate
+        lacking = min(pace.cost(path), pace.calls) - self._left
+        return lacking * pace.per_s / pace.calls if lacking > 0 else 0.0
+
+    def take(self, path: str) -> None:
+        """Deduct the cost of a call."""
+        self._left -= self.pace.cost(path)
+
+    def give_back(self, path: str) -> None:
+        """Refund a call that was not sent."""
+        self._left += self.pace.cost(path)
+
+    def standing(self, now: float) -> tuple[int, float, float]:
+        """Return the calls that can be made now, and the rate: the number of calls, and its period in seconds."""
+        return int(self.left(now)), self.pace.calls, self.pace.per_s
+
+    def hold_name(self, _path: str) -> str:
+        """Return the governor's key for calls that must wait, which is the whole source."""
+        return WHOLE_SOURCE
 
 
 def retry_after_s(headers: Headers) -> float | None:

@@ -1,23 +1,37 @@
-"""The tokens of a platform on a node: a token in the query stays secret, and each shared session has its own name."""
+"""What a platform's credentials allow, on nodes: secret tokens, shared sessions, and budgets over all nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import trio
+
 from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
-from gateway.node.sites import open_sites
+from gateway.node.sites import open_sites, spending_over
+from gateway.node.state import open_state
+from limits.errors import Throttled
+from storage.supervision import unsupervised
 from tests.fakes.node import open_test_node
 from tests.fakes.platform_fields import FIELDS
+from tests.fakes.scripted_exchange import OK, ScriptedExchange
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
+from tests.servers.redis import RedisServer
+from upstreams.fetching.site import Site
+from upstreams.model.budgets import Budget
 from upstreams.model.endpoint import Platform
 from upstreams.model.params import Credentials
 from upstreams.model.sign_in import client_credentials
 from upstreams.model.steps import Call, Session, SessionSteps
+from upstreams.transport.http import Exchange
 
 TOKEN = "tOken-of-the-operator-7"
+NOW_AT = 1_795_867_200.0
 CALL = "/v1/stackexchange/question?id=11227809"
 ANSWERS: Mapping[str, ScriptedAnswer | None] = {
     "usual": None,
@@ -85,3 +99,56 @@ async def test_shared_sessions_are_named_and_bound_to_their_own_credentials() ->
         ("odd", {"id": "i", "secret": "s", "token": "t"}),
         ("odd:second", {"id": "i", "secret": "s"}),
     ]
+
+
+async def test_nodes_share_a_budget_over_redis(empty_redis: RedisServer) -> None:
+    """Method: two nodes call two sources of one budget until the budget refuses both."""
+    platform = Platform(
+        slug="odd",
+        title="Odd",
+        sources={"main": "https://main.example", "second": "https://second.example"},
+        endpoints=(),
+        pace=Budget(300, resets="America/Los_Angeles", costs={"/search": 10}),
+        **FIELDS,
+    )
+    config = Config(upstreams=UpstreamSettings(platforms={"odd": PlatformSettings()}))
+    exchange = ScriptedExchange(OK)
+
+    @asynccontextmanager
+    async def open_exchange(**_settings: object) -> AsyncIterator[Exchange]:
+        yield exchange
+
+    async def use_up(site: Site) -> None:
+        for number in count():
+            call = Call("/search" if number % 2 else "/x", source="second" if number % 3 else "main")
+            try:
+                await site.call(call, trio.current_time() + 30, waits=False)
+            except Throttled:
+                if call.path == "/x":
+                    return
+
+    with trio.fail_after(30):
+        async with (
+            open_state(empty_redis.url, round_trip_s=5, keep=unsupervised) as state,
+            open_sites(
+                config,
+                [platform],
+                environ={},
+                rng=Random(0),
+                open_exchange=open_exchange,
+                open_spending=partial(spending_over, state, lambda: NOW_AT),
+            ) as (one,),
+            open_sites(
+                config,
+                [platform],
+                environ={},
+                rng=Random(1),
+                open_exchange=open_exchange,
+                open_spending=partial(spending_over, state, lambda: NOW_AT),
+            ) as (two,),
+            trio.open_nursery() as nursery,
+        ):
+            nursery.start_soon(use_up, one)
+            nursery.start_soon(use_up, two)
+    units = sum(10 if "/search" in target else 1 for target in exchange.targets)
+    assert units == 300

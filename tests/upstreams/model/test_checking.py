@@ -9,6 +9,7 @@ import pytest
 
 from tests.fakes.platform_fields import FIELDS
 from upstreams.model.archetypes import AUTHOR
+from upstreams.model.budgets import Budget
 from upstreams.model.calls import Get, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import UNREADABLE, DeclarationError, UpstreamError
@@ -56,6 +57,30 @@ FAULTS: dict[str, tuple[Callable[[], object], str]] = {
     "a source in pace": (
         lambda: replace(ODD, pace=Pace(1, per_s=1, sources=("apj",))),
         "unknown source in `pace`: `apj`. Did you mean `api`?",
+    ),
+    "a budget's source": (
+        lambda: replace(ODD, pace=(Pace(1, per_s=1), Budget(9, sources=("apj",)))),
+        "unknown source in `pace`: `apj`. Did you mean `api`?",
+    ),
+    "a budget's period": (
+        lambda: replace(ODD, pace=Budget(9, per="days")),
+        "unknown period in `Budget`: `days`. Did you mean `day`?",
+    ),
+    "a budget's time zone": (
+        lambda: replace(ODD, pace=Budget(9, resets="America/Los_Angles")),
+        "unknown time zone in `Budget`: `America/Los_Angles`. Did you mean `America/Los_Angeles`?",
+    ),
+    "no time zone": (
+        lambda: replace(ODD, pace=Budget(9, resets="../etc")),
+        "`resets` must be a time zone such as `America/Los_Angeles`, but it is `../etc`",
+    ),
+    "a free call": (
+        lambda: replace(ODD, pace=Budget(9, costs={"/x": 0})),
+        "the units and the costs of a `Budget` must be at least 1",
+    ),
+    "a budget for any host": (
+        lambda: replace(ODD, sources={"any": "https://{host}"}, pace=Budget(9, sources=("any",))),
+        "`Budget` cannot apply to `any`, whose hosts callers name; use `Pace`",
     ),
     "a source of headers": (
         lambda: replace(ODD, headers={"apj": lambda _known: ()}),
