@@ -67,19 +67,18 @@ class Site:
         """Whether callers name the hosts of one of the platform's sources."""
         fixed = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
-        self._sessions = self._sessions_by_source(share_session)
+        self._share_session = share_session
+        self._sessions: dict[str, Sessions] = {}
 
-    def _sessions_by_source(self, share: ShareSession) -> Mapping[str, Sessions]:
-        platform = self.platform
-
-        def sessions(source: str, sign_in: SignInSteps) -> Sessions:
-            call = partial(self._ask, waits=True)
-            return Sessions(platform.slug, sign_in, self.credentials, call, shared=share(source, sign_in))
-
-        own = {source: sessions(source, sign_in) for source, sign_in in platform.sessions.items()}
-        if platform.open_session is None:
-            return own
-        return dict.fromkeys(self.sources, sessions("", platform.open_session)) | own
+    def _sessions_of(self, source: str) -> Sessions:
+        """Return the sessions for calls to a source, which are created for the first such call."""
+        owner = source if source in self.platform.sessions else ""
+        if owner not in self._sessions:
+            sign_in = self.platform.sign_in_of(source)
+            assert sign_in is not None, "an endpoint needs a session that its platform cannot open"
+            shared, call = self._share_session(owner, sign_in), partial(self._ask, waits=True)
+            self._sessions[owner] = Sessions(self.platform.slug, sign_in, self.credentials, call, shared=shared)
+        return self._sessions[owner]
 
     def configured_sources(self) -> Mapping[str, Source | NamedSource]:
         """Return the sources that can be called with the configured credentials, by name."""
@@ -244,7 +243,7 @@ class Site:
     ) -> Answer:
         """Return the answer to a call that uses the session. An expired session is renewed once within the call."""
         started = trio.current_time()
-        sessions = self._sessions[self.source_name(call.source)]
+        sessions = self._sessions_of(self.source_name(call.source))
         signed = await sessions.signed_in(deadline_at)
         renewable = sessions.may_renew()
         try:

@@ -19,7 +19,7 @@ from limits.errors import Throttled
 from storage.supervision import unsupervised
 from tests.fakes.node import open_test_node
 from tests.fakes.platform_fields import FIELDS
-from tests.fakes.scripted_exchange import OK, ScriptedExchange
+from tests.fakes.scripted_exchange import OK, ScriptedExchange, http_answer
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.servers.redis import RedisServer
 from upstreams.fetching.site import Site
@@ -93,9 +93,18 @@ async def test_shared_sessions_are_named_and_bound_to_their_own_credentials() ->
     def share(name: str, credentials: Mapping[str, str]) -> None:
         shared.append((name, credentials))
 
-    async with open_sites(config, [platform], environ=environ, rng=Random(0), share_session=share):
-        pass
-    assert sorted(shared, key=lambda one: one[0]) == [
+    exchange = ScriptedExchange(http_answer({"token": "t", "access_token": "t"}))
+
+    @asynccontextmanager
+    async def open_exchange(**_settings: object) -> AsyncIterator[Exchange]:
+        yield exchange
+
+    async with open_sites(
+        config, [platform], environ=environ, rng=Random(0), open_exchange=open_exchange, share_session=share
+    ) as (site,):
+        for source in ("main", "second", "second", ""):
+            await site.call(Call("/x", source=source, needs_session=True), trio.current_time() + 30)
+    assert shared == [
         ("odd", {"id": "i", "secret": "s", "token": "t"}),
         ("odd:second", {"id": "i", "secret": "s"}),
     ]
