@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from tests.fakes.gathering import GatheredFailures
+from tests.gate.matrix import of_run
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.platforms import load_platforms
 
-PLATFORMS = load_platforms()
+PLATFORMS = of_run(load_platforms(), lambda platform: platform.slug)
+"""The platforms that this run checks (`tests.gate.matrix`)."""
 
 
 def named(platforms: Iterable[Platform]) -> pytest.MarkDecorator:

@@ -15,7 +15,7 @@ from gateway.http.errors import Refused
 from gateway.http.params import declared_by
 from tests.fakes.node import OpenNode, open_test_node
 from tests.platforms.each import check_endpoints, every_platform
-from tests.platforms.odd_node import unhurried
+from tests.platforms.bench import unhurried
 from tests.spec.rows import ENVIRON, OF_PLATFORMS
 from upstreams.catalog import Listing
 from upstreams.fetching.site import Site

@@ -12,7 +12,7 @@ from tests.fakes.long_lists import LongList, ids_of
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import ROWS, Row, Rows, check_each, every_platform_lists
+from tests.spec.rows import ROWS, Row, Rows, check_each, check_rows, every_platform_lists
 
 PAGES_MAX = 60
 FOREIGN = (
@@ -48,8 +48,8 @@ async def walk(node: OpenNode, row: Row, **params: object) -> list[dict[str, Any
 
 
 @every_platform_lists
-async def test_list_follows_the_pagination_contract(rows: Rows, tmp_path: Path) -> None:
-    await check_each(rows, _list_follows_the_pagination_contract, tmp_path)
+async def test_list_follows_the_pagination_contract(rows: Rows, node: OpenNode) -> None:
+    await check_rows(node, rows, _list_follows_the_pagination_contract)
 
 
 async def _list_follows_the_pagination_contract(node: OpenNode, row: Row) -> None:
