@@ -1,9 +1,9 @@
 """Which platforms the change under test touches. The gate checks all of their endpoints, and a sixth of the others.
 
-The change begins where the branch left the main branch, which is `origin/HEAD`, `origin/main` or `main`, whichever exists
-first, and it includes files that are not committed yet. On the main branch itself, and in a clone that has no such
-branch, the change is the last `LATEST` commits: they have just been merged, and a later one may have been merged without
-a test of both. Merge commits count as one. Without a repository, no platform counts as touched.
+The change begins where the branch left the main branch: `origin/HEAD`, `origin/main` or `main`, whichever exists first.
+It includes files that are not committed yet. On the main branch itself, and in a clone without any of these branches,
+the change is the last `LATEST` commits, because each of them was tested before the others were merged. A merge counts
+as one commit. Outside a repository, no platform counts as touched.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from typing import Final
 PROJECT: Final = Path(__file__).resolve().parents[2]
 MAIN: Final = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/heads/main")
 LATEST: Final = 5
-_OF_A_PLATFORM: Final = re.compile(
-    r"""(?: upstreams/(?:platforms|composites)/(?P<code>\w+)/.+ | upstreams/(?P<web>web)/.+ | tests/platforms/(?P<tests>\w+)/.+
-    | upstreams/sandbox/made/(?P<made>\w+)\.json | upstreams/sandbox/(?!made/)(?P<written>\w+)/.+ )""",
-    re.ASCII | re.VERBOSE,
+_OF_A_PLATFORM: Final = tuple(
+    re.compile(pattern, re.ASCII)
+    for pattern in (
+        r"upstreams/(?:platforms|composites)/(\w+)/.+",
+        r"upstreams/(web)/.+",
+        r"upstreams/sandbox/(?:(?!made/)(\w+)/.+|made/(\w+)\.json)",
+        r"tests/platforms/(\w+)/.+",
+    )
 )
 
 
@@ -33,8 +37,8 @@ def changed_platforms() -> frozenset[str]:
 
 def platforms_of(files: Iterable[str]) -> frozenset[str]:
     """Return the slugs of the platforms to which files belong. Other files are ignored."""
-    found = filter(None, map(_OF_A_PLATFORM.fullmatch, files))
-    return frozenset(str(one[one.lastgroup or 0]) for one in found)
+    found = (pattern.fullmatch(file) for file in files for pattern in _OF_A_PLATFORM)
+    return frozenset(one[one.lastindex or 0] for one in found if one is not None)
 
 
 def changed_files(folder: Path) -> frozenset[str]:

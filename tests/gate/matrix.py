@@ -15,6 +15,7 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from typing import Final, TypeVar
@@ -68,3 +69,9 @@ def sample_platforms(items: Iterable[T], slug_of: Callable[[T], str], share: int
     chosen = {start + chance.randrange(share) for start in range(0, len(listed), share)}
     chosen.add(chance.randrange(max(1, len(listed))))  # the items may be fewer than `share`
     return tuple(item for place, item in enumerate(listed) if place in chosen or slug_of(item) in touched)
+
+
+def by_platform(items: Iterable[T], slug_of: Callable[[T], str], share: int = SHARE) -> dict[str, tuple[T, ...]]:
+    """Return `sample_platforms` by the slug of the platform. The items of a platform must be consecutive."""
+    chosen = sample_platforms(items, slug_of, share)
+    return {slug: tuple(found) for slug, found in groupby(chosen, slug_of)}

@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+import orjson
 import trio
 
 from tests.fakes.calling import Answered
@@ -20,6 +22,8 @@ from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.patient_clock import PatientClock
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.platforms.bench import PATIENCE_S, unhurried
+from tests.platforms.odd import Path as Place
+from tests.platforms.odd import numbers_in
 from tests.platforms.promised import check_data
 from tests.platforms.test_recordings import COST, NO_LIMITS
 from tests.spec.rows import CREDENTIALS, ENVIRON
@@ -30,11 +34,13 @@ from upstreams.sandbox.rehearse import example_values
 Record = dict[str, Any]
 T = TypeVar("T")
 SIGNING_S = 10.0
+SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
+OUR_OWN = frozenset(("computed", "legs", "velocity"))
 ROWS = 3
 """The rows on a page. They are enough to have unchanged rows before and after a changed one."""
 
 
-@dataclass(slots=True)
+@dataclass
 class Question:
     """A request that succeeds, and the upstream's answer to each call that it makes, by `host/path?query`.
 
@@ -45,6 +51,15 @@ class Question:
     target: str
     told: dict[str, ScriptedAnswer] = field(default_factory=dict)
     data: Record = field(default_factory=dict)
+
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """The names of fields with numbers that no answer of the upstream contains.
+
+        They are computed, for example from milliseconds or from a text.
+        """
+        known = numbers_in([orjson.loads(one.body) for one in self.told.values() if is_json(one)])
+        return frozenset(str(path[-1]) for path, value in counts_in(self.data) if value not in known)
 
     @property
     def odd_ones(self) -> list[str]:
@@ -166,6 +181,20 @@ async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> No
         opened.set_result(bench)
         await stop.wait()
         await bench.assert_sound()
+
+
+def counts_in(data: Any, here: Place = ()) -> Iterator[tuple[Place, int]]:
+    """Yield the path and value of each number in an answer, except sums and numbers that the gateway computes."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for name, value in inner:
+        if type(value) is int and name not in SUMS:
+            yield (*here, name), value
+        elif name not in OUR_OWN:
+            yield from counts_in(value, (*here, name))
+
+
+def is_json(told: ScriptedAnswer) -> bool:
+    return told.headers.get("content-type", "").startswith("application/json")
 
 
 def check_envelope(question: Question, answer: Answered) -> None:

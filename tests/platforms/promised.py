@@ -63,7 +63,8 @@ def _closed(schema: Any) -> Any:
 def check_data(archetype: Archetype, data: dict[str, Any]) -> None:
     """Check `data` against the published schema of its archetype, and against the promises about all records."""
     _strict(archetype).validate(data)
-    assert {path: value for path, name, value in _values(data) if not _is_kept(name, value)} == {}
+    broken = {path: value for path, name, value in _values(data) if not _is_kept(name, value)}
+    assert not broken, broken
 
 
 def _values(value: Any, name: str = "", path: str = "") -> Iterator[tuple[str, str, Any]]:

@@ -23,7 +23,8 @@ from gateway.http.errors import Refused, refusal_of
 from gateway.http.params import declared_by
 from gateway.http.request import query_of
 from tests.fakes.scripted_exchange import LONG_S, source_over
-from tests.gate.matrix import sample
+from tests.gate.matrix import sample_platforms
+from tests.platforms.credentials import known_of
 from tests.simulation.scheduling import run_seeded
 from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan
@@ -105,7 +106,7 @@ def places() -> Iterator[Place]:
 
 
 PLACES = tuple(places())
-SOME = sample(PLACES, lambda place: place.platform.slug)
+SOME = sample_platforms(PLACES, lambda place: place.platform.slug)
 
 
 def few_rows(endpoint: Endpoint) -> dict[str, int]:
@@ -137,7 +138,7 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
         Refused, InvalidArgument: The value was refused.
     """
     values, cursor = read_values(place, put)
-    credentials = {name: f"{name}.test" for name in place.platform.credentials}
+    credentials = known_of(place.platform)
     sent: list[Sent] = []
 
     async def exchange(call: HttpCall, deadline_at: float) -> HttpAnswer:
@@ -273,6 +274,6 @@ def test_hostile_value_is_refused_or_stays_in_its_place(place: Place) -> None:
 
 
 def test_every_platform_and_kind_of_value_is_covered() -> None:
-    assert {place.platform.slug for place in SOME} == {platform.slug for platform in load_platforms()}
+    assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
     assert sum(plain_of(place) is not None for place in SOME) > len(SOME) / 2

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from tests.platforms.case import from_sandbox
+from tests.platforms.credentials import known_of
 from tests.platforms.drive import Upstream, drive, sandbox_of, told_as_sent
 from tests.platforms.each import check_endpoints, every_platform
 from tests.platforms.odd import numbers_in
@@ -47,7 +48,7 @@ _DIGIT = re.compile(r"(<\?[^>]*>)|\d", re.ASCII)
 
 def records_of(platform: Platform, one: Endpoint, upstream: Upstream, **more: str | int) -> list[Record]:
     values = {**example_values(one), **more}
-    credentials = dict.fromkeys(platform.credentials, "ada.test")
+    credentials = known_of(platform)
     result = drive(platform, one.resource, values, upstream, credentials=credentials)
     return result.records if isinstance(result, Page) else [result.record]
 

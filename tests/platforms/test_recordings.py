@@ -103,9 +103,8 @@ async def open_replaying(folder: Path) -> AsyncIterator[list[OpenNode]]:
             variables = {slug: {f"{name}_env": f"{slug}_{name}".upper() for name in of} for slug, of in told.items()}
             environ = {f"{slug}_{name}".upper(): value for slug, of in told.items() for name, value in of.items()}
             upstreams = {"operator_contact": CONTACT, "defaults": {"retries": 0}, **variables}
-            opening = open_test_node(
-                folder / str(round_), environ=environ, only=only, upstreams=upstreams, patience_s=PATIENCE_S, **NO_LIMITS
-            )
+            tables = {"upstreams": upstreams, **NO_LIMITS}
+            opening = open_test_node(folder / str(round_), environ=environ, only=only, patience_s=PATIENCE_S, **tables)
             nodes.append(await stack.enter_async_context(opening))
         yield nodes
 

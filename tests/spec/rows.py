@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.fakes.node import OpenNode
-from tests.gate.matrix import sample_platforms
+from tests.gate.matrix import by_platform
 from tests.spec.shared_node import check_cases, check_on
 from upstreams.composites import composite_slugs, load_all
 from upstreams.model.endpoint import Endpoint, Platform
@@ -77,13 +76,8 @@ Rows = Sequence[Row]
 
 
 def _by_platform(rows: Iterable[Row]) -> pytest.MarkDecorator:
-    chosen = sample_platforms(rows, _slug_of)
-    grouped = {slug: tuple(found) for slug, found in groupby(chosen, _slug_of)}
+    grouped = by_platform(rows, lambda row: row.platform.slug)
     return pytest.mark.parametrize("rows", grouped.values(), ids=grouped)
-
-
-def _slug_of(row: Row) -> str:
-    return row.platform.slug
 
 
 every_platform = _by_platform(ROWS)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from random import Random
 from urllib.parse import quote
 
 import pytest
 
 from tests.fakes.node import OpenNode
-from tests.gate.matrix import SHARE, sample_platforms
+from tests.gate.matrix import SHARE, by_platform
 from tests.spec.raw import raw_request
 from tests.spec.rows import CREDENTIALS, ROWS, Row
 from upstreams.model.params import Param
@@ -66,17 +65,12 @@ def odd_requests() -> Iterator[tuple[Row, Param, str]]:
                 yield from ((row, param, value) for value in NASTY)
 
 
-def slug_of(odd: tuple[Row, Param, str]) -> str:
-    return odd[0].platform.slug
-
-
-CHOSEN = sample_platforms(odd_requests(), slug_of, share=2 * SHARE)
+CHOSEN = by_platform(odd_requests(), lambda odd: odd[0].platform.slug, share=2 * SHARE)
 """A twelfth of the requests, because all parameters of a type share their checks; see `tests.gate.matrix`."""
-BY_PLATFORM = {slug: tuple(odd) for slug, odd in groupby(CHOSEN, slug_of)}
 NODE = {"upstreams": {"defaults": {"retries": 0}, **CREDENTIALS}, "credits": 10_000_000, **PATIENT}
 
 
-@pytest.mark.parametrize("chosen", BY_PLATFORM.values(), ids=BY_PLATFORM)
+@pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
 async def test_no_parameter_value_causes_an_internal_error(
     chosen: Sequence[tuple[Row, Param, str]], node: OpenNode
 ) -> None:
