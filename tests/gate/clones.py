@@ -4,7 +4,8 @@
     cd FOLDER/project && PYTHONPATH=. pytest tests/platforms tests/spec
 
 A clone has its own modules, stand-in, cases and recordings under another slug, and calls the hosts of its original. The
-platforms are cloned in turn until both numbers are reached.
+platforms with generated stand-ins are cloned in turn until both numbers are reached. The copy is no repository, so no
+platform counts as changed (`tests.gate.changed`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Final
 from upstreams.platforms import load_platforms
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
+MADE: Final = "upstreams/sandbox/made"
 PLATFORMS: Final = 70
 ENDPOINTS: Final = 500
 
@@ -36,7 +38,7 @@ def clone_checkout(folder: Path, platforms: int = PLATFORMS, endpoints: int = EN
     originals = load_platforms()
     known, offered = len(originals), sum(len(one.endpoints) for one in originals)
     for number in count(1):
-        for one in originals:
+        for one in (one for one in originals if (PROJECT / MADE / f"{one.slug}.json").is_file()):
             if known >= platforms and offered >= endpoints:
                 return known, offered
             _clone(folder, one.slug, f"{one.slug}_{number}")
@@ -67,9 +69,7 @@ def _clone(folder: Path, slug: str, clone: str) -> None:
         shutil.copytree(project / parent / slug, project / parent / clone)
         for file in (project / parent / clone).rglob("*.py"):
             file.write_text(_renamed(file.read_text(), slug, clone))
-    made = project / "upstreams/sandbox/made"
-    if (made / f"{slug}.json").is_file():
-        shutil.copy2(made / f"{slug}.json", made / f"{clone}.json")
+    shutil.copy2(project / MADE / f"{slug}.json", project / MADE / f"{clone}.json")
     recordings = folder / "shared/recordings"
     if (recordings / slug).exists():
         (recordings / clone).symlink_to((recordings / slug).resolve())
