@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -33,8 +34,13 @@ class Lines(NamedTuple):
         return (self.adapter + self.cases + self.traps) / self.endpoints
 
 
-def lines_of_platforms() -> Iterator[Lines]:
+@cache
+def lines_of_platforms() -> tuple[Lines, ...]:
     """The lines of every platform."""
+    return tuple(_counted())
+
+
+def _counted() -> Iterator[Lines]:
     for platform in load_platforms():
         tested = _PROJECT / "tests" / "platforms" / platform.slug
         traps = sorted(tested.glob("test_*.py"))
@@ -62,7 +68,7 @@ def _lines(path: Path) -> int:
 
 def main() -> None:
     """Print one line per platform, followed by the medians."""
-    found = list(lines_of_platforms())
+    found = lines_of_platforms()
     print(f"{'platform':16}{'endpoints':>10}{'adapter':>10}{'cases':>8}{'traps':>8}{'per endpoint':>14}")
     for one in found:
         print(f"{one.slug:16}{one.endpoints:10}{one.adapter:10}{one.cases:8}{one.traps:8}{one.each:14.1f}")

@@ -22,6 +22,7 @@ from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.patient_clock import PatientClock
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.platforms.bench import PATIENCE_S, unhurried
+from tests.platforms.each import few_rows
 from tests.platforms.odd import Path as Place
 from tests.platforms.odd import numbers_in
 from tests.platforms.promised import check_data
@@ -29,15 +30,12 @@ from tests.platforms.test_recordings import COST, NO_LIMITS
 from tests.spec.rows import CREDENTIALS, ENVIRON
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.platforms import load_platforms
-from upstreams.sandbox.rehearse import example_values
 
 Record = dict[str, Any]
 T = TypeVar("T")
 SIGNING_S = 10.0
 SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
 OUR_OWN = frozenset(("computed", "legs", "velocity"))
-ROWS = 3
-"""The rows on a page. They are enough to have unchanged rows before and after a changed one."""
 
 
 @dataclass
@@ -65,12 +63,6 @@ class Question:
     def odd_ones(self) -> list[str]:
         """Return the upstream calls whose answers may be changed."""
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
-
-
-def few_rows(endpoint: Endpoint) -> dict[str, Any]:
-    """Return the values of an endpoint's example request, limited to a few rows."""
-    values = example_values(endpoint)
-    return values | {"limit": ROWS} if "limit" in values else values
 
 
 def question_of(platform: Platform, endpoint: Endpoint) -> Question:

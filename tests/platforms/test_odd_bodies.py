@@ -25,9 +25,9 @@ from tests.gate.matrix import SHARE, by_platform, sample_platforms
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.credentials import known_of
 from tests.platforms.drive import told_as_sent
-from tests.platforms.each import PLATFORMS
+from tests.platforms.each import PLATFORMS, few_rows
 from tests.platforms.odd import CARRIED, UNREADABLE, Carried, Change, Path, carried, changes, numbers_in, paths, text_of
-from tests.platforms.odd_node import OddBench, Question, check_envelope, counts_in, few_rows, is_json, running_bench
+from tests.platforms.odd_node import OddBench, Question, check_envelope, counts_in, is_json, running_bench
 from tests.platforms.promised import check_data
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import NotFound, UpstreamError, UpstreamThrottled
@@ -243,11 +243,11 @@ ENCODED = [
 """Each way of sending a body, with one request for each archetype of each platform."""
 
 
-@sampled(ENCODED, share=2 * SHARE)
+@sampled(ENCODED, share=4 * SHARE)
 def test_oddly_encoded_body_is_read_or_refused(
     chosen: Sequence[tuple[Platform, Endpoint, Carried]], bench: OddBench
 ) -> None:
-    """A run checks a twelfth of them, because the same code reads the bodies of all archetypes."""
+    """A run checks one in 24, because the same code reads the bodies of all archetypes."""
     for platform, endpoint, how in chosen:
         question = bench.question(platform, endpoint)
         odd_one = question.odd_ones[0]
