@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.site import Site
+from upstreams.fetching.source import Source
 from upstreams.model.endpoint import Platform
 
 PATIENCE_S: Final = 3_600.0
@@ -20,7 +22,11 @@ def unhurried(platform: Platform) -> Platform:
 
 def end_pauses(site: Site) -> None:
     """End all pauses that a platform's upstream has asked for."""
+    for source in _sources_of(site):
+        source._governor.held.clear()
+        source._pause_requests.clear()
+
+
+def _sources_of(site: Site) -> Iterator[Source]:
     for named in site.sources.values():
-        for source in named.sources().values() if isinstance(named, NamedSource) else (named,):
-            source._governor.held.clear()
-            source._pause_requests.clear()
+        yield from named.sources().values() if isinstance(named, NamedSource) else (named,)

@@ -65,8 +65,16 @@ def odd_requests() -> Iterator[tuple[Row, Param, str]]:
                 yield from ((row, param, value) for value in NASTY)
 
 
-CHOSEN = by_platform(odd_requests(), lambda odd: odd[0].platform.slug, share=2 * SHARE)
-"""A twelfth of the requests, because all parameters of a type share their checks; see `tests.gate.matrix`."""
+def chosen_of(*, are_composites: bool, share: int) -> dict[str, tuple[tuple[Row, Param, str], ...]]:
+    odd = (one for one in odd_requests() if (not one[0].platform.sources) is are_composites)
+    return by_platform(odd, lambda one: one[0].platform.slug, share)
+
+
+CHOSEN = chosen_of(are_composites=False, share=4 * SHARE) | chosen_of(are_composites=True, share=16 * SHARE)
+"""One in 24 requests by platform, because all parameters of a type share their checks; see `tests.gate.matrix`.
+
+Of the composites, it is one in 96, because their requests call many platforms.
+"""
 NODE = {"upstreams": {"defaults": {"retries": 0}, **CREDENTIALS}, "credits": 10_000_000, **PATIENT}
 
 
