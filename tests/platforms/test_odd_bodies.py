@@ -24,6 +24,7 @@ from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gate.matrix import SHARE, by_platform, sample_platforms
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.credentials import known_of
+from tests.platforms.drive import endpoint as endpoint_of
 from tests.platforms.drive import told_as_sent
 from tests.platforms.each import PLATFORMS, few_rows
 from tests.platforms.odd import CARRIED, UNREADABLE, Carried, Change, Path, carried, changes, numbers_in, paths, text_of
@@ -35,6 +36,7 @@ from upstreams.model.fields.maps import RecordMap
 from upstreams.model.fields.readers import Reader
 from upstreams.model.fields.readers import count as count_of
 from upstreams.model.steps import Answer, Call
+from upstreams.platforms import load_platform
 
 Record = dict[str, Any]
 ONE_MEMBER = type(count_of("a"))
@@ -261,6 +263,20 @@ def test_oddly_encoded_body_is_read_or_refused(
         elsewhere = {404} if how.status == 301 and any(map(platform.host_of, platform.sources)) else set()
         closed = {404} if isinstance(platform.judge(Answer(how.status or 200, {}, None)), NotFound) else set()
         assert answer.status in how.statuses | elsewhere | closed or is_one_of_several, (how.name, question.target)
+
+
+def test_session_that_the_upstream_refuses_is_renewed(bench: OddBench) -> None:
+    """Goal: a platform that signs in can be tested with any answer. Method: Bluesky refuses a search twice."""
+    platform = load_platform("bluesky")
+    question = bench.question(platform, endpoint_of(platform, "search"))
+    (odd_one,) = question.odd_ones
+    upstream, site = bench.node.upstream, bench.node.node.catalog.sites["bluesky"]
+    site.sessions._refused_at = float("-inf")  # a session is renewed at most every 30 s
+    upstream.requests.clear()
+    answer = bench.run(bench.ask_with, question, odd_one, ScriptedAnswer(401))
+    check_envelope(question, answer)
+    assert answer.code == "UPSTREAM_ERROR"
+    assert [bench.signs_in(asked) or asked for asked in upstream.requests] == [odd_one, True, odd_one]
 
 
 SOURCES = [
