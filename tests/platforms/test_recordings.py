@@ -95,7 +95,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[OpenNode]]:
 
 @asynccontextmanager
 async def open_replaying(folder: Path) -> AsyncIterator[list[OpenNode]]:
-    """Open as many nodes as any platform has different sets of credentials."""
+    """Open as many nodes as any platform has different sets of credentials, and verify their ledgers at the end."""
     known = {platform.slug: known_in(cases_of(platform)) for platform in PLATFORMS}
     only = tuple(replace(platform, pace=None) for platform in PLATFORMS)  # a pace would delay the cases
     async with AsyncExitStack() as stack:
@@ -109,6 +109,8 @@ async def open_replaying(folder: Path) -> AsyncIterator[list[OpenNode]]:
             opening = open_test_node(folder / str(round_), environ=environ, only=only, patience_s=PATIENCE_S, **tables)
             nodes.append(await stack.enter_async_context(opening))
         yield nodes
+        for node in nodes:
+            await node.assert_sound()
 
 
 @every_platform
@@ -139,8 +141,7 @@ async def test_recordings_pass_through_the_gateway_unchanged(
         with failures.case(case.name):
             check(platform, case, await replay(node, platform, case))
         end_pauses(node.node.catalog.sites[platform.slug])
-    for node in nodes:
-        await node.assert_sound()
+        assert (await node.money())[1] == 0, "credits stay reserved"
     failures.report()
 
 
