@@ -70,8 +70,8 @@ def chosen_of(*, are_composites: bool, share: int) -> dict[str, tuple[tuple[Row,
     return by_platform(odd, lambda one: one[0].platform.slug, share)
 
 
-CHOSEN = chosen_of(are_composites=False, share=4 * SHARE) | chosen_of(are_composites=True, share=16 * SHARE)
-"""One in 24 requests by platform, because all parameters of a type share their checks; see `tests.gate.matrix`.
+CHOSEN = chosen_of(are_composites=False, share=6 * SHARE) | chosen_of(are_composites=True, share=16 * SHARE)
+"""One in 36 requests by platform, because all parameters of a type share their checks; see `tests.gate.matrix`.
 
 Of the composites, it is one in 96, because their requests call many platforms.
 """
