@@ -277,4 +277,4 @@ def test_hostile_value_is_refused_or_stays_in_its_place(place: Place) -> None:
 def test_every_platform_and_kind_of_value_is_covered() -> None:
     assert {place.platform.slug for place in PLACES} == {platform.slug for platform in load_platforms()}
     assert any(place.failing for place in PLACES)
-    assert sum(plain_of(place) is not None for place in SOME) > len(SOME) / 2
+    assert sum(plain_of(place) is None for place in SOME) <= len(SOME) / 2

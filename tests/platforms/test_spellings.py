@@ -162,7 +162,7 @@ async def test_spellings_share_charge_and_cursors(tmp_path: Path) -> None:
                     followed += 1
         await node.assert_sound()
     failures.report()
-    assert followed > sum(endpoint.archetype.many for _, endpoint in chosen) / 3
+    assert followed >= sum(endpoint.archetype.many for _, endpoint in chosen) / 3
 
 
 async def two_spellings(node: OpenNode, asked: Listing, values: dict[str, Any], **more: str) -> dict[str, Any]:
