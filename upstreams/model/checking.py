@@ -29,7 +29,8 @@ def declaring(place: str) -> Iterator[None]:
         yield
     except DeclarationError as exc:
         lines = str(exc).splitlines()
-        raise DeclarationError("\n".join(one if one.startswith(place) else f"{place}: {one}" for one in lines)) from exc
+        placed = "\n".join(one if one.startswith(place) else f"{place}: {one}" for one in lines)
+        raise DeclarationError(placed) from exc.__cause__  # the message says more than the traceback of `exc`
     except CAUSED_BY_FAULTS as exc:
         raise DeclarationError(f"{place}: {type(exc).__name__}: {exc}") from exc
 

@@ -244,7 +244,7 @@ class Rows:
             )
         shape = Shape()
         row_shape = _shape_at(shape, self._at, "list") if self._at else shape
-        with declaring(f"rows at `{'.'.join(self._at)}`, {self._row.name}"):
+        with declaring(self._row.name):
             build = compiled(self._row, row_shape)
             for path in self._also.values():
                 _shape_at(shape, path, "value")
