@@ -24,6 +24,21 @@ _MODEL: Final = "upstreams.model"
 _CASES: Final = ("absent", "gone", "private", "throttled", "stale", "passing")
 
 
+def check_platforms(platforms: Iterable[Platform]) -> None:
+    """Check each of these platforms with `check_platform`.
+
+    Raises:
+        DeclarationError: A declaration is faulty. The message has a line for each fault of each platform.
+    """
+    faults: list[str] = []
+    for platform in platforms:
+        try:
+            check_platform(platform)
+        except DeclarationError as exc:
+            faults.append(str(exc))
+    _refuse(faults)
+
+
 def check_platform(platform: Platform) -> None:
     """Compile every call and map of a platform, check its refusals, and run each read up to its first call.
 
@@ -51,8 +66,7 @@ def check_platform(platform: Platform) -> None:
         if len(faults) == known:  # otherwise, the read would fail for the same reason
             check(place, partial(_check_reads, platform, endpoint, _fewest))
             check(place, partial(_check_reads, platform, endpoint, _all))
-    if faults:
-        raise DeclarationError("\n".join(dict.fromkeys(faults)))
+    _refuse(dict.fromkeys(faults))
 
 
 def _check_part(platform: Platform, part: Get | RecordMap | Rows) -> None:
