@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.written_platform import TWO_KINDS, write_platform
 from tests.processes.commands import PROJECT
 
 PROGRAM = """
@@ -17,34 +18,16 @@ upstreams.platforms.__path__.append(sys.argv.pop(1))
 from gateway.cli import main
 main()
 """
-DECLARATION = """
-from upstreams.model.archetypes import AUTHOR
-from upstreams.model.calls import Get, single
-from upstreams.model.endpoint import Platform
-from upstreams.model.fields import readers as read
-from upstreams.model.fields.maps import record_map
-
-RECORD = record_map(AUTHOR.make, {fields})
-PLATFORM = Platform(
-    slug="odd_forum", title="Odd", sources={{"api": "https://odd.test"}}, category="forums",
-    docs_url="https://odd.test/docs", terms_url="https://odd.test/terms", checked_on="2026-11-28",
-    endpoints=(
-        single(resource="{resource}", summary="One.", archetype=AUTHOR, call=Get("/x").via("{source}"), record=RECORD),
-    ),
-)
-"""
-SOUND = {"fields": "id=read.ident('id')", "resource": "profile", "source": "api"}
 
 
 def run_with(folder: Path, command: str, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run a command on a program with one more platform."""
-    package = folder / "platforms" / "odd_forum"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(DECLARATION.format(**SOUND | changes))
+    platforms = folder / "platforms"
+    write_platform(platforms, **changes)
     config = folder / "config.toml"
     config.write_text(f'[server]\nport = 0\n[admin]\nport = 0\n[store]\nurl = "sqlite:///{folder}/sluice.db"\n')
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(package.parent), command, "--config", str(config)],
+        [sys.executable, "-c", PROGRAM, str(platforms), command, "--config", str(config)],
         cwd=folder,
         env={"PYTHONPATH": str(PROJECT), "HOME": str(folder), "XDG_CACHE_HOME": str(folder / "cache")},
         capture_output=True,
@@ -54,7 +37,6 @@ def run_with(folder: Path, command: str, **changes: str) -> subprocess.Completed
     )
 
 
-FAULTY_FIELDS = {"fields": "id=read.ident('user.id'), username=read.text('user')"}
 IMPORTED = {
     "an unknown field": (
         {"fields": "nick=read.text('a'), id=read.ident('id')"},
@@ -68,7 +50,7 @@ IMPORTED = {
 """Faults that are found when the platform is imported."""
 COMPILED = {
     "a member of two kinds and a source": (
-        {**FAULTY_FIELDS, "source": "apj"},
+        {**TWO_KINDS, "source": "apj"},
         [
             "endpoint `profile`: map of `author`: member `user` is read as an object and as a value; ",
             "endpoint `profile`: call `/x`: unknown source: `apj`. Did you mean `api`?",
