@@ -95,8 +95,10 @@ def _check_reads(platform: Platform, endpoint: Endpoint, choose: Callable[[Endpo
         with suppress(UpstreamError):  # the values, or what the node has stored, do not lead to a call
             args = endpoint.resolve(Args(values, credentials=credentials))
             steps = read(args)
-            wanted = next(steps)
+            wanted = next(steps, None)
             steps.close()
+            if wanted is None:
+                raise DeclarationError("a read ends before its first call")
             _refuse(_faults_of_calls(platform, endpoint, wanted))
 
 
@@ -104,12 +106,13 @@ def _faults_of_calls(platform: Platform, endpoint: Endpoint, wanted: Wanted) -> 
     for call in wanted if isinstance(wanted, tuple) else (wanted,):
         if not isinstance(call, Call):
             continue
-        if call.source and call.source not in platform.sources:
-            yield from unknown_names("source of a call", [call.source], platform.sources)
-            continue
         if count_detours(call):
             yield f"call `{call.path}`: the path has an empty segment, or one that leads elsewhere"
-        host = platform.host_of(call.source or next(iter(platform.sources)))
+        source = call.source or next(iter(platform.sources), "")
+        if source not in platform.sources:
+            yield from unknown_names("source of a call", [source], platform.sources)
+            continue
+        host = platform.host_of(source)
         if host is not None and not call.host:
             names = [param.name for param in endpoint.params]
             yield from unknown_names("parameter in the address of its source", [host], names)

@@ -104,6 +104,11 @@ def calling(call: Callable[[Args], Call]) -> Callable[[Args], Steps]:
     return read_one
 
 
+def _without_a_call(_args: Args) -> Steps:
+    return Single(author(id="1"))
+    yield Call("/never")
+
+
 def _key_error(args: Args) -> Steps:
     yield Call(f"/users/{args.text('handel')}")
     raise NotFound
@@ -163,6 +168,14 @@ FAULTS: dict[str, tuple[Callable[[], Platform], str]] = {
     "an empty segment": (
         lambda: of_call(Get("/users//{handle}", handle=HANDLE)),
         "call `/users//ada`: the path has an empty segment",
+    ),
+    "a read without a call": (
+        partial(of_read, _without_a_call),
+        "endpoint `profile`: a read ends before its first call",
+    ),
+    "a call without sources": (
+        lambda: replace(of_call(PROFILE), sources={}, category="combined"),
+        "endpoint `profile`: unknown source of a call: ``. Known: none.",
     ),
     "a misspelled parameter": (partial(of_read, _key_error), "endpoint `profile`: KeyError: 'handel'"),
     "an example that is refused": (
