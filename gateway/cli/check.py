@@ -28,6 +28,8 @@ from gateway.config.doubts import doubts_of
 from gateway.config.settings import MEMORY
 from storage.errors import StorageError, reason_of
 from storage.opening import exposures_of, try_store
+from upstreams.composites import load_all
+from upstreams.model.platform_check import check_platforms
 
 _WITHIN_S = 5.0
 _UNREACHED = (OSError, StorageError)
@@ -37,11 +39,12 @@ _UNREACHED = (OSError, StorageError)
 @config_option
 @click.option("--connect", is_flag=True, help="Also reach the store, the shared state and each enabled platform.")
 def check(config_path: str | None, connect: bool) -> None:
-    """Validate the config and the master secret.
+    """Validate the config, the secret and the platforms.
 
     Exit 2 with a line for each problem. Doubtful settings only cause warnings.
     """
     config = read_config(config_path, to_serve=True)
+    check_platforms(load_all())
     doubt = doubt_of_secret(config, exit_code=2)
     of_tls = certificate_doubts(config.server, time.time())
     of_settings = doubts_of(config, os.environ, credentials_by_platform())

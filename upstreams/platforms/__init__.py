@@ -6,6 +6,8 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
+from upstreams.model.checking import declaring
+
 if TYPE_CHECKING:
     from upstreams.model.endpoint import Platform
 
@@ -21,6 +23,11 @@ def load_platforms() -> tuple[Platform, ...]:
 
 
 def load_platform(slug: str) -> Platform:
-    """Return the platform with this slug."""
-    platform: Platform = import_module(f"{__name__}.{slug}").PLATFORM
+    """Return the platform with this slug.
+
+    Raises:
+        DeclarationError: The platform's declaration is faulty.
+    """
+    with declaring(f"platform `{slug}`"):
+        platform: Platform = import_module(f"{__name__}.{slug}").PLATFORM
     return platform
