@@ -147,13 +147,15 @@ async def _reach_host(url: str) -> None:
 
 def _hosts(config: Config) -> Iterator[tuple[str, str]]:
     """Yield each enabled platform with the URL of each host, or only the egress if one is set."""
-    from upstreams.platforms import load_platforms
+    from upstreams.composites import composite_slugs
+    from upstreams.index import load_indexed
 
     if config.upstreams.egress:
         yield "egress", config.upstreams.egress
         return
-    for platform in load_platforms():
-        if config.upstreams.platforms[platform.slug].enabled:
+    others = composite_slugs()
+    for platform in load_indexed():
+        if config.upstreams.platforms[platform.slug].enabled and platform.slug not in others:
             fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None and url[0] != "$")
             hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
             yield from ((platform.slug, host) for host in hosts)

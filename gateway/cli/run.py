@@ -20,7 +20,8 @@ from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from storage.opening import linked_folder, refuse_lost
 from storage.private_files import make_folder
-from upstreams.composites import composite_slugs, load_all
+from upstreams.composites import composite_slugs
+from upstreams.index import load_indexed
 from upstreams.platforms import platform_slugs
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ def known_platforms() -> set[str]:
 
 def credentials_by_platform() -> dict[str, tuple[str, ...]]:
     """Return the credentials that each platform can use, by slug."""
-    return {one.slug: one.credentials for one in load_all()}
+    return {one.slug: one.credentials for one in load_indexed()}
 
 
 def read_config(path: str | None, *, to_serve: bool = False) -> Config:

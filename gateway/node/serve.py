@@ -36,8 +36,8 @@ from limits.shared_gate import DEFAULT_SPANS, GateSpans
 from storage.disk_watch import Probe
 from storage.opening import exposures_of, open_store
 from storage.supervision import Supervise, Supervision
-from upstreams.composites import load_all
 from upstreams.guard.resolver import Resolve
+from upstreams.index import load_indexed
 from upstreams.model.endpoint import Platform
 from upstreams.sandbox.app import Behaviour, Sandbox
 
@@ -58,7 +58,7 @@ class Start:
     secrets: Secrets
     environ: Mapping[str, str]
     log: Log
-    platforms: tuple[Platform, ...] = field(default_factory=load_all)
+    platforms: tuple[Platform, ...] = field(default_factory=load_indexed)
     worker: Worker | None = None
     pace: MembershipPace = field(default_factory=MembershipPace)
     spans: GateSpans = DEFAULT_SPANS

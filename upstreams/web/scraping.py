@@ -14,7 +14,8 @@ from upstreams.model.steps import Single, Steps, Task
 from upstreams.web.addresses import URL_MAX, PageParam
 from upstreams.web.browser.appearances import appearance_of
 from upstreams.web.costly import CostlyPages
-from upstreams.web.rendered import PICTURE, WaitParam, is_rendered, render
+from upstreams.web.params import WaitParam
+from upstreams.web.rendered import PICTURE, is_rendered, render
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.visiting import Visited, visit
 
