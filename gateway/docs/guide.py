@@ -12,8 +12,9 @@ from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
 from gateway.docs.catalog import how_to_use, never_computed
 from gateway.docs.errors import error_records
-from gateway.docs.operations import FORM_FIELD, SOURCE, ApiOperation, Reference
+from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
 from gateway.docs.samples import sample_of, sample_of_answer
+from gateway.http.routing import SOURCE
 from upstreams.catalog import Listing
 from upstreams.fetching.plan import plan, sources_of
 from upstreams.model.cursors import CursorSigner

@@ -1,4 +1,4 @@
-"""The parameter for what a rendered page waits for. The index reads it without importing the readers of pages."""
+"""The values that requests for pages may contain. Reading them needs none of the readers of pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from typing import Final
 from upstreams.model.errors import InvalidArgument
 from upstreams.model.params import Param
 
+PICTURE: Final = "screenshot"
+FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
+"""The formats in which a page can be returned."""
 WAIT_MS_MAX: Final = 30_000
+FILE_BYTES_MAX: Final = 10 * 1024 * 1024
+"""The maximum size of a file that a client sends to be read as a page."""
+FILE_CREDITS: Final = 1
 
 
 @dataclass(frozen=True, slots=True)

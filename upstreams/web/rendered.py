@@ -13,9 +13,9 @@ from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, Ups
 from upstreams.model.params import Args, Value
 from upstreams.model.steps import Call, Form, Wanted
 from upstreams.web.browser.wanted import RenderedPage, RenderWanted
+from upstreams.web.params import PICTURE
 from upstreams.web.visiting import Visited
 
-PICTURE: Final = "screenshot"
 _HTML: Final = {"content-type": "text/html; charset=utf-8"}
 
 
