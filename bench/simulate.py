@@ -42,7 +42,9 @@ _COPY: Final = """
 
 from dataclasses import replace as _replace
 
-PLATFORM = _replace(PLATFORM, slug={slug!r}, title={title!r}, endpoints=PLATFORM.endpoints[:{endpoints}])
+_kept = PLATFORM.endpoints[:{endpoints}]
+_forms = tuple(form for form in PLATFORM.address_forms if form.resource in {{one.resource for one in _kept}})
+PLATFORM = _replace(PLATFORM, slug={slug!r}, title={title!r}, endpoints=_kept, address_forms=_forms)
 """
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from upstreams.composites import load_all, load_one
 from upstreams.index.files import read_index
-from upstreams.index.rows import platforms_of, rows_of
+from upstreams.index.reading import platforms_of
 
 if TYPE_CHECKING:
     from upstreams.model.endpoint import Platform
@@ -35,4 +35,6 @@ def load_indexed(warn: Callable[[str], None] = lambda _problem: None) -> tuple[P
 
 def build_rows() -> dict[str, Any]:
     """Return the rows of the index. This imports everything, which takes 0.3 s with 70 platforms."""
+    from upstreams.index.writing import rows_of  # noqa: PLC0415 - imported only if the index is missing
+
     return rows_of(load_all())

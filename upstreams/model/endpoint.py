@@ -145,6 +145,9 @@ class Endpoint:
     by_workers: bool = False
     """Whether worker processes read the answers, because this may need much CPU time. If no worker is available, the
     request is not charged."""
+    first_sources: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    """The source of the first call for the examples, by the configured credentials, separated by commas. Only the index
+    sets it, for endpoints with fallbacks. None if it must be found by running the read."""
     cache_ttl_s: int = 0  # 0: the TTL of the response's kind
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes platforms as JSON, and reads them back without importing their packages.
+"""Writes platforms as JSON, which `upstreams.index.reading` reads without importing their packages.
 
 Data is written as it is: text, numbers, lists (read back as tuples), objects with text keys. Everything else becomes an
 object with the member `$`:
@@ -16,18 +16,18 @@ A field map is left out. Its only data is the set of fields that it never fills,
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, partial
-from importlib import import_module
+from functools import cache
+from itertools import combinations
 from math import isfinite
 from typing import Any, Final
 
 from upstreams.model.archetypes import Archetype
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.loading import Later, PackageLoading, adopt_functions
 from upstreams.model.params import Param
 from upstreams.model.paths import Located, Within
+from upstreams.sandbox.rehearse import first_source
 
 _MODEL: Final = (
     "upstreams.model.endpoint",
@@ -42,9 +42,6 @@ _MODEL: Final = (
 _ARCHETYPES: Final = "upstreams.model.archetypes."
 _NOT_STORED: Final = frozenset({"common", "record", "loading"})
 """Fields that are left out: `common` is already among the parameters of each endpoint."""
-
-Rows = Mapping[str, Any]
-"""The index as decoded JSON: `params` and `platforms`."""
 
 
 class NotStorable(Exception):
@@ -121,7 +118,18 @@ class _Writer:
                 written[name] = self._within(slug, path, name, found)
         if isinstance(record, Endpoint):
             written["never"] = sorted(record.unfilled)
+        if isinstance(record, Platform):
+            for row, endpoint in zip(written["endpoints"], record.endpoints, strict=True):
+                if endpoint.fallbacks:
+                    row["first_sources"] = _first_sources(record, endpoint)
         return written
+
+
+def _first_sources(platform: Platform, endpoint: Endpoint) -> dict[str, str]:
+    """Return the source of an endpoint's first call for every choice of credentials."""
+    sizes = range(len(platform.credentials) + 1)
+    choices = (chosen for size in sizes for chosen in combinations(platform.credentials, size))
+    return {",".join(chosen): first_source(platform, endpoint, chosen) for chosen in choices}
 
 
 @cache
@@ -142,84 +150,3 @@ def _name_of(archetype: Archetype) -> str:
             if value is archetype:
                 return f"{module}:{name}"
     raise NotStorable(f"the archetype {archetype.name} is not a constant of a module in {_ARCHETYPES[:-1]}")
-
-
-Load = Callable[[str, tuple[Platform, ...]], Platform]
-"""Loads the platform with a slug. A composite is built over the platforms that precede it in the index."""
-
-
-def platforms_of(rows: Rows, load: Load) -> tuple[Platform, ...]:
-    """Return the platforms in the index. `load` loads the code of one of them when it is first called."""
-    reader = _Reader(rows["params"])
-    platforms: list[Platform] = []
-    for row in rows["platforms"]:
-        loading = PackageLoading(partial(load, row["slug"], tuple(platforms)))
-        platform = reader.platform(row, loading)
-        loading.then(partial(_adopt, platform))
-        platforms.append(platform)
-    return tuple(platforms)
-
-
-class PackageChanged(Exception):
-    """The files of a platform changed after the node's start, so its endpoints are not those that the node offers."""
-
-
-def _adopt(platform: Platform, loaded: Platform) -> None:
-    """Take over the functions of a loaded platform, if its declaration is the one in the index."""
-    if _signature(platform) != _signature(loaded):
-        raise PackageChanged(f"the package of {platform.slug} changed since the node started; restart the node")
-    adopt_functions(platform, loaded)
-
-
-def _signature(platform: Platform) -> tuple[object, ...]:
-    """Return the parts of a declaration that decide which host gets which call and which secret."""
-    endpoints = [(one.resource, one.needs, one.params) for one in platform.endpoints]
-    return platform.sources, platform.source_needs, platform.credentials, endpoints
-
-
-class _Reader:
-    """Reads values back."""
-
-    def __init__(self, params: Iterable[Mapping[str, Any]]) -> None:
-        self._loading: PackageLoading | None = None
-        self._params: tuple[Param, ...] = ()
-        self._kinds: Mapping[str, Callable[[Any], Any]] = {
-            "param": lambda position: self._params[position],
-            "archetype": _found,
-            "located": lambda arguments: Located(*self._value(arguments)),
-            "within": lambda arguments: Within(*self._value(arguments)),
-            "pairs": lambda pairs: {key: self._value(one) for key, one in pairs},
-            "code": self._later,
-        }
-        self._params = tuple(self._record(row) for row in params)
-
-    def platform(self, row: Mapping[str, Any], loading: PackageLoading) -> Platform:
-        """Return a platform whose functions `loading` loads."""
-        self._loading = loading
-        platform: Platform = self._record({**row, "loading": loading})
-        return platform
-
-    def _later(self, path: str) -> Later:
-        assert self._loading is not None, "only platforms have functions"
-        return Later(self._loading, path)
-
-    def _value(self, raw: Any) -> Any:
-        if isinstance(raw, list):
-            return tuple([self._value(one) for one in raw])
-        if not isinstance(raw, dict):
-            return raw
-        kind = raw.get("$")
-        if kind is None:
-            return {key: self._value(one) for key, one in raw.items()}
-        make = self._kinds.get(kind)
-        return self._record(raw) if make is None else make(raw["of"])
-
-    def _record(self, raw: Mapping[str, Any]) -> Any:
-        given = {name: self._value(one) for name, one in raw.items()}
-        return _found(given.pop("$"))(**given)
-
-
-@cache
-def _found(name: str) -> Any:
-    module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
