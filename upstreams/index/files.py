@@ -43,10 +43,11 @@ def read_index(build: Callable[[], dict[str, Any]], warn: Callable[[str], None])
         return found
     digest = content_digest()
     found = _read(COMPILED, COMPILED.parent)
-    if found is None or found["digest"] != digest:
+    is_built = found is None or found["digest"] != digest
+    if found is None or is_built:
         found = {"digest": digest, **build()}
     problem = "no home folder" if folder is None else _write(found, folder, name)
-    if problem:
+    if problem and is_built:
         warn(f"cannot store the index of the platforms, so each start builds it again: {problem}")
     return found
 

@@ -61,19 +61,25 @@ class PackageLoading:
 class Later:
     """A function of a platform that is not loaded yet. Each call runs the function, and the first one loads it."""
 
-    __slots__ = ("_loading", "_path")
+    __slots__ = ("_function", "_loading", "_path")
 
     def __init__(self, loading: PackageLoading, path: str) -> None:
         """`path` leads from the platform to the function, as in `endpoints.3.read`."""
         self._loading = loading
         self._path = path
+        self._function: Callable[..., Any] | None = None
 
     def __call__(self, *given: Any) -> Any:
         """Run the function."""
+        if self._function is None:
+            self._function = self._found()
+        return self._function(*given)
+
+    def _found(self) -> Any:
         found: Any = self._loading.platform()
         for step in self._path.split("."):
             found = found[int(step)] if step.isdecimal() else getattr(found, step)
-        return found(*given)
+        return found
 
 
 def adopt_functions(mine: Platform, loaded: Platform) -> None:

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,23 @@ def _run(folder: Path, code: str, **environ: str) -> list[str]:
         check=True,
     )
     return done.stdout.splitlines()
+
+
+def test_wheel_needs_neither_building_nor_a_cache(tmp_path: Path) -> None:
+    """Goal: a start from a read-only image is fast. Method: write the index of a wheel, and allow no cache."""
+    folder = _installation(tmp_path / "installation")
+    nowhere = {"XDG_CACHE_HOME": "/proc/nowhere"}
+    warning, summary, built = _run(folder, _SUMMARY, **nowhere)
+    assert warning.startswith("cannot store the index of the platforms, so each start builds it again: ")
+    assert built == "True"
+    (written,) = _run(folder, "import runpy; runpy.run_module('upstreams.index', run_name='__main__')")
+    assert written == str(folder / "upstreams/index/compiled.json")
+    assert _run(folder, _SUMMARY, **nowhere) == [summary, "False"]
+
+
+def test_wheel_contains_the_index() -> None:
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text())
+    assert "index/compiled.json" in settings["tool"]["setuptools"]["package-data"]["upstreams"]
 
 
 def test_changed_package_changes_the_index(tmp_path: Path) -> None:
