@@ -49,7 +49,7 @@ PLATFORM = _replace(PLATFORM, slug={slug!r}, title={title!r}, endpoints=_kept, a
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SimulationFigure:
     """A figure, in the unit of its name, and the highest value that is acceptable. None if there is no aim."""
 
     name: str
@@ -154,20 +154,22 @@ def open_simulation(platforms: int, endpoints: int) -> Iterator[Simulation]:
         yield simulation
 
 
-def measure(simulation: Simulation, starts: int) -> Iterator[Measured]:
+def measure(simulation: Simulation, starts: int) -> Iterator[SimulationFigure]:
     """Yield the figures of a simulated installation."""
     document, document_s = simulation.run("-c", _MAIN, "openapi")
     operations = sum(len(path) for path in orjson.loads(document)["paths"].values())
-    yield Measured(f"OpenAPI document, bytes ({operations} operations)", len(document.strip()), OPENAPI_BYTES_MAX)
-    yield Measured("sluice openapi, CPU s", document_s)
+    yield SimulationFigure(
+        f"OpenAPI document, bytes ({operations} operations)", len(document.strip()), OPENAPI_BYTES_MAX
+    )
+    yield SimulationFigure("sluice openapi, CPU s", document_s)
     base_s, start_s, sandbox_s = _starts(simulation, starts)
-    yield Measured("import of the libraries, CPU s", base_s)
-    yield Measured("start of a node, CPU s", start_s)
-    yield Measured("start of a node, times the libraries", start_s / base_s, START_RATIO_MAX)
-    yield Measured("start with the sandbox, times the libraries", sandbox_s / base_s)
+    yield SimulationFigure("import of the libraries, CPU s", base_s)
+    yield SimulationFigure("start of a node, CPU s", start_s)
+    yield SimulationFigure("start of a node, times the libraries", start_s / base_s, START_RATIO_MAX)
+    yield SimulationFigure("start with the sandbox, times the libraries", sandbox_s / base_s)
     for command in COMMANDS:
         least = min(simulation.run("-c", _MAIN, *command)[1] for _ in range(starts))
-        yield Measured(f"sluice {' '.join(command)}, CPU s", least, COMMAND_S_MAX)
+        yield SimulationFigure(f"sluice {' '.join(command)}, CPU s", least, COMMAND_S_MAX)
     yield from _running(simulation)
 
 
@@ -187,7 +189,7 @@ def _start_s(simulation: Simulation, *options: str) -> float:
         return usage(pid).cpu_s
 
 
-def _running(simulation: Simulation) -> Iterator[Measured]:
+def _running(simulation: Simulation) -> Iterator[SimulationFigure]:
     """Yield the memory of an idle node, and the CPU time of reading its catalog."""
     import httpx  # noqa: PLC0415 - not for the base time, but only this function needs it
 
@@ -195,15 +197,15 @@ def _running(simulation: Simulation) -> Iterator[Measured]:
     made, _ = simulation.run("-c", _MAIN, "key", "create", "--account", orjson.loads(accounts)[0]["id"], "--json")
     with simulation.node() as (pid, line):
         time.sleep(_IDLE_S)
-        yield Measured("memory of an idle node, MB", usage(pid).rss_bytes / 1e6, IDLE_MB_MAX)
+        yield SimulationFigure("memory of an idle node, MB", usage(pid).rss_bytes / 1e6, IDLE_MB_MAX)
         headers = {"x-api-key": orjson.loads(made)["key"]}
         with httpx.Client(base_url=line["url"], headers=headers, timeout=60.0) as client:
 
             def read() -> None:
                 client.get("/v1/utility/endpoints").raise_for_status()
 
-            yield Measured("first read of the catalog, CPU s", _cpu_s(pid, read))
-            yield Measured("next read of the catalog, CPU s", _cpu_s(pid, read))
+            yield SimulationFigure("first read of the catalog, CPU s", _cpu_s(pid, read))
+            yield SimulationFigure("next read of the catalog, CPU s", _cpu_s(pid, read))
 
 
 def _cpu_s(pid: int, work: Callable[[], None]) -> float:

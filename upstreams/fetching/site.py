@@ -17,6 +17,7 @@ from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import Sessions, SharedSession
 from upstreams.fetching.source import Source
+from upstreams.model.adopting import adopt_functions
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
     InvalidArgument,
@@ -27,7 +28,7 @@ from upstreams.model.errors import (
     UpstreamError,
     UpstreamFailed,
 )
-from upstreams.model.loading import Later, adopt_functions
+from upstreams.model.loading import Later
 from upstreams.model.params import Args, Credentials
 from upstreams.model.steps import Answer, Call, Form, Missing, Part, Round, Task, Wanted, pairs_of
 from upstreams.transport.http import HttpCall

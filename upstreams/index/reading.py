@@ -7,8 +7,9 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
+from upstreams.model.adopting import adopt_functions
 from upstreams.model.endpoint import Platform
-from upstreams.model.loading import Later, PackageLoading, adopt_functions
+from upstreams.model.loading import Later, PackageLoading
 from upstreams.model.params import Param
 from upstreams.model.paths import Located, Within
 
@@ -51,7 +52,7 @@ class _Reader:
     """Reads values back."""
 
     def __init__(self, params: Iterable[Mapping[str, Any]]) -> None:
-        self._loading: PackageLoading | None = None
+        self._loading: PackageLoading[Platform] | None = None
         self._params: tuple[Param, ...] = ()
         self._kinds: Mapping[str, Callable[[Any], Any]] = {
             "param": lambda position: self._params[position],
@@ -63,7 +64,7 @@ class _Reader:
         }
         self._params = tuple(self._record(row) for row in params)
 
-    def platform(self, row: Mapping[str, Any], loading: PackageLoading) -> Platform:
+    def platform(self, row: Mapping[str, Any], loading: PackageLoading[Platform]) -> Platform:
         """Return a platform whose functions `loading` loads."""
         self._loading = loading
         platform: Platform = self._record({**row, "loading": loading})

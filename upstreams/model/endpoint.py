@@ -304,7 +304,7 @@ class Platform:
     """The hosts of the platform's URLs. Their subdomains are included. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()
     """URL forms that contain several values, which the `forms` of a single parameter cannot describe."""
-    loading: PackageLoading | None = field(default=None, repr=False, compare=False)
+    loading: PackageLoading[Platform] | None = field(default=None, repr=False, compare=False)
     """Loads the functions, for a platform that was read from the index. None if the platform has them already."""
     _endpoint_of_role: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
