@@ -24,13 +24,11 @@ from typing import Any, Final
 import orjson
 
 from bench.core.process import PROJECT, PYTHON, usage
+from bench.counted_starts import IMPORTED, LIBRARIES_MAX
 from upstreams.composites import load_all
 from upstreams.platforms import platform_slugs
 
-BASE: Final = "import trio, httpx, msgspec, orjson, click, jinja2, cryptography"
-"""The libraries that every node needs. The time to import them is the unit of the time of a start."""
 OPENAPI_BYTES_MAX: Final = 800_000
-START_RATIO_MAX: Final = 2.5
 COMMAND_S_MAX: Final = 0.3
 IDLE_MB_MAX: Final = 95.0
 COMMANDS: Final = (("--version",), ("check",), ("platforms", "list"), ("account", "list"))
@@ -165,7 +163,7 @@ def measure(simulation: Simulation, starts: int) -> Iterator[SimulationFigure]:
     base_s, start_s, sandbox_s = _starts(simulation, starts)
     yield SimulationFigure("import of the libraries, CPU s", base_s)
     yield SimulationFigure("start of a node, CPU s", start_s)
-    yield SimulationFigure("start of a node, times the libraries", start_s / base_s, START_RATIO_MAX)
+    yield SimulationFigure("start of a node, times the libraries", start_s / base_s, LIBRARIES_MAX)
     yield SimulationFigure("start with the sandbox, times the libraries", sandbox_s / base_s)
     for command in COMMANDS:
         least = min(simulation.run("-c", _MAIN, *command)[1] for _ in range(starts))
@@ -179,7 +177,8 @@ def _starts(simulation: Simulation, starts: int) -> tuple[float, float, float]:
     They alternate, so that a change of the machine's speed affects all of them.
     """
     found = [
-        (simulation.run("-c", BASE)[1], _start_s(simulation), _start_s(simulation, "--sandbox")) for _ in range(starts)
+        (simulation.run("-c", IMPORTED)[1], _start_s(simulation), _start_s(simulation, "--sandbox"))
+        for _ in range(starts)
     ]
     return min(one for one, _, _ in found), min(one for _, one, _ in found), min(one for _, _, one in found)
 
