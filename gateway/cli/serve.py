@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -30,11 +31,9 @@ from gateway.config.doubts import doubts_of
 from gateway.config.secrets import Secrets
 from gateway.node.serve import Start, announce, open_sandbox
 from gateway.node.serve import serve as serve_node
-from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
 from gateway.node.workers.worker import read_worker
 from gateway.observability.logs import Log, open_log
 from upstreams.index import load_indexed
-from upstreams.sandbox.app import Behaviour
 
 if TYPE_CHECKING:
     from upstreams.model.endpoint import Platform
@@ -49,6 +48,7 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
     """Run a node."""
     if drift and not sandbox:
         raise click.UsageError("--drift changes the numbers of the sandbox; it needs --sandbox")
+    gc.disable()  # until the node is open; see `tune_garbage_collection`
     config = read_config(config_path, to_serve=True)
     secrets = read_secrets(config, new_store=new_store)
     worker, unstored = read_worker(os.environ), list[str]()
@@ -66,6 +66,8 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
         if not sandbox:
             await serve_node(start)
             return
+        from upstreams.sandbox.app import Behaviour
+
         async with open_sandbox(Behaviour(drifts=drift)) as url:
             await serve_node(start.over_sandbox(url))
 
@@ -92,6 +94,9 @@ def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:
 
 def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) -> None:
     """Run a supervisor that starts each worker with the same command line."""
+    from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
+
+    gc.enable()
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
@@ -111,6 +116,8 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
 )
 def sandbox(host: str, port: int, drift: bool, latency_ms: float, failure_rate: float) -> None:
     """Run the upstream sandbox alone. Set `upstreams.egress` to its URL."""
+
+    from upstreams.sandbox.app import Behaviour
 
     async def main(log: Log) -> None:
         behaviour = Behaviour(latency_ms / 1000, failure_rate, drift)
