@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from upstreams.model.adopting import adopt_functions
+from upstreams.model.archetypes import ARCHETYPES
 from upstreams.model.endpoint import Platform
 from upstreams.model.loading import Later, PackageLoading
 from upstreams.model.params import Param
@@ -56,7 +57,7 @@ class _Reader:
         self._params: tuple[Param, ...] = ()
         self._kinds: Mapping[str, Callable[[Any], Any]] = {
             "param": lambda position: self._params[position],
-            "archetype": _found,
+            "archetype": ARCHETYPES.__getitem__,
             "located": lambda arguments: Located(*self._value(arguments)),
             "within": lambda arguments: Within(*self._value(arguments)),
             "pairs": lambda pairs: {key: self._value(one) for key, one in pairs},

@@ -5,7 +5,7 @@ object with the member `$`:
 
 - `{"$": "upstreams.model.refusals:Pace", "calls": 5, ...}`: a record of the model, without its default values
 - `{"$": "param", "of": 17}`: an entry of the table of parameters, because many endpoints share theirs
-- `{"$": "archetype", "of": "upstreams.model.archetypes.people:AUTHOR"}`
+- `{"$": "archetype", "of": "Author"}`
 - `{"$": "located", "of": [...]}` and `{"$": "within", "of": [...]}`: the arguments of `Located` and `Within`
 - `{"$": "pairs", "of": [[401, "..."], ...]}`: a mapping whose keys are not text
 - `{"$": "code", "of": "endpoints.3.read"}`: a function, read as a `Later`
@@ -15,7 +15,6 @@ A field map is left out. Its only data is the set of fields that it never fills,
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -23,7 +22,7 @@ from itertools import combinations
 from math import isfinite
 from typing import Any, Final
 
-from upstreams.model.archetypes import Archetype
+from upstreams.model.archetypes import ARCHETYPES, Archetype
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.params import Param
 from upstreams.model.paths import Located, Within
@@ -39,7 +38,6 @@ _MODEL: Final = (
     "upstreams.web.params",
 )
 """The modules whose records are data. Importing them imports no platform."""
-_ARCHETYPES: Final = "upstreams.model.archetypes."
 _NOT_STORED: Final = frozenset({"common", "record", "loading"})
 """Fields that are left out: `common` is already among the parameters of each endpoint."""
 
@@ -145,8 +143,6 @@ def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def _name_of(archetype: Archetype) -> str:
-    for module in [name for name in sys.modules if name.startswith(_ARCHETYPES)]:
-        for name, value in vars(sys.modules[module]).items():
-            if value is archetype:
-                return f"{module}:{name}"
-    raise NotStorable(f"the archetype {archetype.name} is not a constant of a module in {_ARCHETYPES[:-1]}")
+    if ARCHETYPES.get(archetype.name) is not archetype:
+        raise NotStorable(f"the archetype {archetype.name} is not in the ARCHETYPES of its family")
+    return archetype.name
