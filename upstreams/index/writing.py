@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
 from itertools import combinations
 from math import isfinite
 from typing import Any, Final
@@ -78,6 +77,7 @@ class _Writer:
 
     def _object(self, value: Any, slug: str, path: str) -> dict[str, Any]:
         """Return a value that is not JSON as an object with the member `$`."""
+        content: Any
         match value:
             case Archetype():
                 kind, content = "archetype", _name_of(value)
@@ -109,7 +109,7 @@ class _Writer:
 
     def _fields(self, record: Any, slug: str, path: str) -> dict[str, Any]:
         kind = type(record)
-        written = {"$": f"{kind.__module__}:{kind.__qualname__}"}
+        written: dict[str, Any] = {"$": f"{kind.__module__}:{kind.__qualname__}"}
         for name, default in _defaults(kind):
             found = getattr(record, name)
             if name not in _NOT_STORED and not (type(found) is type(default) and found == default):
@@ -130,7 +130,6 @@ def _first_sources(platform: Platform, endpoint: Endpoint) -> dict[str, str]:
     return {",".join(chosen): first_source(platform, endpoint, chosen) for chosen in choices}
 
 
-@cache
 def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
     """Return the names of the fields that the constructor accepts, with their defaults."""
     if is_dataclass(kind):
@@ -139,7 +138,7 @@ def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
             for one in fields(kind)
             if one.init
         )
-    return tuple((name, kind._field_defaults.get(name, MISSING)) for name in kind._fields)  # type: ignore[attr-defined]
+    return tuple((name, kind._field_defaults.get(name, MISSING)) for name in kind._fields)
 
 
 def _name_of(archetype: Archetype) -> str:
