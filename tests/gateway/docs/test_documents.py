@@ -110,7 +110,7 @@ async def test_every_page_is_linked_and_loads_only_local_files(node: OpenNode) -
     Pages of operations have the same template, so the test only opens a sample of them.
     """
     await node.get("/docs", key=None)
-    library = node.node.description.pages._texts.library
+    library = node.node.description._pages._texts.library
     opened, skipped = sampled_pages(library)
     crawled = await crawl(node, skipped)
     found = crawled.pages
@@ -134,7 +134,7 @@ async def test_every_page_is_linked_and_loads_only_local_files(node: OpenNode) -
 
 async def test_every_page_has_a_markdown_twin_with_twin_links(node: OpenNode) -> None:
     await node.get("/docs", key=None)
-    library = node.node.description.pages._texts.library
+    library = node.node.description._pages._texts.library
     twins = {f"{path}.md" for path in library.pages} | {"/index.md", "/docs.md", "/status.md", "/search.md?q=x"}
     _, skipped = sampled_pages(library)
     texts = {}
