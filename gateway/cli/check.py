@@ -28,6 +28,7 @@ from gateway.config.doubts import doubts_of
 from gateway.config.settings import MEMORY
 from storage.errors import StorageError, reason_of
 from storage.opening import exposures_of, try_store
+from upstreams.index import load_indexed
 
 _WITHIN_S = 5.0
 _UNREACHED = (OSError, StorageError)
@@ -37,16 +38,24 @@ _UNREACHED = (OSError, StorageError)
 @config_option
 @click.option("--connect", is_flag=True, help="Also reach the store, the shared state and each enabled platform.")
 def check(config_path: str | None, connect: bool) -> None:
-    """Validate the config and the master secret.
+    """Validate the config, the secret and the platforms.
 
     Exit 2 with a line for each problem. Doubtful settings only cause warnings.
     """
     config = read_config(config_path, to_serve=True)
     doubt = doubt_of_secret(config, exit_code=2)
     of_tls = certificate_doubts(config.server, time.time())
-    of_settings = doubts_of(config, os.environ, credentials_by_platform())
+    of_index: list[str] = []
+    of_settings = doubts_of(config, os.environ, credentials_by_platform(load_indexed(of_index.append)))
     of_browser = _doubts_of_browser(config.web.browser_url)
-    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls, *of_settings, *of_browser]
+    doubts = [
+        *exposures_of(config.store.url),
+        *([doubt] if doubt else []),
+        *of_tls,
+        *of_settings,
+        *of_index,
+        *of_browser,
+    ]
     complain(*(f"warning: {each}" for each in doubts))
     say("the config is valid")
     if connect:
@@ -136,13 +145,15 @@ async def _reach_host(url: str, proxy: str) -> None:
 
 def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:
     """Yield each enabled platform with the URL of each host and the proxy, or only the egress if one is set."""
-    from upstreams.platforms import load_platforms
+    from upstreams.composites import composite_slugs
 
     if config.upstreams.egress:
         yield "egress", config.upstreams.egress, ""
         return
-    for platform in load_platforms():
-        if (settings := config.upstreams.platforms[platform.slug]).enabled:
+    others = composite_slugs()
+    for platform in load_indexed():
+        settings = config.upstreams.platforms[platform.slug]
+        if settings.enabled and platform.slug not in others:
             fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None and url[0] != "$")
             hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
             yield from ((platform.slug, host, settings.proxy) for host in hosts)

@@ -12,14 +12,14 @@ from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
 from gateway.docs.catalog import how_to_use, never_computed
 from gateway.docs.errors import error_records
-from gateway.docs.operations import FORM_FIELD, SOURCE, ApiOperation, Reference
+from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
 from gateway.docs.samples import sample_of, sample_of_answer
+from gateway.http.routing import SOURCE
 from upstreams.catalog import Listing
-from upstreams.fetching.plan import plan, sources_of
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.params import Args, Param
-from upstreams.sandbox.rehearse import example_values, rehearse
+from upstreams.model.params import Param
+from upstreams.sandbox.rehearse import first_source, rehearse
 
 _EXAMPLE_NOW_AT: Final = 1_767_225_600.0
 _RELATED_MAX: Final = 5
@@ -195,10 +195,11 @@ def description_of(operation: ApiOperation) -> str:
     description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:
         return description
-    args = Args(example_values(listing.endpoint), None, listing.site.credentials)
-    sources = sources_of(plan(listing.site, listing.endpoint, args))
-    if len(sources) < 2:
+    usable = listing.site.fallbacks[listing.endpoint.resource]
+    if not usable:
         return description
+    site = listing.site
+    sources = [first_source(site.platform, listing.endpoint, site.credentials), *(one.source for _, one in usable)]
     return f"{description} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -25,7 +26,9 @@ from storage.supervision import Supervision
 from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
 from upstreams.fetching.source import SourceStatistics
-from upstreams.web.browser.rendering import Rendering
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.rendering import Rendering
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 import trio
@@ -41,11 +41,12 @@ from upstreams.transport.pooled import open_transport
 from upstreams.transport.proxy import read_proxy
 from upstreams.transport.revalidating import Revalidating
 from upstreams.transport.tunnels import reporting_proxy
-from upstreams.web.browser.browser import Browser
-from upstreams.web.browser.rendering import Rendering
 from upstreams.web.browser.wanted import RENDER_S
 from upstreams.web.browser.wanted import SOURCE as BROWSER
 from upstreams.workers.pool import ProcessPool
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.rendering import Rendering
 
 _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
@@ -279,6 +280,9 @@ def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: No
     """
     if not config.web.browser_url:
         return None
+    from upstreams.web.browser.browser import Browser  # noqa: PLC0415 - few nodes have a browser, also the next one
+    from upstreams.web.browser.rendering import Rendering  # noqa: PLC0415
+
     browser = Browser(config.web.browser_url, contact=config.upstreams.operator_contact, warn=warn)
     return Rendering(browser, pages_max=config.web.browser_pages)
 

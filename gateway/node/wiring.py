@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -36,7 +37,6 @@ from gateway.node.background.monitors import open_monitors, recipes_of
 from gateway.node.background.payments import open_payments
 from gateway.node.background.sessions import open_sessions
 from gateway.node.circuits import Circuits
-from gateway.node.gauges import NodeCollector
 from gateway.node.maintenance import maintenance_loops
 from gateway.node.membership import open_membership
 from gateway.node.node import Node, NodeSetting
@@ -59,7 +59,10 @@ from upstreams.cache.response_cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.model.cursors import CursorSigner
-from upstreams.web.browser.rendering import Rendering
+
+if TYPE_CHECKING:
+    from gateway.node.gauges import NodeCollector
+    from upstreams.web.browser.rendering import Rendering
 
 
 @asynccontextmanager
@@ -278,7 +281,12 @@ def _node(
     reload = _reload(setting, serving, runtime)
     _add_operations(operations, serving, background, reload)
     entry = _api_parts(setting, serving, background, runtime)
-    collectors = (serving.metrics, NodeCollector(serving, background, supervision, runtime.log))
+
+    def collectors() -> tuple[Metrics, NodeCollector]:
+        from gateway.node.gauges import NodeCollector  # noqa: PLC0415 - imported with the first scrape
+
+        return serving.metrics, NodeCollector(serving, background, supervision, runtime.log)
+
     return Node(
         runtime=runtime,
         api=api_of(entry, serving, background, operations, has_dashboard=has_dashboard),

@@ -9,7 +9,6 @@ import httpx
 import orjson
 
 from limits.quick_tuples import quick
-from upstreams.content.amounts import whole_json
 from upstreams.model.errors import (
     UNREADABLE,
     Blame,
@@ -170,6 +169,8 @@ def _nearly_json(words: str) -> Any:
     """
     if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
         return None
+    from upstreams.content.amounts import whole_json  # noqa: PLC0415 - with the readers of feeds, 25 ms; rarely needed
+
     try:
         return json.loads(whole_json(words), parse_int=_bounded)
     except (ValueError, RecursionError):

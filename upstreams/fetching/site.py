@@ -17,6 +17,7 @@ from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import Sessions, SharedSession
 from upstreams.fetching.source import Source
+from upstreams.model.adopting import adopt_functions, has_later
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
     InvalidArgument,
@@ -59,16 +60,35 @@ class Site:
         self.workers = workers or ProcessPool()
         self.sources = sources
         self.credentials = credentials
-        self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
+        self.fallbacks = self._usable_fallbacks()
         """The usable fallbacks of each endpoint by its resource, each with its position, starting at 1."""
         self.others = {} if others is None else others
         self._first_name = next(iter(sources), platform.slug)
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
         """Whether callers name the hosts of one of the platform's sources."""
-        fixed = (("user-agent", user_agent), ("accept", "application/json"))
-        self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
+        self._fixed_headers = (("user-agent", user_agent), ("accept", "application/json"))
+        self._headers: Mapping[str, Headers] = {}
         self._share_session = share_session
         self._sessions: dict[str, Sessions] = {}
+        if not has_later(platform.headers):
+            self._headers = self._all_headers()
+        if platform.loading is not None:
+            platform.loading.then(self._adopt)
+
+    def _adopt(self, loaded: Platform) -> None:
+        """Take over the functions of the platform when its package is loaded, before its first call."""
+        adopt_functions(self.platform, loaded)
+        self.fallbacks, self._headers = self._usable_fallbacks(), self._all_headers()
+        for source in self.sources.values():
+            if isinstance(source, Source):
+                source.adopt(backoff=self.platform.rest, method_of=self.platform.method_of)
+
+    def _usable_fallbacks(self) -> dict[str, tuple[tuple[int, Fallback], ...]]:
+        return {one.resource: self._fallbacks_of(one) for one in self.platform.endpoints}
+
+    def _all_headers(self) -> dict[str, Headers]:
+        platform, credentials, fixed = self.platform, self.credentials, self._fixed_headers
+        return {name: _headers_to(name, platform, credentials, fixed) for name in self.sources}
 
     def _sessions_of(self, source: str) -> Sessions:
         """Return the sessions for calls to a source, which are created for the first such call."""

@@ -143,6 +143,11 @@ class Source:
         self._latest: tuple[Mapping[str, str], float] = ({}, 0.0)
         self._pause_requests: deque[_PauseRequest] = deque(maxlen=_PAUSE_REQUESTS_KEPT)
 
+    def adopt(self, *, backoff: Callable[[Answer], Backoff | None], method_of: Callable[[str], str]) -> None:
+        """Replace the platform's functions, which are known only when its package is loaded."""
+        self._backoff = backoff
+        self._method_of = method_of
+
     def change(self, rules: Rules) -> None:
         """Apply new rules to all attempts that start after this call."""
         self._rules = rules

@@ -36,6 +36,7 @@ from upstreams.model.checking import not_a_day, not_a_link, repeated_names, unkn
 from upstreams.model.choices import CATEGORIES, TIERS, TTL_S, Category, Kind, Tier
 from upstreams.model.errors import DeclarationError, UpstreamError, UpstreamThrottled
 from upstreams.model.fields.maps import RecordMap
+from upstreams.model.loading import PackageLoading
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
@@ -147,6 +148,9 @@ class Endpoint:
     by_workers: bool = False
     """Whether worker processes read the answers, because this may need much CPU time. If no worker is available, the
     request is not charged."""
+    first_sources: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    """The source of the first call for the examples, by the configured credentials, separated by commas. Only the index
+    sets it, for endpoints with fallbacks. None if it must be found by running the read."""
     cache_ttl_s: int = 0  # 0: the TTL of the response's kind
 
     def __post_init__(self) -> None:
@@ -308,6 +312,8 @@ class Platform:
     """The hosts of the platform's URLs. Their subdomains are included. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()
     """URL forms that contain several values, which the `forms` of a single parameter cannot describe."""
+    loading: PackageLoading[Platform] | None = field(default=None, repr=False, compare=False)
+    """Loads the functions, for a platform that was read from the index. None if the platform has them already."""
     _endpoint_of_role: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

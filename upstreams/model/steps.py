@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
 from upstreams.model.archetypes import Record
-from upstreams.model.errors import UpstreamError
+from upstreams.model.errors import DeclarationError, UpstreamError
 from upstreams.model.fields import values
 from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.params import Args, Credentials, State, Value
@@ -85,9 +85,16 @@ def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tupl
 
 
 def segment(text: str) -> str:
-    """Return `text` encoded as one path segment. `paths` later rejects segments that mislead a server, such as `..`."""
-    if _PLAIN_SEGMENT(text):  # Most texts need no quoting, and this check takes a tenth of the time.
-        return text
+    """Return `text` encoded as one path segment. `paths` later rejects segments that mislead a server, such as `..`.
+
+    Raises:
+        DeclarationError: The value is not a text.
+    """
+    try:
+        if _PLAIN_SEGMENT(text):  # Most texts need no quoting, and this check takes a tenth of the time.
+            return text
+    except TypeError:
+        raise DeclarationError(f"a value in a path must be text, but it is {text!r} ({type(text).__name__})") from None
     return quote(text, safe="")
 
 
