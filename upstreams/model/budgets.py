@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple
-from zoneinfo import ZoneInfo, available_timezones
 
 from upstreams.model.checking import unknown_names
 from upstreams.model.refusals import usual_cost
@@ -45,6 +44,8 @@ class Budget:
 
     def faults(self) -> Iterator[str]:
         """Yield the faults of the declaration."""
+        from zoneinfo import ZoneInfo, available_timezones  # noqa: PLC0415 - few commands need it, and it takes 10 ms
+
         yield from unknown_names("period in `Budget`", (self.per,), PERIODS)
         try:
             ZoneInfo(self.resets)
@@ -67,6 +68,8 @@ class Budget:
         """Return the period that contains a time in Unix seconds."""
         if self.per == "minute":
             return BudgetWindow(at // 60 * 60, at // 60 * 60 + 60)
+        from zoneinfo import ZoneInfo  # noqa: PLC0415 - as above
+
         day = datetime.fromtimestamp(at, ZoneInfo(self.resets)).replace(hour=0, minute=0, second=0, microsecond=0)
         if self.per == "day":
             return BudgetWindow(day.timestamp(), (day + timedelta(days=1)).timestamp())

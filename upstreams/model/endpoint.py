@@ -346,7 +346,8 @@ class Platform:
         for limit in self.limits:
             yield from unknown_names("source in `pace`", limit.sources, self.sources)
             if isinstance(limit, Budget):
-                yield from limit.faults()
+                # The faults of a platform in the index were found when its package was imported.
+                yield from limit.faults() if self.loading is None else ()
                 named = (name for name in limit.sources if name in self.sources and self.host_of(name) is not None)
                 yield from (
                     f"`Budget` cannot apply to `{name}`, whose hosts callers name; use `Pace`" for name in named
