@@ -24,6 +24,10 @@ from upstreams.platforms import platform_slugs
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 MATRICES: Final = (
+    "tests/cases/test_capped_keys.py::test_every_endpoint_counts_toward_its_key_and_stops_at_its_cap",
+    "tests/cases/test_empty_lists.py::test_every_empty_list_of_every_platform_is_free",
+    "tests/cases/test_empty_lists.py::test_guides_state_the_billing_rules_of_their_endpoint",
+    "tests/cases/test_small_budgets.py::test_reserved_credits_refuse_every_endpoint_only_temporarily",
     "tests/platforms/test_astray.py",
     "tests/platforms/test_credentials_stay.py",
     "tests/platforms/test_fallbacks.py",

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.fakes.node import OpenNode
-from tests.gate.matrix import by_platform
+from tests.gate.matrix import by_platform, sample_platforms
 from tests.spec.shared_node import check_cases, check_on
 from upstreams.composites import composite_slugs, load_all
 from upstreams.fetching.spending import Spending
@@ -69,6 +69,8 @@ class Row:
 
 
 ROWS = tuple(Row(platform, endpoint) for platform in load_all() for endpoint in platform.endpoints)
+SOME_ROWS = sample_platforms(ROWS, lambda row: row.platform.slug)
+"""A sixth of the endpoints, and all endpoints of changed platforms; see `tests.gate.matrix`."""
 LISTS = tuple(row for row in ROWS if row.endpoint.archetype.many)
 """Including the lists of composites."""
 
