@@ -305,7 +305,7 @@ async def test_platform_page_has_links_and_day_of_check(node: OpenNode) -> None:
 async def test_catalog_lists_every_platform_and_operation_by_category(node: OpenNode) -> None:
     """Method: compare the page, and the tables of its Markdown, with the declarations."""
     page = await node.get("/docs/catalog", key=None)
-    library = node.node.description.pages._texts.library
+    library = node.node.description._pages._texts.library
     platforms = [site.platform for site in library.reference.catalog.sites.values()]
     (form,) = fromstring(page.body).xpath("//main//form")
     assert (form.get("action"), form.xpath(".//input/@name")) == ("/search", ["q"]), "it works without scripts"
