@@ -21,7 +21,7 @@ from upstreams.model.fields.maps import RecordMap, Rows, record_map
 from upstreams.model.paging import ByPage, ByToken, Once, Paging, Whole
 from upstreams.model.paging.many import many
 from upstreams.model.params import Args, Host, Param
-from upstreams.model.platform_check import check_platform
+from upstreams.model.platform_check import check_platform, check_platforms
 from upstreams.model.refusals import Refusals
 from upstreams.model.steps import Answer, Call, Single, Steps
 
@@ -298,3 +298,26 @@ def by_hand(found: Json) -> Record:
 def test_check_reads_no_body() -> None:
     """A function that reads a body by hand is not called, because only a body shows whether it is right."""
     check_platform(of_call(PROFILE, by_hand))
+
+
+def test_faults_of_all_platforms_are_listed() -> None:
+    faulty = of_call(PROFILE.via("apj"))
+    check_platforms((ODD, HOSTED))
+    with pytest.raises(DeclarationError) as refusal:
+        check_platforms((replace(faulty, slug="first"), ODD, replace(faulty, slug="last")))
+    begins = [line.partition(": ")[0] for line in str(refusal.value).splitlines()]
+    assert begins == ["platform `first`", "platform `last`"]
+
+
+def test_each_of_many_endpoints_is_checked() -> None:
+    """The check once skipped endpoints, because it confused new objects with earlier ones at the same address."""
+    names = [f"list/{number}" for number in range(20)]
+    pages = [Pages(record_map(author, id=read.ident("user.id"), bio=read.text("user")), Once()) for _ in names]
+    endpoints = tuple(
+        listing(resource=name, summary="All.", archetype=AUTHOR_LIST, call=Get("/x"), pages=one)
+        for name, one in zip(names, pages, strict=True)
+    )
+    with pytest.raises(DeclarationError) as refusal:
+        check_platform(replace(ODD, endpoints=endpoints))
+    found = [line.split("`")[3] for line in str(refusal.value).splitlines()]
+    assert found == names
