@@ -209,8 +209,8 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
 
 def refusal_in(platform: Platform, got: Answer) -> UpstreamError | None:
     """Return the refusal that an answer expresses, or None if it is a success."""
-    hidden = platform.hidden_error.decode().strip('"')
-    if got.status >= 400 or (hidden and isinstance(got.body, dict) and hidden in got.body):
+    is_error = platform.hidden_error
+    if got.status >= 400 or (is_error is not None and is_error(orjson.dumps(got.body))):
         return refusal_of(got, platform.judge)
     if got.body in (None, ""):
         return platform.judge(got) or NotFound("The upstream returned no data.")

@@ -10,6 +10,9 @@ Blame = Literal["source", "request", "node"]
 """The cause of a failure. `source`: the source is unreachable. `request`: it failed on this request. `node`: this node
 or the caller allowed too little time."""
 
+PartnerReason = Literal["key_refused", "unpaid", "budget_used"]
+"""Why a partner source refuses all calls: it rejects the key, has no credits left, or would exceed its daily budget."""
+
 HELD_MAX_S = 86_400.0
 """The longest wait that is accepted from an upstream. Quotas reset at least daily, so a longer wait is an error and is
 ignored."""
@@ -39,6 +42,9 @@ class DeclarationError(Exception):
 
 class UpstreamError(Exception):
     """The base class of all upstream errors in this package."""
+
+    charged_units: int = 0
+    """What the answer cost at a supplier, in the supplier's units."""
 
 
 class NotFound(UpstreamError):
@@ -115,6 +121,14 @@ class UpstreamThrottled(UpstreamError):
         super().__init__(f"{source}: throttled")
         self.source = source
         self.retry_after_s = min(retry_after_s, HELD_MAX_S) if retry_after_s else None
+
+
+class PartnerUnavailable(UpstreamThrottled):
+    """A partner source refuses all calls until its operator acts, or until its daily budget starts again."""
+
+    def __init__(self, source: str, reason: PartnerReason, retry_after_s: float) -> None:
+        super().__init__(source, retry_after_s)
+        self.reason = reason
 
 
 class WorkersBusy(UpstreamThrottled):
