@@ -25,8 +25,9 @@ from upstreams.cache.shared_cache import SharedCache, open_shared_cache
 from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import SharedSession
-from upstreams.fetching.site import Site
+from upstreams.fetching.site import AnySource, Site
 from upstreams.fetching.source import Rules, Source
+from upstreams.fetching.suppliers import PartnerSource, Supplier
 from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
@@ -65,6 +66,9 @@ class OpenExchange(Protocol):
 ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
 """Returns the session that all nodes share on the platform with this slug, opened with these credentials."""
 
+ChainOf = Callable[[str], Sequence[Supplier]]
+"""Returns the suppliers with this interface in the order in which to call them."""
+
 
 @asynccontextmanager
 async def open_exchange(
@@ -88,11 +92,13 @@ async def open_sites(
     resolve: Resolve | None = None,
     rendering: Rendering | None = None,
     share_session: ShareSession = lambda _slug, _credentials: None,
+    chain_of: ChainOf = lambda _interface: (),
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
-    `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform.
+    `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform, and
+    `chain_of` the suppliers with an interface.
     """
     by_slug: dict[str, Site] = {}  # complete before the first call
     async with AsyncExitStack() as stack:
@@ -122,6 +128,7 @@ async def open_sites(
                     workers=workers,
                     rendering=rendering,
                     share_session=share_session,
+                    chain_of=chain_of,
                     others=by_slug,
                 )
                 site = by_slug[platform.slug] = builder.site(environ)
@@ -144,6 +151,7 @@ class _SiteBuilder:
     workers: ProcessPool
     rendering: Rendering | None
     share_session: ShareSession
+    chain_of: ChainOf
     others: Mapping[str, Site]
 
     def site(self, environ: Mapping[str, str]) -> Site:
@@ -159,8 +167,13 @@ class _SiteBuilder:
 
     def _site(self, credentials: Mapping[str, str]) -> Site:
         platform, contact = self.platform, self.config.upstreams.operator_contact
-        sources: dict[str, Source | NamedSource] = {}
+        sources: dict[str, AnySource] = {}
         for name, written in platform.sources.items():
+            if name in platform.partners:
+                if chain := self.chain_of(platform.partners[name]):
+                    sources[name] = PartnerSource(name, platform.slug, chain)
+                    credentials = {**credentials, name: chain[0].key}
+                continue
             # A source that needs an operator's setting is left out if that setting is missing.
             address = credentials.get(written[1:], "") if written.startswith("$") else written
             if not address:
@@ -240,12 +253,14 @@ def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
 
     Breakers of hosts that callers name are not included, because they are not shared between nodes.
     """
-    return {
+    own = {
         f"{site.platform.slug}/{name}": source.breaker
         for site in sites
         for name, source in site.sources.items()
         if isinstance(source, Source)
     }
+    partners = (partner for site in sites for partner in site.partners.values())
+    return own | {f"supplier/{one.name}": one.source.breaker for partner in partners for one in partner.chain}
 
 
 def breaker_rules(config: Config) -> BreakerRules:
