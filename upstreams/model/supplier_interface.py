@@ -74,11 +74,14 @@ class Interface:
         stated = answer.number(self.charged) if self.charged else None
         return self.usual_cost(path) if stated is None else max(stated, 0)
 
-    def judge(self, answer: Answer) -> UpstreamError:
+    def judge(self, answer: Answer) -> UpstreamError | None:
         """Return the refusal that an error answer expresses, with the units that it cost.
 
+        Return None for an answer without an error and without data.
         A note, which is only for the operator, contains the status and the message.
         """
+        if answer.status < 400 and answer.body is None:
+            return None
         refusal = self._refusal(answer)
         stated = answer.number(self.charged) if self.charged and isinstance(answer.body, dict) else None
         refusal.charged_units = max(stated or 0, 0)
