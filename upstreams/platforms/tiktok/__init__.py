@@ -22,7 +22,7 @@ HANDLE = Param(
     fold=True,
     pattern=r"[\w.]{2,24}",
     problem="must be an account name, such as stoolpresidente",
-    forms=(r"(?:m\.)?tiktok\.com/@([\w.]{2,24})(?:[/?#].*)?",),
+    forms=(r"(?:m\.)?tiktok\.com/@([\w.]{2,24})/?",),
 )
 USER_ID = Param(
     "user_id",
