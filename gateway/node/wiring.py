@@ -137,7 +137,9 @@ async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator
             pace=setting.pace,
         ) as membership,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S, keep=keep) as link,
-        open_supplier_records(setting, stores.store, runtime) as suppliers,
+        open_supplier_records(
+            config, setting.environ, stores.store, runtime, open_exchange=setting.open_exchange
+        ) as suppliers,
         _open_sites(
             setting,
             runtime,
@@ -304,6 +306,7 @@ def _node(
         stores=stores,
         state=serving.state,
         membership=serving.membership,
+        suppliers=serving.suppliers,
         catalog=serving.catalog,
         admission=serving.admission,
         calls=serving.calls,

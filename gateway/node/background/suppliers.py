@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,7 +16,8 @@ import trio
 from events.instants import iso
 from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
 from gateway.admin.supplier_rows import Alert, DayUnits, forget_old, write_alert, write_costs
-from gateway.node.node import NodeSetting
+from gateway.config.settings import Config
+from gateway.node.sites import OpenExchange
 from gateway.node.suppliers import Suppliers, open_suppliers
 from gateway.observability.logs import Log
 from gateway.runtime import Runtime
@@ -213,20 +214,22 @@ class SupplierStates:
 
 
 @asynccontextmanager
-async def open_supplier_records(setting: NodeSetting, store: Store, runtime: Runtime) -> AsyncIterator[SupplierRecords]:
+async def open_supplier_records(
+    config: Config, environ: Mapping[str, str], store: Store, runtime: Runtime, *, open_exchange: OpenExchange
+) -> AsyncIterator[SupplierRecords]:
     """Open the suppliers of a running node. What is not stored when the block ends is stored then."""
     alerts = SupplierAlerts(runtime.log)
     async with (
         open_suppliers(
-            setting.config,
-            environ=setting.environ,
+            config,
+            environ=environ,
             rng=runtime.rng,
             now=runtime.now,
             watch=alerts,
-            open_exchange=setting.open_exchange,
+            open_exchange=open_exchange,
             keep=runtime.keep,
         ) as suppliers,
-        _open_alert_exchange(setting, runtime) as exchange,
+        _open_alert_exchange(config, runtime, open_exchange) as exchange,
     ):
         records = SupplierRecords(suppliers, alerts, store, exchange=exchange, log=runtime.log, now=runtime.now)
         yield records
@@ -236,10 +239,12 @@ async def open_supplier_records(setting: NodeSetting, store: Store, runtime: Run
 
 
 @asynccontextmanager
-async def _open_alert_exchange(setting: NodeSetting, runtime: Runtime) -> AsyncIterator[Exchange | None]:
+async def _open_alert_exchange(
+    config: Config, runtime: Runtime, open_exchange: OpenExchange
+) -> AsyncIterator[Exchange | None]:
     """Open the connections for alerts, if a supplier has an address for them."""
-    if not any(one.alert_url for one in setting.config.suppliers.values()):
+    if not any(one.alert_url for one in config.suppliers.values()):
         yield None
         return
-    async with setting.open_exchange(max_connections=1, egress="", keep=runtime.keep) as exchange:
+    async with open_exchange(max_connections=1, egress="", keep=runtime.keep) as exchange:
         yield exchange

@@ -10,10 +10,10 @@ import pytest
 from tests.platforms.case import drive
 from tests.platforms.drive import always, page_of, single_of, told
 from tests.platforms.tiktok.cases import account, video, videos
-from upstreams.model.errors import NotFound
+from upstreams.model.errors import InvalidArgument, NotFound
 from upstreams.model.params import State
 from upstreams.model.steps import Answer, Call, Page
-from upstreams.platforms.tiktok import PLATFORM
+from upstreams.platforms.tiktok import HANDLE, PLATFORM
 
 
 def read(*answers: Any, cursor: State | None = None, **params: Any) -> tuple[Page, list[tuple[str, dict[str, str]]]]:
@@ -87,3 +87,9 @@ def test_number_is_looked_up_once_for_all_pages() -> None:
 def test_unknown_number_has_no_videos() -> None:
     with pytest.raises(NotFound):
         read(account(uniqueId=""), user_id="70000")
+
+
+def test_url_of_an_account_names_it() -> None:
+    assert HANDLE.canonical("https://www.tiktok.com/@Ada.1?lang=en") == "ada.1"
+    with pytest.raises(InvalidArgument):
+        HANDLE.canonical("https://www.tiktok.com/@ada/video/7470969622276164906")
