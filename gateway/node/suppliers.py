@@ -44,12 +44,13 @@ class Suppliers:
     def chain(self, interface: str) -> tuple[Supplier, ...]:
         """Return the suppliers with this interface in the order in which to call them."""
         fallbacks = {one.fallback for one in self.settings.values()}
-        heads = (name for name, one in self.settings.items() if one.interface == interface and name not in fallbacks)
-        name, found = next(heads, ""), []
-        while name:
-            found += [self.by_name[name]] if name in self.by_name else []
-            name = self.settings[name].fallback
-        return tuple(found)
+        names: dict[str, None] = {}
+        for head, one in self.settings.items():
+            name = head if one.interface == interface and head not in fallbacks else ""
+            while name:
+                names[name] = None
+                name = self.settings[name].fallback
+        return tuple(self.by_name[name] for name in names if name in self.by_name)
 
 
 @asynccontextmanager
