@@ -41,9 +41,10 @@ from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import CONTRACTS, Role, casting
 from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
+from upstreams.model.supplier_interface import PARTNER
 
 Read = Callable[[Args], Steps]
-PARTNER_MARK: Final = "@"
+PARTNER_MARK = "@"
 """The first character of a source's address that names the interface of a supplier."""
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
@@ -330,10 +331,24 @@ class Platform:
         yield from unknown_names("endpoint in `address_forms`", (one.resource for one in self.address_forms), resources)
         if bool(self.sources) is (self.category == "combined"):
             yield "`category` must be `combined` if there are no `sources`, and another category if there are any"
+        yield from self._faults_of_partners()
         if self.sources:
             yield from not_a_link("docs_url", self.docs_url)
             yield from () if self.open_web else not_a_link("terms_url", self.terms_url)
             yield from not_a_day("checked_on", self.checked_on)
+
+    def _faults_of_partners(self) -> Iterator[str]:
+        """Yield faults of sources at suppliers. Their names must be shown to customers, and are their credentials."""
+        for name in self.partners:
+            if name.partition("-")[0] != PARTNER:
+                yield f"the source `{name}` is at a supplier, so its name must be `{PARTNER}` or `{PARTNER}-...`"
+        first = next(iter(self.partners), "") if next(iter(self.sources), "") in self.partners else ""
+        for one in self.endpoints:
+            if first and first not in (*one.needs, *one.own_needs):
+                yield f"endpoint `{one.resource}`: its source is at a supplier, so `needs` must contain `{first}`"
+            for each in one.fallbacks:
+                if each.source in self.partners and each.source not in each.needs:
+                    yield f"endpoint `{one.resource}`: `needs` of the fallback `{each.source}` must contain its name"
 
     def _faults_of_endpoints(self) -> Iterator[str]:
         for one in self.endpoints:

@@ -173,7 +173,7 @@ async def test_success_contains_nothing_about_the_supplier(tmp_path: Path) -> No
         assert {"success", "credits_charged", "credits_remaining"}.isdisjoint(body)
         answers += [made, runs, result, await node.get(f"/v1/monitors/{monitor}/deliveries")]
         assert answers[-1].status == 200
-        pages = ("/v1/status", "/v1/utility/endpoints", "/v1/events", "/openapi.json", "/llms.txt", "/docs")
+        pages = ("/v1/status", "/v1/utility/endpoints", "/v1/events", "/v1/openapi.json", "/llms.txt", "/docs")
         docs = ("/docs/tiktok", "/docs/tiktok/profile", "/docs/errors", "/docs/operating", "/docs/platforms")
         described = [await node.get(target) for target in (*pages, *docs)]
         assert [one.status for one in described] == [200] * len(described)

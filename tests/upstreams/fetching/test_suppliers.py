@@ -5,10 +5,12 @@ All tests run in virtual time. The supplier has an invented name, key, host and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from random import Random
+from typing import Any
 
 import httpx
 import pytest
@@ -27,6 +29,7 @@ from upstreams.fetching.suppliers import PartnerSource, Supplier
 from upstreams.model.archetypes import DOSSIER
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.errors import (
+    DeclarationError,
     InvalidCursor,
     NotFound,
     PartnerUnavailable,
@@ -113,6 +116,20 @@ class Bench:
         return caught.value
 
 
+def declared(sources: Mapping[str, str], *endpoints: Endpoint) -> Platform:
+    """Return a platform with these sources and endpoints."""
+    return Platform(
+        slug="some",
+        title="Some",
+        category="social",
+        docs_url="https://example.org/docs",
+        terms_url="https://example.org/terms",
+        checked_on="2026-01-01",
+        sources=sources,
+        endpoints=endpoints,
+    )
+
+
 def reading(path: str, source: str = "") -> Read:
     """Return a read that makes one call."""
 
@@ -149,9 +166,10 @@ def bench(*says: Scripted | Sequence[Scripted], budget: int = 0) -> Bench:
     names = [NAME if not place else f"{NAME}-{place}" for place in range(len(says))]
     suppliers = [supplier_over(*pair, watch, budget) for pair in zip(exchanges, names, strict=True)]
     endpoints = tuple(
-        Endpoint(name, "One.", DOSSIER, reading(f"/{name}"), needs=(PARTNER,)) for name in ("profile", "costly")
+        Endpoint(resource=name, summary="One.", archetype=DOSSIER, read=reading(f"/{name}"), needs=(PARTNER,))
+        for name in ("profile", "costly")
     )
-    platform = Platform("some", "Some", {PARTNER: "@zq7_interface"}, endpoints, docs_url="https://example.org")
+    platform = declared({PARTNER: "@zq7_interface"}, *endpoints)
     partner = PartnerSource(PARTNER, "some", suppliers)
     site = Site(platform, {PARTNER: partner}, credentials={PARTNER: KEY}, user_agent="test")
     return Bench(exchanges, suppliers, site, watch)
@@ -334,15 +352,14 @@ def laddered(
 ) -> Site:
     """Return a platform whose endpoint reads its own source first, and then the supplier."""
     endpoint = Endpoint(
-        "profile",
-        "One.",
-        DOSSIER,
-        read,
+        resource="profile",
+        summary="One.",
+        archetype=DOSSIER,
+        read=read,
         own_needs=("token",),
-        fallbacks=(Fallback(PARTNER, below, needs=(PARTNER,)),),
+        fallbacks=(Fallback(source=PARTNER, read=below, needs=(PARTNER,)),),
     )
-    sources = {"official": "https://official.test", PARTNER: "@zq7_interface"}
-    platform = Platform("some", "Some", sources, (endpoint,), docs_url="https://example.org")
+    platform = declared({"official": "https://official.test", PARTNER: "@zq7_interface"}, endpoint)
     assert platform.credentials == ("token",)
     watch = Watch()
     own = supplier_over(official, "official", watch)
@@ -376,6 +393,29 @@ async def test_ladder_starts_at_the_first_source_with_credentials(
     if PARTNER in order:
         fetched = await fetch(planned, trio.current_time() + LONG_S)
         assert (fetched.source, fetched.rung_index, fetched.place) == (PARTNER, 1, order.index(PARTNER))
+
+
+def endpoint_of(**changed: Any) -> Endpoint:
+    """Return an endpoint with other fields."""
+    usual = {"resource": "profile", "summary": "One.", "archetype": DOSSIER, "read": reading("/profile")}
+    return Endpoint(**{**usual, **changed})
+
+
+@pytest.mark.parametrize(
+    ("sources", "changed", "fault"),
+    [
+        ({"other": "@zq7_interface"}, {"needs": ("other",)}, "must be `partner` or `partner-...`"),
+        ({PARTNER: "@zq7_interface"}, {}, "`needs` must contain `partner`"),
+        (
+            {"official": "https://official.test", PARTNER: "@zq7_interface"},
+            {"fallbacks": (Fallback(source=PARTNER, read=reading("/x", PARTNER)),)},
+            "`needs` of the fallback `partner` must contain its name",
+        ),
+    ],
+)
+def test_faulty_declaration_is_reported(sources: dict[str, str], changed: dict[str, Any], fault: str) -> None:
+    with pytest.raises(DeclarationError, match=re.escape(fault)):
+        declared(sources, endpoint_of(**changed))
 
 
 async def test_cursor_leads_back_to_the_source_that_issued_it() -> None:

@@ -44,7 +44,7 @@ PROFILE = Get("/v1/tiktok/profile", handle=HANDLE, user_id=USER_ID)
 VIDEOS = Get("/v3/tiktok/profile/videos", user_id=USER_ID, sort_by=SORT, region=REGION)
 # The source sets the size of a page. A default call reads one page.
 OLDER = ByToken("max_cursor", more="has_more", size="", size_max=10, size_default=10, empty_ends=True)
-PAGES = Pages(video_of, OLDER, "aweme_list")
+PAGES = Pages(video_of, OLDER, at="aweme_list")
 _HANDLE = "h"
 """The key in a cursor for the account's name, which every page needs."""
 
@@ -64,8 +64,11 @@ def _videos(args: Args) -> Steps:
 PLATFORM = Platform(
     slug="tiktok",
     title="TikTok",
+    category="social",
     sources={"partner": "@scrapecreators"},
     docs_url="https://developers.tiktok.com/doc/overview",
+    terms_url="https://www.tiktok.com/legal/terms-of-service",
+    checked_on="2026-11-28",
     hosts=("tiktok.com",),
     social=True,
     endpoints=(
