@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from storage.migrations import MigrationSet, Schema
 from storage.store import Row, Tx
-from upstreams.fetching.supplier_costs import DAY_S, Cost, CostPlace
+from upstreams.fetching.supplier_costs import DAY_S, CostPlace, UnitCost
 
 KEPT_DAYS: Final = 400
 ALERTS_MAX: Final = 200
@@ -35,10 +35,10 @@ READ_PAID = """
 SELECT usage.hour / 24, endpoints.path, SUM(usage.credits) FROM usage JOIN endpoints ON endpoints.id = usage.endpoint
 WHERE usage.hour >= ? GROUP BY usage.hour / 24, endpoints.path
 """
-"""What customers paid, after refunds."""
+"""The credits that customers paid, after refunds."""
 
 
-class Alert(NamedTuple):
+class SupplierAlert(NamedTuple):
     """A problem of a supplier that only the operator can solve, with its time in Unix seconds."""
 
     supplier: str
@@ -53,7 +53,7 @@ class DayUnits(NamedTuple):
     yesterday: int
 
 
-def write_costs(tx: Tx, supplier: str, costs: Sequence[tuple[CostPlace, Cost]], day: int) -> DayUnits:
+def write_costs(tx: Tx, supplier: str, costs: Sequence[tuple[CostPlace, UnitCost]], day: int) -> DayUnits:
     """Add a node's counts to those of all nodes. Return the sums of `day` and of the day before."""
     tx.run_many(
         ADD_COSTS,
@@ -66,7 +66,7 @@ def _one(row: Row | None) -> int:
     return 0 if row is None else row[0]
 
 
-def write_alert(tx: Tx, alert: Alert) -> bool:
+def write_alert(tx: Tx, alert: SupplierAlert) -> bool:
     """Record an alert. Return False if a node has already recorded one of the same kind in this hour."""
     return tx.run(ADD_ALERT, (alert.supplier, alert.kind, int(alert.at // _HOUR_S), alert.at)) > 0
 
@@ -77,9 +77,9 @@ def forget_old(tx: Tx, day: int) -> None:
     tx.run(FORGET_ALERTS, ((day - KEPT_DAYS) * (DAY_S // _HOUR_S),))
 
 
-def read_alerts(tx: Tx) -> list[Alert]:
+def read_alerts(tx: Tx) -> list[SupplierAlert]:
     """Return the latest alerts, the newest first."""
-    return [Alert(*row) for row in tx.all(READ_ALERTS, (ALERTS_MAX,))]
+    return [SupplierAlert(*row) for row in tx.all(READ_ALERTS, (ALERTS_MAX,))]
 
 
 class PaidCost(NamedTuple):

@@ -23,16 +23,16 @@ class CostPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class UnitCost:
     """The number of calls, how many of them failed, and their cost in the supplier's units."""
 
     calls: int = 0
     failed: int = 0
     units: int = 0
 
-    def plus(self, other: Cost) -> Cost:
+    def plus(self, other: UnitCost) -> UnitCost:
         """Return the sum of both."""
-        return Cost(self.calls + other.calls, self.failed + other.failed, self.units + other.units)
+        return UnitCost(self.calls + other.calls, self.failed + other.failed, self.units + other.units)
 
 
 class SupplierCosts:
@@ -46,10 +46,10 @@ class SupplierCosts:
         """`now` returns Unix seconds. A budget of 0 units means no limit."""
         self._now = now
         self.daily_budget = daily_budget
-        self._pending: dict[CostPlace, Cost] = {}
+        self._pending: dict[CostPlace, UnitCost] = {}
         self._stored = (0, 0)  # a day, and the units that all nodes have stored for it
         self._reserved = 0
-        self.total: dict[str, Cost] = {}
+        self.total: dict[str, UnitCost] = {}
         """The costs of each platform since the node started."""
 
     @property
@@ -80,19 +80,19 @@ class SupplierCosts:
             raise PartnerUnavailable(PARTNER, "budget_used", min(wait_s, BUDGET_WAIT_MAX_S))
         self._reserved += units
 
-    def count(self, platform: str, resource: str, cost: Cost, *, reserved: int) -> None:
+    def count(self, platform: str, resource: str, cost: UnitCost, *, reserved: int) -> None:
         """Add the actual cost of a call, and release the units that were reserved for it."""
         self._reserved -= reserved
         if cost.calls:
             place = CostPlace(self.today, platform, resource)
-            self._pending[place] = self._pending.get(place, Cost()).plus(cost)
-            self.total[platform] = self.total.get(platform, Cost()).plus(cost)
+            self._pending[place] = self._pending.get(place, UnitCost()).plus(cost)
+            self.total[platform] = self.total.get(platform, UnitCost()).plus(cost)
 
-    def take(self) -> list[tuple[CostPlace, Cost]]:
+    def take(self) -> list[tuple[CostPlace, UnitCost]]:
         """Return the counts since the last `take`, and remove them once `stored` is called."""
         return list(self._pending.items())
 
-    def apply_stored(self, written: Sequence[tuple[CostPlace, Cost]], day: int, units: int) -> None:
+    def apply_stored(self, written: Sequence[tuple[CostPlace, UnitCost]], day: int, units: int) -> None:
         """Remove counts that are stored now. `units` is the sum that all nodes have stored for a day."""
         for place, cost in written:
             left = self._pending[place]

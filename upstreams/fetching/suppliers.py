@@ -15,7 +15,7 @@ import trio
 from limits.breaker import BreakerRules, BreakerStatistics, State
 from limits.errors import CircuitOpen, LimitError
 from upstreams.fetching.source import Rules, Source, SourceStatistics, Standing
-from upstreams.fetching.supplier_costs import Cost, SupplierCosts
+from upstreams.fetching.supplier_costs import SupplierCosts, UnitCost
 from upstreams.model.errors import (
     NotFound,
     PartnerReason,
@@ -73,7 +73,7 @@ class Supplier:
         Raises:
             PartnerUnavailable: The supplier cannot be used until the operator acts, or until tomorrow.
         """
-        expected, cost = self.interface.usual_cost(call.path), Cost()
+        expected, cost = self.interface.usual_cost(call.path), UnitCost()
         try:
             self.costs.reserve(expected)
         except PartnerUnavailable as refusal:
@@ -88,9 +88,9 @@ class Supplier:
                 again=call.only_reads,
                 account_id=account_id,
             )
-            cost = Cost(1, 0, self.interface.cost(call.path, answer))
+            cost = UnitCost(1, 0, self.interface.cost(call.path, answer))
         except UpstreamError as refusal:
-            cost = Cost(1, int(not isinstance(refusal, NotFound)), refusal.charged_units)
+            cost = UnitCost(1, int(not isinstance(refusal, NotFound)), refusal.charged_units)
             self._note(refusal, platform)
             raise
         finally:

@@ -44,7 +44,7 @@ class UpstreamError(Exception):
     """The base class of all upstream errors in this package."""
 
     charged_units: int = 0
-    """What the answer cost at a supplier, in the supplier's units."""
+    """The cost of the answer at a supplier, in the supplier's units."""
 
 
 class NotFound(UpstreamError):

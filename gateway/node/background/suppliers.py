@@ -15,7 +15,7 @@ import trio
 
 from events.instants import iso
 from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
-from gateway.admin.supplier_rows import Alert, DayUnits, forget_old, write_alert, write_costs
+from gateway.admin.supplier_rows import DayUnits, SupplierAlert, forget_old, write_alert, write_costs
 from gateway.config.settings import Config
 from gateway.node.sites import OpenExchange
 from gateway.node.suppliers import Suppliers, open_suppliers
@@ -110,7 +110,7 @@ class SupplierRecords:
             for kind in _problems(supplier, units):
                 self._alerts.alert(name, kind)
         for name, kind in sorted(self._alerts.pending):
-            alert = Alert(name, kind, self._now())
+            alert = SupplierAlert(name, kind, self._now())
             is_new = await self._store.write(partial(write_alert, alert=alert))
             self._alerts.pending.discard((name, kind))
             if is_new:
@@ -120,7 +120,7 @@ class SupplierRecords:
             await self._store.write(partial(forget_old, day=day))
             self._forgot_on = day
 
-    async def _post(self, alert: Alert) -> None:
+    async def _post(self, alert: SupplierAlert) -> None:
         """Send an alert to the operator's address. A failure is only logged."""
         url = self.suppliers.settings[alert.supplier].alert_url
         if not url or self._exchange is None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from gateway.admin.supplier_rows import Alert, write_alert, write_costs
+from gateway.admin.supplier_rows import SupplierAlert, write_alert, write_costs
 from gateway.node.stores import MIGRATIONS
 from storage.opening import open_store
 from storage.store import Tx
 from tests.processes.commands import Commands
 from tests.processes.place import Place
-from upstreams.fetching.supplier_costs import DAY_S, Cost, CostPlace
+from upstreams.fetching.supplier_costs import DAY_S, CostPlace, UnitCost
 from upstreams.suppliers import interface_names
 
 (INTERFACE,) = interface_names()
@@ -24,11 +24,11 @@ TODAY = int(NOW // DAY_S)
 
 def fill(tx: Tx) -> None:
     """Store costs of two days and an alert."""
-    today = [(CostPlace(TODAY, "some", "profile"), Cost(1_204, 11, 1_204))]
+    today = [(CostPlace(TODAY, "some", "profile"), UnitCost(1_204, 11, 1_204))]
     write_costs(tx, "main", today, TODAY)
-    write_costs(tx, "main", [*today, (CostPlace(TODAY - 1, "some", "posts"), Cost(2, 0, 30))], TODAY)
-    assert write_alert(tx, Alert("main", "unpaid", NOW))
-    assert not write_alert(tx, Alert("main", "unpaid", NOW))
+    write_costs(tx, "main", [*today, (CostPlace(TODAY - 1, "some", "posts"), UnitCost(2, 0, 30))], TODAY)
+    assert write_alert(tx, SupplierAlert("main", "unpaid", NOW))
+    assert not write_alert(tx, SupplierAlert("main", "unpaid", NOW))
 
 
 @pytest.fixture

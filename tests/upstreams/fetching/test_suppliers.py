@@ -24,7 +24,7 @@ from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan, sources_of
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules, Source
-from upstreams.fetching.supplier_costs import Cost, CostPlace, SupplierCosts
+from upstreams.fetching.supplier_costs import CostPlace, SupplierCosts, UnitCost
 from upstreams.fetching.suppliers import PartnerSource, Supplier
 from upstreams.model.archetypes import DOSSIER
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
@@ -302,8 +302,8 @@ async def test_costs_are_counted_by_endpoint() -> None:
     made.exchanges[0].script(http_answer({"success": True}))
     await made.get("/costly")
     assert made.suppliers[0].costs.take() == [
-        (CostPlace(DAY, "some", "profile"), Cost(5, 1, 1 + 3 + 1 + 1)),
-        (CostPlace(DAY, "some", "costly"), Cost(1, 0, 26)),
+        (CostPlace(DAY, "some", "profile"), UnitCost(5, 1, 1 + 3 + 1 + 1)),
+        (CostPlace(DAY, "some", "costly"), UnitCost(1, 0, 26)),
     ]
 
 
@@ -340,11 +340,11 @@ async def test_concurrent_calls_together_stay_within_the_budget() -> None:
 
 def test_stored_counts_of_all_nodes_count_against_the_budget() -> None:
     costs, place = SupplierCosts(lambda: EPOCH, 100), CostPlace(DAY, "some", "profile")
-    costs.count("some", "profile", Cost(1, 0, 10), reserved=0)
+    costs.count("some", "profile", UnitCost(1, 0, 10), reserved=0)
     taken = costs.take()
-    costs.count("some", "profile", Cost(1, 0, 5), reserved=0)
+    costs.count("some", "profile", UnitCost(1, 0, 5), reserved=0)
     costs.apply_stored(taken, DAY, 40)
-    assert (costs.take(), costs.used_today, costs.left_today) == ([(place, Cost(1, 0, 5))], 45, 55)
+    assert (costs.take(), costs.used_today, costs.left_today) == ([(place, UnitCost(1, 0, 5))], 45, 55)
 
 
 def laddered(
