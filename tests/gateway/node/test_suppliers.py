@@ -18,11 +18,13 @@ import orjson
 import pytest
 
 from gateway.admin.operations import OperationRefused
+from gateway.node.serve import open_sandbox
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
-from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer
+from tests.fakes.scripted_upstream import ScriptedAnswer, json_answer, open_app
 from tests.platforms.tiktok.cases import account, video, videos
 from tests.scheduler.stored import kept_data
+from upstreams.sandbox.app import Behaviour
 from upstreams.suppliers import interface_names
 
 (INTERFACE,) = interface_names()
@@ -245,7 +247,18 @@ async def test_used_budget_is_a_503_and_survives_a_restart(tmp_path: Path) -> No
 
 
 async def test_alert_is_sent_once_an_hour(tmp_path: Path) -> None:
-    async with open_supplied(tmp_path, alert_url="https://operator.example/alerts?to=me") as node:
+    received: list[dict[str, Any]] = []
+
+    async def receive_alert(scope: Any, receive: Any, send: Any) -> None:
+        assert (scope["method"], scope["path"], scope["query_string"]) == ("POST", "/alerts", b"to=me")
+        received.append(orjson.loads((await receive())["body"]))
+        await send({"type": "http.response.start", "status": 202, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with (
+        open_app(receive_alert, change="alert_url") as address,
+        open_supplied(tmp_path, alert_url=f"{address}/alerts?to=me") as node,
+    ):
         node.upstream.always(json_answer(WORDS, 401))
         await node.get(f"{PROFILE}?handle=ada")
         for _ in range(2):
@@ -253,7 +266,34 @@ async def test_alert_is_sent_once_an_hour(tmp_path: Path) -> None:
             await node.get(f"{PROFILE}?handle=bob")
             await node.node.suppliers.store_all()
         (alert,) = await node.operate("supplier.alerts")
+        assert received == [{"event": "supplier_alert", **alert}]
         assert (alert["supplier"], alert["kind"]) == (MAIN, "key_refused")
+        assert node.log_events("supplier_alert_not_sent") == []
+
+
+async def test_alert_that_cannot_be_sent_is_logged(tmp_path: Path) -> None:
+    async with open_supplied(tmp_path, alert_url="http://127.0.0.1:9/") as node:
+        node.upstream.always(json_answer(WORDS, 402))
+        await node.get(f"{PROFILE}?handle=ada")
+        await node.node.suppliers.store_all()
+        assert len(node.log_events("supplier_alert_not_sent")) == 1
+        assert len(await node.operate("supplier.alerts")) == 1
+
+
+async def test_budget_and_time_limit_change_with_a_reload(tmp_path: Path) -> None:
+    async with open_supplied(tmp_path, daily_budget=2) as node:
+        node.upstream.script = works
+        assert [(await node.get(f"{PROFILE}?handle={one}")).status for one in ("ada", "bob")] == [200, 503]
+        file = tmp_path / "config.toml"
+        file.write_text(file.read_text().replace("daily_budget = 2", "daily_budget = 200"))
+        assert node.node.reload.run() == {"applied": [f"suppliers.{MAIN}.daily_budget"], "needs_restart": []}
+        assert (await node.get(f"{PROFILE}?handle=bob")).status == 200
+
+
+async def test_sandbox_serves_the_endpoints_of_suppliers(tmp_path: Path) -> None:
+    async with open_sandbox(Behaviour()) as address, open_test_node(tmp_path, sandbox=address) as node:
+        answer = await node.get(f"{VIDEOS}=ada")
+        assert (answer.status, len(answer.json["data"]["items"])) == (200, 3)
 
 
 async def test_endpoints_are_unavailable_without_a_key(tmp_path: Path) -> None:
