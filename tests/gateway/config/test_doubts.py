@@ -16,6 +16,7 @@ from gateway.config.settings import (
     PlatformSettings,
     ServerSettings,
     StoreSettings,
+    SupplierSettings,
     UpstreamSettings,
 )
 from tests.processes.commands import PROJECT
