@@ -45,6 +45,11 @@ class SupplierAlert(NamedTuple):
     kind: str
     at: float
 
+    @property
+    def hour(self) -> int:
+        """The hour of the alert, counted from 1970-01-01."""
+        return int(self.at // _HOUR_S)
+
 
 class DayUnits(NamedTuple):
     """The units that all nodes have used at a supplier, on a day and on the day before."""
@@ -54,11 +59,16 @@ class DayUnits(NamedTuple):
 
 
 def write_costs(tx: Tx, supplier: str, costs: Sequence[tuple[CostPlace, UnitCost]], day: int) -> DayUnits:
-    """Add a node's counts to those of all nodes. Return the sums of `day` and of the day before."""
+    """Add a node's counts to those of all nodes. Return the same as `read_units`."""
     tx.run_many(
         ADD_COSTS,
         [(at.day, supplier, at.platform, at.resource, one.calls, one.failed, one.units) for at, one in costs],
     )
+    return read_units(tx, supplier, day)
+
+
+def read_units(tx: Tx, supplier: str, day: int) -> DayUnits:
+    """Return the units that all nodes have used on `day` and on the day before."""
     return DayUnits(*(int(_one(tx.one(UNITS, (when, supplier)))) for when in (day, day - 1)))
 
 
@@ -68,7 +78,7 @@ def _one(row: Row | None) -> int:
 
 def write_alert(tx: Tx, alert: SupplierAlert) -> bool:
     """Record an alert. Return False if a node has already recorded one of the same kind in this hour."""
-    return tx.run(ADD_ALERT, (alert.supplier, alert.kind, int(alert.at // _HOUR_S), alert.at)) > 0
+    return tx.run(ADD_ALERT, (alert.supplier, alert.kind, alert.hour, alert.at)) > 0
 
 
 def forget_old(tx: Tx, day: int) -> None:

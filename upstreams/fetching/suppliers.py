@@ -105,6 +105,11 @@ class Supplier:
         """Why the supplier currently refuses all calls. None if it does not."""
         return "budget_used" if self.costs.left_today == 0 else self._refused
 
+    @property
+    def state(self) -> State:
+        """The state of the circuit, which also counts as open while the supplier refuses all calls."""
+        return "open" if self.unusable else self.source.breaker.state
+
     def reset(self) -> None:
         """Allow calls again immediately, because the operator has added credits."""
         self._refused = None
@@ -221,7 +226,7 @@ class PartnerSwitch:
     @property
     def state(self) -> State:
         """The state of the best circuit in the chain. See `Breaker.state`."""
-        states = {supplier.source.breaker.state for supplier in self._chain}
+        states = {supplier.state for supplier in self._chain}
         return "open" if self.is_isolated else next(state for state in _BEST_FIRST if state in states)
 
     def isolate(self) -> None:

@@ -128,6 +128,7 @@ class PartnerUnavailable(UpstreamThrottled):
 
     def __init__(self, source: str, reason: PartnerReason, retry_after_s: float) -> None:
         super().__init__(source, retry_after_s)
+        self.args = (f"{source}: temporarily unavailable",)
         self.reason = reason
 
 

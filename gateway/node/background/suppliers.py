@@ -15,7 +15,7 @@ import trio
 
 from events.instants import iso
 from gateway.admin.operations import Nothing, Operation, OperationRefused, Operations
-from gateway.admin.supplier_rows import DayUnits, SupplierAlert, forget_old, write_alert, write_costs
+from gateway.admin.supplier_rows import DayUnits, SupplierAlert, forget_old, read_units, write_alert, write_costs
 from gateway.config.settings import Config
 from gateway.node.sites import OpenExchange
 from gateway.node.suppliers import Suppliers, open_suppliers
@@ -86,6 +86,8 @@ class SupplierRecords:
         self._log = log
         self._now = now
         self._forgot_on = 0
+        self._raised: dict[tuple[str, str], int] = {}
+        """The hour of the latest alert of each supplier and kind that this node knows."""
 
     async def keep_storing(self) -> None:
         """Store the costs and alerts every few seconds. If the store is unavailable, they are stored later."""
@@ -105,13 +107,18 @@ class SupplierRecords:
         for name, supplier in self.suppliers.by_name.items():
             costs = supplier.costs
             day, taken = costs.today, costs.take()
-            units = await self._store.write(partial(write_costs, supplier=name, costs=taken, day=day))
+            if taken:
+                units = await self._store.write(partial(write_costs, supplier=name, costs=taken, day=day))
+            else:
+                units = await self._store.read(partial(read_units, supplier=name, day=day))
             costs.apply_stored(taken, day, units.today)
             for kind in _problems(supplier, units):
                 self._alerts.alert(name, kind)
         for name, kind in sorted(self._alerts.pending):
             alert = SupplierAlert(name, kind, self._now())
-            is_new = await self._store.write(partial(write_alert, alert=alert))
+            is_new = self._raised.get((name, kind)) != alert.hour
+            is_new = is_new and await self._store.write(partial(write_alert, alert=alert))
+            self._raised[name, kind] = alert.hour
             self._alerts.pending.discard((name, kind))
             if is_new:
                 self._log.event("warning", "supplier_alert", supplier=name, kind=kind)
@@ -217,7 +224,11 @@ class SupplierStates:
 async def open_supplier_records(
     config: Config, environ: Mapping[str, str], store: Store, runtime: Runtime, *, open_exchange: OpenExchange
 ) -> AsyncIterator[SupplierRecords]:
-    """Open the suppliers of a running node. What is not stored when the block ends is stored then."""
+    """Open the suppliers of a running node. What is not stored when the block ends is stored then.
+
+    Raises:
+        StorageError: The costs of today cannot be read.
+    """
     alerts = SupplierAlerts(runtime.log)
     async with (
         open_suppliers(
@@ -232,6 +243,8 @@ async def open_supplier_records(
         _open_alert_exchange(config, runtime, open_exchange) as exchange,
     ):
         records = SupplierRecords(suppliers, alerts, store, exchange=exchange, log=runtime.log, now=runtime.now)
+        if suppliers.by_name:
+            await records.store_all()  # the units that all nodes have already used today
         yield records
         if suppliers.by_name:
             with suppress(StorageError), trio.move_on_after(_LAST_S):

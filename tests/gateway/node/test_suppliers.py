@@ -234,7 +234,6 @@ async def test_used_budget_is_a_503_and_survives_a_restart(tmp_path: Path) -> No
         assert (await node.get(f"{PROFILE}?handle=ada")).status == 200
     async with open_supplied(tmp_path, daily_budget=2) as node:
         node.upstream.script = works
-        await node.node.suppliers.store_all()
         answer = await node.get(f"{PROFILE}?handle=bob")
         assert (answer.status, answer.code) == (503, "SERVICE_UNAVAILABLE")
         assert 0 < int(answer.headers["retry-after"]) <= 3_600
