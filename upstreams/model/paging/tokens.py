@@ -72,9 +72,9 @@ class ByToken(_Tokens):
         start = self._begin(query)
         stop = min(start + self._served(query), rows)
         token = str(stop) if stop < rows else None
-        place = {} if self.header else {self._member: token}
+        place: dict[str, str | int | None] = {} if self.header else {self._member: token}
         if self.more:
-            place = {**place, self.more: int(stop < rows)}
+            place[self.more] = int(stop < rows)
         return StandInPage(
             start, stop, {**self._counted(rows), **place}, {self.header: token} if self.header and token else {}
         )
