@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from upstreams.model.errors import PartnerUnavailable
-from upstreams.model.supplier_interface import PARTNER
+from upstreams.model.errors import PARTNER, PartnerUnavailable
 
 DAY_S: Final = 86_400
 BUDGET_WAIT_MAX_S: Final = 3_600.0

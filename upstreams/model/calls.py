@@ -13,12 +13,11 @@ from typing import Any, Literal, NamedTuple, Unpack
 from upstreams.model import fields
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.endpoint import Collect, Endpoint, Fallback, Options, Read
-from upstreams.model.errors import NotFound
+from upstreams.model.errors import PARTNER, NotFound
 from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.paging.shape import MakeRecord, Pages
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Accepts, Call, Form, Single, Steps, segment
-from upstreams.model.supplier_interface import PARTNER
 
 __all__ = [
     "Get",

@@ -33,7 +33,7 @@ from typing import NamedTuple, TypedDict
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.checking import not_a_day, not_a_link, repeated_names, unknown_names
 from upstreams.model.choices import CATEGORIES, TIERS, TTL_S, Category, Kind, Tier
-from upstreams.model.errors import DeclarationError, UpstreamError, UpstreamThrottled
+from upstreams.model.errors import PARTNER, DeclarationError, UpstreamError, UpstreamThrottled
 from upstreams.model.fields.maps import RecordMap
 from upstreams.model.hidden_errors import IsError, if_present
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
@@ -41,7 +41,6 @@ from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import CONTRACTS, Role, casting
 from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
-from upstreams.model.supplier_interface import PARTNER
 
 Read = Callable[[Args], Steps]
 PARTNER_MARK = "@"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 
@@ -10,6 +10,8 @@ Blame = Literal["source", "request", "node"]
 """The cause of a failure. `source`: the source is unreachable. `request`: it failed on this request. `node`: this node
 or the caller allowed too little time."""
 
+PARTNER: Final = "partner"
+"""The name under which customers see every supplier."""
 PartnerReason = Literal["key_refused", "unpaid", "budget_used"]
 """Why a partner source refuses all calls: it rejects the key, has no credits left, or would exceed its daily budget."""
 

@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
 
-from upstreams.model.errors import NotFound, PartnerUnavailable, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import (
+    PARTNER,
+    NotFound,
+    PartnerUnavailable,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
 from upstreams.model.hidden_errors import IsError, if_false
 from upstreams.model.refusals import ABSENT, Pace, retry_after_s
 from upstreams.model.steps import Answer
 
-PARTNER: Final = "partner"
-"""The name under which customers see every supplier."""
 HOLD_S: Final = 300.0
 """Seconds without calls after a supplier refused the key or had no credits left. Then one call tries again."""
 _NOTE_MAX = 500

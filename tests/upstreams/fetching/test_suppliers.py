@@ -29,6 +29,7 @@ from upstreams.fetching.suppliers import PartnerSource, Supplier
 from upstreams.model.archetypes import DOSSIER
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.errors import (
+    PARTNER,
     DeclarationError,
     InvalidCursor,
     NotFound,
@@ -40,7 +41,7 @@ from upstreams.model.errors import (
 from upstreams.model.fields import obj
 from upstreams.model.params import Args, State
 from upstreams.model.steps import Call, Fetched, Page, Single, Steps
-from upstreams.model.supplier_interface import HOLD_S, PARTNER, Interface
+from upstreams.model.supplier_interface import HOLD_S, Interface
 
 trio_run = run_virtually
 
