@@ -12,7 +12,6 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import orjson
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from gateway.admin.access import AdminAccess, ChallengeRefused
 from gateway.admin.client import AdminAnswer
@@ -214,6 +213,8 @@ class Admin:
                 else AdminAnswer(503, _TEXT, f"{reason}\n".encode())
             )
         if path == "/metrics":
+            from prometheus_client.exposition import CONTENT_TYPE_LATEST  # noqa: PLC0415 - imported for a scrape
+
             return AdminAnswer(200, CONTENT_TYPE_LATEST.encode(), await self._scrape())
         return AdminAnswer(404, _TEXT, b"use /healthz, /readyz, /metrics or POST /admin/{operation}\n")
 

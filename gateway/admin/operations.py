@@ -5,7 +5,7 @@ A node serves these operations at its admin address. A command runs them itself 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -142,6 +142,7 @@ class Operations:
         self._store = store
         self._ledger = ledger
         self._now = now
+        self._later: dict[str, Callable[[], None]] = {}
         self._table = {
             "account.create": Operation(AccountCreate, self._create_account),
             "account.list": Operation(PageArguments, self._list_accounts),
@@ -160,12 +161,18 @@ class Operations:
         """Register another operation."""
         self._table[name] = operation
 
+    def add_later(self, names: Iterable[str], load: Callable[[], None]) -> None:
+        """Register operations whose modules are imported when one of them is first run. `load` adds all of them."""
+        self._later.update(dict.fromkeys(names, load))
+
     async def run(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run an operation and return its result, ready for JSON.
 
         Raises:
             OperationRefused: the operation is unknown, its arguments are invalid, or it cannot be run.
         """
+        if name not in self._table and name in self._later:
+            self._later[name]()
         operation = self._table.get(name)
         if operation is None:
             raise OperationRefused(f"unknown operation {name}")

@@ -166,10 +166,10 @@ class Api:
 
     async def _outside(self, request: Request) -> Reply:
         """Return a page outside the API or, for an unknown path, an error that points to the catalog."""
-        pages = self._parts.description.pages
         for adjacent in self.adjacent_pages:
             if adjacent.covers(request.path):
                 return await adjacent.answer(request)
+        pages = await self._parts.description.pages()
         if not await pages.knows(request.path):
             absent = Refused("ENDPOINT_NOT_FOUND", "The API's paths begin with /v1/; /v1/utility/endpoints lists them.")
             if request.method in _READS and prefers(request.headers.get(b"accept"), b"text/html", b"application/json"):

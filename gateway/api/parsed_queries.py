@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.api.projection import Projection, projection_of
 from gateway.calls.request import cache_key
-from gateway.http.params import declared_by
+from gateway.http.params import Declared, declared_by
 from gateway.http.request import query_of
 from upstreams.catalog import Listing
 from upstreams.model.params import Value
@@ -64,7 +64,7 @@ class EndpointQueries:
     def __init__(self, every: ParsedQueries, listing: Listing) -> None:
         self._all = every
         self._listing = listing
-        self._rules = declared_by(listing.endpoint)
+        self._rules: Declared | None = None  # compiled for the first query, so that it does not delay the start
         self.recent: dict[bytes, ParsedQuery] = {}
         self.older: dict[bytes, ParsedQuery] = {}
 
@@ -78,7 +78,8 @@ class EndpointQueries:
         """
         parsed = self.older.get(query_string)
         if parsed is None:
-            values = self._rules.read(query_of(query_string))
+            rules = self._rules = self._rules or declared_by(self._listing.endpoint)
+            values = rules.read(query_of(query_string))
             part = projection_of(self._listing.endpoint.archetype, values)
             parsed = values, cache_key(self._listing, values), part, _TERMS.isdisjoint(values)
         self.keep(query_string, parsed)

@@ -12,6 +12,7 @@ from click.exceptions import NoSuchCommand
 
 from gateway.cli.run import Refusal, complain
 from gateway.observability.standard_streams import STDOUT, discard, open_missing
+from upstreams.model.errors import DeclarationError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -20,7 +21,7 @@ _PLUGINS = "sluice.commands"
 _COMMANDS = {
     "account": ("operate", "account", "Create, list and change accounts."),
     "admin": ("operate", "admin", "Get access to the admin address for other tools."),
-    "check": ("check", "check", "Validate the config and the master secret."),
+    "check": ("check", "check", "Validate the config, the secret and the platforms."),
     "credits": ("operate", "credits_group", "Grant credits."),
     "demo": ("demo", "demo", "Try Sluice."),
     "discover": ("discover.command", "discover", "Search many keywords on all platforms, and read the results."),
@@ -107,6 +108,9 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as exc:
         complain(" ".join(exc.format_message().split()))
+        sys.exit(2)
+    except DeclarationError as exc:
+        complain(*str(exc).splitlines())
         sys.exit(2)
     except Refusal as exc:
         complain(*exc.lines)

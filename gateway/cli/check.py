@@ -28,6 +28,7 @@ from gateway.config.doubts import doubts_of
 from gateway.config.settings import MEMORY
 from storage.errors import StorageError, reason_of
 from storage.opening import exposures_of, try_store
+from upstreams.index import load_indexed
 
 _WITHIN_S = 5.0
 _UNREACHED = (OSError, StorageError)
@@ -37,16 +38,24 @@ _UNREACHED = (OSError, StorageError)
 @config_option
 @click.option("--connect", is_flag=True, help="Also reach the store, the shared state and each enabled platform.")
 def check(config_path: str | None, connect: bool) -> None:
-    """Validate the config and the master secret.
+    """Validate the config, the secret and the platforms.
 
     Exit 2 with a line for each problem. Doubtful settings only cause warnings.
     """
     config = read_config(config_path, to_serve=True)
     doubt = doubt_of_secret(config, exit_code=2)
     of_tls = certificate_doubts(config.server, time.time())
-    of_settings = doubts_of(config, os.environ, credentials_by_platform())
+    of_index: list[str] = []
+    of_settings = doubts_of(config, os.environ, credentials_by_platform(load_indexed(of_index.append)))
     of_browser = _doubts_of_browser(config.web.browser_url)
-    doubts = [*exposures_of(config.store.url), *([doubt] if doubt else []), *of_tls, *of_settings, *of_browser]
+    doubts = [
+        *exposures_of(config.store.url),
+        *([doubt] if doubt else []),
+        *of_tls,
+        *of_settings,
+        *of_index,
+        *of_browser,
+    ]
     complain(*(f"warning: {each}" for each in doubts))
     say("the config is valid")
     if connect:
@@ -103,7 +112,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
         tried["state"] = partial(_reach_state, config.state.url)
     if config.web.browser_url:
         tried[f"web.browser_url ({config.web.browser_url})"] = partial(_reach_browser, config.web.browser_url)
-    tried |= {f"{name} ({url})": partial(_reach_host, url) for name, url in _hosts(config)}
+    tried |= {f"{name} ({url})": partial(_reach_host, url, proxy) for name, url, proxy in _hosts(config)}
     names = list(tried)
     async with trio.open_nursery() as nursery:
         for name in names:
@@ -126,38 +135,29 @@ async def _reach_browser(url: str) -> None:
     await try_browser(url)
 
 
-async def _reach_host(url: str) -> None:
-    """Connect to a host; with https, also verify its certificate."""
-    import ssl
+async def _reach_host(url: str, proxy: str) -> None:
+    """Connect to a host, through the proxy unless it is empty; with https, also verify its certificate."""
+    from upstreams.transport.pooled import try_host
+    from upstreams.transport.proxy import read_proxy
 
-    import certifi
-    import trio
-
-    parts = urlsplit(url)
-    host, is_tls = parts.hostname or "", parts.scheme == "https"
-    port = parts.port or (443 if is_tls else 80)
-    if not is_tls:
-        await (await trio.open_tcp_stream(host, port)).aclose()
-        return
-    context = ssl.create_default_context(cafile=certifi.where())
-    stream = await trio.open_ssl_over_tcp_stream(host, port, ssl_context=context)
-    await stream.do_handshake()
-    await trio.aclose_forcefully(stream)
+    await try_host(url, read_proxy(proxy) if proxy else None)
 
 
-def _hosts(config: Config) -> Iterator[tuple[str, str]]:
-    """Yield each service with the URL of each host: enabled platforms and suppliers, or only the egress if set."""
-    from upstreams.platforms import load_platforms
+def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield each platform and supplier that is enabled, with the URL of each host and the proxy, or only the egress."""
+    from upstreams.composites import composite_slugs
     from upstreams.suppliers import load_interface
 
     if config.upstreams.egress:
-        yield "upstreams.egress", config.upstreams.egress
+        yield "upstreams.egress", config.upstreams.egress, ""
         return
-    for platform in load_platforms():
-        if config.upstreams.platforms[platform.slug].enabled:
+    others = composite_slugs()
+    for platform in load_indexed():
+        settings = config.upstreams.platforms[platform.slug]
+        if settings.enabled and platform.slug not in others:
             fixed = (url for name, url in platform.sources.items() if platform.has_fixed_host(name))
             hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
-            yield from ((f"upstreams.{platform.slug}", host) for host in hosts)
+            yield from ((f"upstreams.{platform.slug}", host, settings.proxy) for host in hosts)
     for name, supplier in config.suppliers.items():
         if supplier.enabled:
-            yield f"suppliers.{name}", supplier.base_url or load_interface(supplier.interface).base_url
+            yield f"suppliers.{name}", supplier.base_url or load_interface(supplier.interface).base_url, ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -15,7 +16,7 @@ import trio
 from gateway.cli.run import Refusal, known_platforms, port_type, read_secrets, run, say_in_background
 from gateway.config import load_config
 from gateway.config.settings import Config
-from gateway.node.serve import Start, open_sandbox, open_served_node
+from gateway.node.serve import Start, open_sandbox, open_served_node, tune_garbage_collection
 from gateway.observability.logs import Log, open_log
 from upstreams.sandbox.app import Behaviour
 
@@ -40,6 +41,7 @@ _TRIES = (
 )
 def demo(port: int | None, drift: bool) -> None:
     """Try Sluice. Start a node and the upstream sandbox, and print a key and three calls to copy."""
+    gc.disable()  # until the node is open; see `tune_garbage_collection`
     with TemporaryDirectory(prefix="sluice-demo-") as folder:
         config = _demo_config(Path(folder), _port_of(port))
         secrets = read_secrets(config)
@@ -50,6 +52,7 @@ def demo(port: int | None, drift: bool) -> None:
                 async with open_sandbox(Behaviour(drifts=drift)) as egress:
                     start = Start(config, lambda: config, secrets, {}, log).over_sandbox(egress)
                     async with open_served_node(start) as (node, line):
+                        tune_garbage_collection()
                         operations = node.operations
                         account = await operations.run("account.create", {"name": "demo", "credits": _CREDITS})
                         key = await operations.run("key.create", {"account": account["id"], "name": "demo"})

@@ -62,7 +62,7 @@ async def _run_here(config: Config, secrets: Secrets, name: str, arguments: Mapp
 def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
     """Return the settings for a node without listeners and scheduler, which runs only this slot."""
     from gateway.node.node import NodeSetting
-    from upstreams.composites import load_all
+    from upstreams.index import load_indexed
 
     return NodeSetting(
         config=config,
@@ -71,7 +71,7 @@ def _setting(config: Config, secrets: Secrets, log: Log) -> NodeSetting:
         environ=os.environ,
         base_url=config.server.public_url(config.server.port),
         log=log,
-        platforms=load_all(),
+        platforms=load_indexed(),
         now=time.time,
         rng=Random(),
         keeps_time=False,

@@ -43,12 +43,13 @@ def platforms() -> None:
 @json_option
 def list_(slug: str | None, as_json: bool) -> None:
     """List all platforms, or the endpoints of one."""
-    from upstreams.composites import load_all
+    from upstreams.index import load_indexed
 
+    every = load_indexed()
     if slug is None:
-        show([_platform_row(one) for one in load_all()], as_json=as_json)
+        show([_platform_row(one) for one in every], as_json=as_json)
         return
-    found = next((one for one in load_all() if one.slug == slug), None)
+    found = next((one for one in every if one.slug == slug), None)
     if found is None:
         raise no_platform(slug, known_platforms())
     show([_endpoint_row(found, endpoint) for endpoint in found.endpoints], as_json=as_json)
@@ -124,12 +125,13 @@ async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
     from gateway.node.sites import open_sites
     from gateway.node.suppliers import open_suppliers
     from upstreams.catalog import Catalog
-    from upstreams.composites import composite_slugs, load_all
+    from upstreams.composites import composite_slugs
+    from upstreams.index import load_indexed
 
     rng, composites = Random(), {*composite_slugs()} - {"web", slug}
     async with (
         open_suppliers(config, environ=os.environ, rng=rng, now=time.time) as suppliers,
-        open_sites(config, load_all(), environ=os.environ, rng=rng, chain_of=suppliers.chain) as sites,
+        open_sites(config, load_indexed(), environ=os.environ, rng=rng, chain_of=suppliers.chain) as sites,
     ):
         listings = [each for each in Catalog(sites).all() if slug in (None, each.site.platform.slug)]
         return [_of_others(each) if each.site.platform.slug in composites else await _smoke(each) for each in listings]
@@ -220,7 +222,7 @@ async def _document(config: Config, folder: Path, platform: str | None) -> str:
     from gateway.node.node import NodeSetting
     from gateway.node.wiring import open_node
     from gateway.observability.logs import open_log
-    from upstreams.composites import load_all
+    from upstreams.index import load_indexed
 
     store, state = replace(config.store, url=f"sqlite:///{folder}/sluice.db"), replace(config.state, url="memory:")
     alone = replace(config, store=store, state=state)
@@ -232,7 +234,7 @@ async def _document(config: Config, folder: Path, platform: str | None) -> str:
             environ=os.environ,
             base_url=config.server.public_url(config.server.port),
             log=log,
-            platforms=load_all(),
+            platforms=load_indexed(),
             now=time.time,
             rng=Random(),
             keeps_time=False,

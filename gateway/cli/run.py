@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 import orjson
@@ -20,8 +20,11 @@ from gateway.observability.standard_streams import STDOUT, print_out, write_all
 from storage.errors import StorageError
 from storage.opening import linked_folder, refuse_lost
 from storage.private_files import make_folder
-from upstreams.composites import composite_slugs, load_all
+from upstreams.composites import composite_slugs
 from upstreams.platforms import platform_slugs
+
+if TYPE_CHECKING:
+    from upstreams.model.endpoint import Platform
 
 T = TypeVar("T")
 
@@ -88,9 +91,9 @@ def known_platforms() -> set[str]:
     return {*platform_slugs(), *composite_slugs()}
 
 
-def credentials_by_platform() -> dict[str, tuple[str, ...]]:
+def credentials_by_platform(platforms: Iterable[Platform]) -> dict[str, tuple[str, ...]]:
     """Return the credentials that each platform can use, by slug."""
-    return {one.slug: one.credentials for one in load_all()}
+    return {one.slug: one.credentials for one in platforms}
 
 
 def read_config(path: str | None, *, to_serve: bool = False) -> Config:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -28,10 +31,12 @@ from gateway.config.doubts import doubts_of
 from gateway.config.secrets import Secrets
 from gateway.node.serve import Start, announce, open_sandbox
 from gateway.node.serve import serve as serve_node
-from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
 from gateway.node.workers.worker import read_worker
 from gateway.observability.logs import Log, open_log
-from upstreams.sandbox.app import Behaviour
+from upstreams.index import load_indexed
+
+if TYPE_CHECKING:
+    from upstreams.model.endpoint import Platform
 
 
 @click.command()
@@ -43,10 +48,12 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
     """Run a node."""
     if drift and not sandbox:
         raise click.UsageError("--drift changes the numbers of the sandbox; it needs --sandbox")
+    gc.disable()  # until the node is open; see `tune_garbage_collection`
     config = read_config(config_path, to_serve=True)
     secrets = read_secrets(config, new_store=new_store)
-    worker = read_worker(os.environ)
-    doubts = _doubts(config) if worker is None else []
+    worker, unstored = read_worker(os.environ), list[str]()
+    platforms = load_indexed(unstored.append)
+    doubts = _doubts(config, platforms, unstored) if worker is None else []
     if worker is None and config.server.workers > 1:
         _supervise(config, secrets, doubts)
         return
@@ -55,10 +62,12 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
         return load_config(config_path, os.environ, known_platforms(), to_serve=True)
 
     async def main(log: Log) -> None:
-        start = Start(config, read_again, secrets, os.environ, log, worker=worker, new_store=new_store)
+        start = Start(config, read_again, secrets, os.environ, log, platforms, worker=worker, new_store=new_store)
         if not sandbox:
             await serve_node(start)
             return
+        from upstreams.sandbox.app import Behaviour
+
         async with open_sandbox(Behaviour(drifts=drift)) as url:
             await serve_node(start.over_sandbox(url))
 
@@ -68,13 +77,14 @@ def serve(config_path: str | None, sandbox: bool, drift: bool, new_store: bool) 
         run(partial(main, log))
 
 
-def _doubts(config: Config) -> list[tuple[str, str]]:
+def _doubts(config: Config, platforms: Iterable[Platform], unstored: list[str]) -> list[tuple[str, str]]:
     """Return warnings that do not prevent a start, each with the name of its log event and its text."""
     secret = doubt_of_secret(config)
     of_tls = [("tls_doubtful", doubt) for doubt in certificate_doubts(config.server, time.time())]
-    found = doubts_of(config, os.environ, credentials_by_platform())
+    found = doubts_of(config, os.environ, credentials_by_platform(platforms))
     of_settings = [("config_doubtful", doubt) for doubt in found]
-    return [*([("secret_doubtful", secret)] if secret else []), *of_tls, *of_settings]
+    of_index = [("index_not_stored", problem) for problem in unstored]
+    return [*([("secret_doubtful", secret)] if secret else []), *of_tls, *of_settings, *of_index]
 
 
 def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:
@@ -84,6 +94,9 @@ def _log_doubts(log: Log, doubts: list[tuple[str, str]]) -> None:
 
 def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) -> None:
     """Run a supervisor that starts each worker with the same command line."""
+    from gateway.node.workers.supervisor import SupervisorPlan, WorkersRefused, supervise
+
+    gc.enable()
     program = (sys.executable, *sys.orig_argv[1:])
     try:
         with open_log(config.log.level) as log:
@@ -103,6 +116,8 @@ def _supervise(config: Config, secrets: Secrets, doubts: list[tuple[str, str]]) 
 )
 def sandbox(host: str, port: int, drift: bool, latency_ms: float, failure_rate: float) -> None:
     """Run the upstream sandbox alone. Set `upstreams.egress` to its URL."""
+
+    from upstreams.sandbox.app import Behaviour
 
     async def main(log: Log) -> None:
         behaviour = Behaviour(latency_ms / 1000, failure_rate, drift)

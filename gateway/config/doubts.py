@@ -21,6 +21,8 @@ def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Col
         yield from _doubts_of_folder(path, folder)
     for slug, settings in config.upstreams.platforms.items():
         yield from _doubts_of_credentials(slug, settings, environ, uses.get(slug, ()))
+        if settings.proxy and config.upstreams.egress:
+            yield f"upstreams.{slug}.proxy has no effect while upstreams.egress is set"
     yield from _doubts_of_suppliers(config, environ)
     yield from _doubts_of_payments(config, environ)
 

@@ -11,6 +11,7 @@ from storage.errors import StoreUnusable
 from storage.opening import SQLITE, is_shared
 from storage.redis.urls import read_url
 from upstreams.suppliers import interface_names
+from upstreams.transport.proxy import read_proxy
 
 _STORE_WANTED = (
     "must be sqlite:///relative/file.db, sqlite:////absolute/file.db or postgresql://user@host:5432/database"
@@ -22,6 +23,7 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     for key_path, url in (("server.base_url", config.server.base_url), ("upstreams.egress", config.upstreams.egress)):
         if url and (wrong := _http_url_flaw(url)):
             yield Problem(key_path, wrong)
+    yield from _broken_by_proxies(config)
     if wrong := _store_flaw(config.store.url):
         yield Problem("store.url", wrong)
     if wrong := _state_flaw(config.state.url):
@@ -40,6 +42,15 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     yield from _broken_by_suppliers(config.suppliers)
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
         yield Problem("admin.port", "the admin address must differ from the server's host and port")
+
+
+def _broken_by_proxies(config: Config) -> Iterator[Problem]:
+    for slug, settings in config.upstreams.platforms.items():
+        try:
+            if settings.proxy:
+                read_proxy(settings.proxy)
+        except ValueError as exc:
+            yield Problem(f"upstreams.{slug}.proxy", str(exc))
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:

@@ -139,6 +139,8 @@ class PlatformSettings(UpstreamDefaults, frozen=True):
     """[upstreams.<platform>]: settings that override the defaults, and the platform's credentials."""
 
     enabled: bool = True
+    proxy: str = ""
+    """The URL of the outbound proxy for this platform (`read_proxy`). It may contain a password."""
     credentials: Mapping[str, VariableName] = MappingProxyType({})
     """The name of the environment variable for each credential. config.toml sets it as `<credential>_env`."""
 

@@ -12,14 +12,14 @@ from gateway.calls.pricing import price_of
 from gateway.calls.shaping import shape, share_out
 from gateway.docs.catalog import how_to_use, never_computed
 from gateway.docs.errors import error_records
-from gateway.docs.operations import FORM_FIELD, SOURCE, ApiOperation, Reference
+from gateway.docs.operations import FORM_FIELD, ApiOperation, Reference
 from gateway.docs.samples import sample_of, sample_of_answer
+from gateway.http.routing import SOURCE
 from upstreams.catalog import Listing
-from upstreams.fetching.plan import plan, sources_of
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.params import Args, Param
-from upstreams.sandbox.rehearse import example_values, rehearse
+from upstreams.model.params import Param
+from upstreams.sandbox.rehearse import first_source, rehearse
 
 _EXAMPLE_NOW_AT: Final = 1_767_225_600.0
 _RELATED_MAX: Final = 5
@@ -198,8 +198,13 @@ def description_of(operation: ApiOperation) -> str:
     description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:
         return description
-    args = Args(example_values(listing.endpoint), None, listing.site.credentials)
-    sources = sources_of(plan(listing.site, listing.endpoint, args))
+    usable = listing.site.fallbacks[listing.endpoint.resource]
+    if not usable:
+        return description
+    site = listing.site
+    start = site.starts.get(listing.endpoint.resource, 0)
+    first = [] if start else [first_source(site.platform, listing.endpoint, site.credentials)]
+    sources = [*first, *(one.source for rung, one in usable if rung >= start)]
     if len(sources) < 2:
         return description
     return f"{description} Its sources, each tried if the previous ones fail: {', '.join(sources)}."

@@ -24,8 +24,6 @@ from upstreams.known_names import KnownNames
 from upstreams.model.params import Param
 
 FORM: Final = "multipart/form-data"
-SOURCE: Final = "source"
-"""Reported as the missing credential of an operation that has no source that an operator could configure."""
 FORM_FIELD: Final = "file=@page.html"
 """The example file as an argument of curl."""
 _FREE: Final = Price(0, "free", "Free of charge.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
 
 import msgspec
 
@@ -14,6 +16,8 @@ from upstreams.known_names import KnownNames
 from upstreams.model.params import Param
 
 Handler = Callable[[Request, Caller], Awaitable[Reply]]
+SOURCE: Final = "source"
+"""Reported as the missing credential of a route that has no source that an operator could configure."""
 BODY_BYTES_MAX = 1_000_000
 _PARTS = re.compile(r"\{[a-z_]+\}|[^{]+")
 
@@ -97,7 +101,10 @@ class Routes:
             assert by_method.keys().isdisjoint(route.allow), f"two routes of {route.path} have the same method"
             by_method.update(dict.fromkeys(route.allow, route))
         self._plain = {path: by_method for path, by_method in self._by_path.items() if "{" not in path}
-        self._patterns = [(_pattern(path), path) for path in self._by_path if "{" in path]
+        self._named: dict[str, list[str]] = {}
+        """The paths that contain names, by their first two segments."""
+        for path in (path for path in self._by_path if "{" in path):
+            self._named.setdefault(_beginning(path), []).append(path)
         self._listed = KnownNames(one.path for one in self.all() if one.is_listed)
 
     def find(self, request: Request) -> Route:
@@ -123,11 +130,11 @@ class Routes:
         """Return the metric label of a path. Unknown paths share one label, so that callers cannot create labels."""
         if path in self._plain:
             return path
-        return next((named for pattern, named in self._patterns if pattern.fullmatch(path)), "other")
+        return next((one for one in self._named.get(_beginning(path), ()) if _pattern(one).fullmatch(path)), "other")
 
     def _by_pattern(self, request: Request) -> dict[str, Route]:
-        for pattern, path in self._patterns:
-            if found := pattern.fullmatch(request.path):
+        for path in self._named.get(_beginning(request.path), ()):
+            if found := _pattern(path).fullmatch(request.path):
                 request.named = found.groupdict()
                 return self._by_path[path]
         raise self._unknown(request.path)
@@ -138,6 +145,12 @@ class Routes:
         return Refused("ENDPOINT_NOT_FOUND", message, details={"did_you_mean": near} if near else None)
 
 
+def _beginning(path: str) -> str:
+    """Return the first two segments, such as `/v1/monitors`. No path of a route has a name in them."""
+    return "/".join(path.split("/", 3)[:3])
+
+
+@cache
 def _pattern(path: str) -> re.Pattern[str]:
     """Compile a path with names. A name may contain any character except NUL, which PostgreSQL cannot store."""
     return re.compile(

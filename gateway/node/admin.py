@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import trio
-from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
-from prometheus_client.registry import Collector
 
 from gateway.admin.app import Admin, OwnOperations, Scrape, doorkeeper_of
 from gateway.admin.operations import Operations
@@ -20,6 +19,10 @@ from storage.errors import StateUnavailable, StorageError
 from storage.state import State
 from storage.store import Store
 from storage.supervision import Supervision
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.registry import Collector
 
 READY_WITHIN_S = 2.0
 
@@ -83,10 +86,10 @@ def admin_of(
     state: State | None,
     supervision: Supervision,
     *,
-    collectors: Sequence[Collector],
+    collectors: Callable[[], Sequence[Collector]],
     runtime: Runtime,
 ) -> Admin:
-    """Return the app of the admin address, which serves the metrics of `collectors`."""
+    """Return the app of the admin address, which serves the metrics of `collectors`, created for the first scrape."""
     readiness = NodeReadiness(stores, state, supervision, runtime.stopping)
     doorkeeper = doorkeeper_of(setting.config, setting.secrets.admin_token)
     own = OwnOperations(operations, log=runtime.log)
@@ -94,16 +97,29 @@ def admin_of(
     return Admin(doorkeeper, readiness=readiness.check, scrape=_scrape_of(collectors), operate=own.operate, pages=pages)
 
 
-def _scrape_of(collectors: Sequence[Collector]) -> Scrape:
+def _scrape_of(collectors: Callable[[], Sequence[Collector]]) -> Scrape:
+    @cache
+    def registry() -> CollectorRegistry:
+        return _registry_of(collectors())
+
+    async def scrape() -> bytes:
+        await trio.lowlevel.checkpoint()
+        from prometheus_client import generate_latest  # noqa: PLC0415 - imported with the first scrape
+
+        return generate_latest(registry())
+
+    return scrape
+
+
+def _registry_of(collectors: Sequence[Collector]) -> CollectorRegistry:
+    from importlib.metadata import version  # noqa: PLC0415 - imported with the first scrape, also the next one
+
+    from prometheus_client import CollectorRegistry, Info, ProcessCollector  # noqa: PLC0415
+
     registry = CollectorRegistry(auto_describe=False)
     for collector in collectors:
         registry.register(collector)
     ProcessCollector(registry=registry)
     build = Info("sluice_build", "The version of the program and of Python.", registry=registry)
     build.info({"version": version("sluice"), "python": platform.python_version()})
-
-    async def scrape() -> bytes:
-        await trio.lowlevel.checkpoint()
-        return generate_latest(registry)
-
-    return scrape
+    return registry

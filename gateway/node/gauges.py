@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -28,7 +28,9 @@ from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
 from upstreams.fetching.source import SourceStatistics
 from upstreams.model.errors import PartnerReason
-from upstreams.web.browser.rendering import Rendering
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.rendering import Rendering
 
 _CIRCUIT = {"closed": 0, "half_open": 1, "open": 2}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.api.admission import Admission
 from gateway.api.overload import Overload
@@ -24,7 +25,9 @@ from upstreams.cache.response_cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.model.cursors import CursorSigner
-from upstreams.web.browser.rendering import Rendering
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.rendering import Rendering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

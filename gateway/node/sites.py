@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import orjson
 import trio
@@ -27,19 +28,26 @@ from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import SharedSession
 from upstreams.fetching.site import AnySource, Site
 from upstreams.fetching.source import Rules, Source
+from upstreams.fetching.spending import SharedUnits, Spending
 from upstreams.fetching.suppliers import PartnerSource, Supplier
 from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
+from upstreams.model.budgets import Budget
 from upstreams.model.endpoint import Platform
+from upstreams.model.sign_in import SignIn
+from upstreams.model.steps import SignInSteps
 from upstreams.transport.http import BODY_BYTES_MAX, Exchange
 from upstreams.transport.pooled import open_transport
+from upstreams.transport.proxy import read_proxy
 from upstreams.transport.revalidating import Revalidating
-from upstreams.web.browser.browser import Browser
-from upstreams.web.browser.rendering import Rendering
+from upstreams.transport.tunnels import reporting_proxy
 from upstreams.web.browser.wanted import RENDER_S
 from upstreams.web.browser.wanted import SOURCE as BROWSER
 from upstreams.workers.pool import ProcessPool
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.rendering import Rendering
 
 _VERSION = "0.1"
 _RESOLVING_MAX: Final = 100
@@ -57,14 +65,25 @@ class OpenExchange(Protocol):
     """Opens an exchange, which sends the requests to one platform's upstreams."""
 
     def __call__(
-        self, *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
+        self,
+        *,
+        max_connections: int,
+        egress: str,
+        proxy: str = "",
+        body_bytes_max: int = BODY_BYTES_MAX,
+        keep: Keep = unsupervised,
     ) -> AbstractAsyncContextManager[Exchange]:
-        """Open the exchange with these limits, through `egress` unless it is empty."""
+        """Open the exchange with these limits, through `egress` or the proxy at a URL unless they are empty."""
         ...
 
 
 ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
-"""Returns the session that all nodes share on the platform with this slug, opened with these credentials."""
+"""Returns the session with this name, which all nodes share, opened with these credentials. The name is the slug of the
+platform, or slug and source if the source has its own session."""
+
+
+OpenSpending = Callable[[str, Budget], Spending]
+"""Returns the count of a budget with this name, which is the same on all nodes."""
 
 ChainOf = Callable[[str], Sequence[Supplier]]
 """Returns the suppliers with this interface in the order in which to call them."""
@@ -72,11 +91,20 @@ ChainOf = Callable[[str], Sequence[Supplier]]
 
 @asynccontextmanager
 async def open_exchange(
-    *, max_connections: int, egress: str, body_bytes_max: int = BODY_BYTES_MAX, keep: Keep = unsupervised
+    *,
+    max_connections: int,
+    egress: str,
+    proxy: str = "",
+    body_bytes_max: int = BODY_BYTES_MAX,
+    keep: Keep = unsupervised,
 ) -> AsyncIterator[Exchange]:
     """Open the exchange over HTTP, with its own connections."""
     async with open_transport(
-        max_connections=max_connections, egress=egress, body_bytes_max=body_bytes_max, keep=keep
+        max_connections=max_connections,
+        egress=egress,
+        proxy=read_proxy(proxy) if proxy else None,
+        body_bytes_max=body_bytes_max,
+        keep=keep,
     ) as transport:
         yield transport.exchange
 
@@ -93,12 +121,15 @@ async def open_sites(
     rendering: Rendering | None = None,
     share_session: ShareSession = lambda _slug, _credentials: None,
     chain_of: ChainOf = lambda _interface: (),
+    report_proxy: Callable[[str, str], None] = lambda _slug, _problem: None,
+    open_spending: OpenSpending = lambda _name, budget: Spending(budget, time.time),
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
     `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform, and
-    `chain_of` the suppliers with an interface.
+    `chain_of` the suppliers with an interface. `report_proxy` receives the slug and the problem when the outbound proxy
+    of a platform fails. `open_spending` returns the counts of the platforms' budgets.
     """
     by_slug: dict[str, Site] = {}  # complete before the first call
     async with AsyncExitStack() as stack:
@@ -112,10 +143,13 @@ async def open_sites(
                     open_exchange(
                         max_connections=settings.max_connections,
                         egress=config.upstreams.egress,
+                        proxy="" if config.upstreams.egress else settings.proxy,
                         body_bytes_max=PAGE_BYTES_MAX if platform.open_web else BODY_BYTES_MAX,
                         keep=keep,
                     )
                 )
+                if settings.proxy:
+                    exchange = reporting_proxy(exchange, partial(report_proxy, platform.slug))
                 guarded = PinnedExchange(exchange, find, rules=_target_rules(platform))
                 builder = _SiteBuilder(
                     platform,
@@ -130,6 +164,10 @@ async def open_sites(
                     share_session=share_session,
                     chain_of=chain_of,
                     others=by_slug,
+                    spendings=[
+                        open_spending(f"{platform.slug}:{place}", budget)
+                        for place, budget in enumerate(platform.budgets)
+                    ],
                 )
                 site = by_slug[platform.slug] = builder.site(environ)
                 if platform.open_web and rendering is not None:
@@ -153,6 +191,7 @@ class _SiteBuilder:
     share_session: ShareSession
     chain_of: ChainOf
     others: Mapping[str, Site]
+    spendings: Sequence[Spending]
 
     def site(self, environ: Mapping[str, str]) -> Site:
         """Return the platform with its sources."""
@@ -190,8 +229,16 @@ class _SiteBuilder:
             aside=self.aside,
             workers=self.workers,
             others=self.others,
-            shared_session=self.share_session(platform.slug, known) if platform.shares_session else None,
+            share_session=partial(self._shared_session, known)
+            if platform.shares_session
+            else lambda _name, _steps: None,
         )
+
+    def _shared_session(self, known: Mapping[str, str], source: str, sign_in: SignInSteps) -> SharedSession | None:
+        """Return the store of a session that all nodes share. It is bound to the credentials that sign in."""
+        slug = self.platform.slug
+        own = {name: known.get(name, "") for name in sign_in.names} if isinstance(sign_in, SignIn) else known
+        return self.share_session(f"{slug}:{source}" if source else slug, own)
 
     def _named(self, name: str, param: str, credentials: Mapping[str, str]) -> NamedSource:
         platform = self.platform
@@ -225,7 +272,8 @@ class _SiteBuilder:
             rng=self.rng,
             now=clock,
             aside=self.aside,
-            pace=platform.pace and platform.pace.of(name),
+            paces=platform.paces_of(name),
+            budgets=[] if allows_any_host else [one for one in self.spendings if one.budget.of(name)],
             hidden=platform.hidden_error,
             allows_any_host=allows_any_host,
             by_page=by_page,
@@ -244,6 +292,9 @@ def make_rendering(config: Config, *, warn: Callable[[str], None] = lambda _: No
     """
     if not config.web.browser_url:
         return None
+    from upstreams.web.browser.browser import Browser  # noqa: PLC0415 - few nodes have a browser, also the next one
+    from upstreams.web.browser.rendering import Rendering  # noqa: PLC0415
+
     browser = Browser(config.web.browser_url, contact=config.upstreams.operator_contact, warn=warn)
     return Rendering(browser, pages_max=config.web.browser_pages)
 
@@ -316,6 +367,11 @@ def shared_session(
             return None
 
     return SharedSession(state, slug, seal=partial(cipher.seal, bound_to=bound_to), unseal=unseal)
+
+
+def spending_over(state: State | None, now: Callable[[], float], name: str, budget: Budget) -> Spending:
+    """Return the count of a budget, shared by all nodes with this state. `now` is Unix time."""
+    return Spending(budget, now, None if state is None else SharedUnits(state, name))
 
 
 @asynccontextmanager

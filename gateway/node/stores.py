@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import billing.migrations
 import billing.users.schema
@@ -36,9 +36,6 @@ from billing.users.sessions import UserSessions
 from billing.users.users import Users
 from events.filters import AppendedEvent
 from events.log.log import EventLog
-from gateway.admin.account_operations import AccountOperations
-from gateway.admin.discover_operations import DiscoverOperations
-from gateway.admin.erasure import RemoveSome
 from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.mail import Mailer
 from gateway.admin.operations import Nothing, Operation, Operations
@@ -50,15 +47,15 @@ from gateway.config.settings import Config, SupplierSettings
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
 from limits.long_reads import LongReads
-from scheduler.jobs.cohorts.removal import destroy_one_of
-from scheduler.jobs.job_runs import cancel_jobs_of
-from scheduler.sessions.session_rows import close_sessions_of
 from storage.disk_watch import DiskWatch, Probe
 from storage.errors import StorageError
 from storage.growth import StoreGrowth
 from storage.migrations import MigrationSet
 from storage.opening import open_store
 from storage.store import Store, Tx
+
+if TYPE_CHECKING:
+    from gateway.admin.erasure import RemoveSome
 
 OpenStore = Callable[[str, Sequence[MigrationSet]], AbstractAsyncContextManager[Store]]
 """Opens the store at an address, with all migration sets of the program."""
@@ -129,14 +126,26 @@ class Stores:
         billing = self.billing
         operations = Operations(billing.accounts, billing.keys, self.store, billing.ledger, now=self.now)
         operations.add("store.size", Operation(Nothing, self._size))
-        AccountOperations(self.store, billing.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
+        of_accounts = ("account.suspend", "account.resume", "account.delete")
+        operations.add_later(of_accounts, partial(self._add_account_operations, operations))
         people = self.people
         UserOperations(people.users, base_url=people.base_url, mailer=people.mailer).add_to(operations)
         PackOperations(billing.packs).add_to(operations)
         LedgerOperations(self.store, billing.archiver, now=self.now).add_to(operations)
-        DiscoverOperations(self.store).add_to(operations)
         SupplierOperations(self.store, self.suppliers, now=self.now).add_to(operations)
+        of_discover = ("discover.show", "discover.results")
+        operations.add_later(of_discover, partial(self._add_discover_operations, operations))
         return operations
+
+    def _add_account_operations(self, operations: Operations) -> None:
+        from gateway.admin.account_operations import AccountOperations  # noqa: PLC0415 - 30 ms, which few commands need
+
+        AccountOperations(self.store, self.billing.lifecycle, cancel_jobs=self.cancel_jobs).add_to(operations)
+
+    def _add_discover_operations(self, operations: Operations) -> None:
+        from gateway.admin.discover_operations import DiscoverOperations  # noqa: PLC0415 - as above
+
+        DiscoverOperations(self.store).add_to(operations)
 
     @property
     def cancel_jobs(self) -> RemoveSome:
@@ -144,6 +153,10 @@ class Stores:
         return self._end_one
 
     def _end_one(self, tx: Tx, account_id: str) -> int:
+        from scheduler.jobs.cohorts.removal import destroy_one_of  # noqa: PLC0415 - 5 ms, only to delete an account
+        from scheduler.jobs.job_runs import cancel_jobs_of  # noqa: PLC0415 - as above
+        from scheduler.sessions.session_rows import close_sessions_of  # noqa: PLC0415 - as above
+
         return (
             destroy_one_of(tx, account_id, charges=self.billing.charges, now=self.now())
             or cancel_jobs_of(tx, account_id, charges=self.billing.charges, now=self.now)

@@ -85,7 +85,7 @@ async def open_suppliers(
                     rules=supplier_rules(settings),
                     rng=rng,
                     now=clock,
-                    pace=interface.pace,
+                    paces=() if interface.pace is None else (interface.pace,),
                     hidden=interface.hidden_error,
                     address_of=interface.group_of,
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -37,14 +38,13 @@ from gateway.node.background.payments import open_payments
 from gateway.node.background.sessions import open_sessions
 from gateway.node.background.suppliers import SupplierRecords, SupplierStates, open_supplier_records
 from gateway.node.circuits import Circuits
-from gateway.node.gauges import NodeCollector
 from gateway.node.maintenance import maintenance_loops
 from gateway.node.membership import open_membership
 from gateway.node.node import Node, NodeSetting
 from gateway.node.parts import Background, Serving
 from gateway.node.reload import Reload, reloadable_parts
 from gateway.node.routes import account_routes, api_of, data_routes
-from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites, shared_session
+from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites, shared_session, spending_over
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
 from gateway.node.suppliers import Suppliers
@@ -61,7 +61,10 @@ from upstreams.cache.response_cache import Cache
 from upstreams.catalog import Catalog
 from upstreams.fetching.site import Site
 from upstreams.model.cursors import CursorSigner
-from upstreams.web.browser.rendering import Rendering
+
+if TYPE_CHECKING:
+    from gateway.node.gauges import NodeCollector
+    from upstreams.web.browser.rendering import Rendering
 
 
 @asynccontextmanager
@@ -225,6 +228,8 @@ def _open_sites(
         rendering=rendering,
         share_session=partial(shared_session, link, stores.cipher),
         chain_of=suppliers.chain,
+        open_spending=partial(spending_over, link, runtime.now),
+        report_proxy=lambda slug, problem: runtime.log.event("warning", "proxy_failed", platform=slug, problem=problem),
         keep=runtime.keep,
     )
 
@@ -298,7 +303,12 @@ def _node(
     reload = _reload(setting, serving, runtime)
     _add_operations(operations, serving, background, reload)
     entry = _api_parts(setting, serving, background, runtime)
-    collectors = (serving.metrics, NodeCollector(serving, background, supervision, runtime.log))
+
+    def collectors() -> tuple[Metrics, NodeCollector]:
+        from gateway.node.gauges import NodeCollector  # noqa: PLC0415 - imported with the first scrape
+
+        return serving.metrics, NodeCollector(serving, background, supervision, runtime.log)
+
     return Node(
         runtime=runtime,
         api=api_of(entry, serving, background, operations, has_dashboard=has_dashboard),

@@ -11,12 +11,12 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
-
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.http.request import Reply
+
+if TYPE_CHECKING:
+    from prometheus_client.core import HistogramMetricFamily, Metric
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 WAIT_S_MAX: Final = _BUCKETS_S[-1]
@@ -43,6 +43,8 @@ class LatencyHistogram:
 
     def family(self, name: str, text: str) -> HistogramMetricFamily:
         """Return the histogram as a metric."""
+        from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415 - imported with the first scrape
+
         family = HistogramMetricFamily(name, text)
         family.add_metric([], *self.cumulative())
         return family
@@ -77,8 +79,8 @@ class Waits(NamedTuple):
     p95_s: float | None
 
 
-class Metrics(Collector):
-    """The counters of a node's requests."""
+class Metrics:
+    """The counters of a node's requests. It is a collector of `prometheus_client`, which is imported for a scrape."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, str]] = []
@@ -131,6 +133,8 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of the requests for one scrape."""
+        from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 - imported with the first scrape
+
         self._add_up()
         requests = CounterMetricFamily(
             "sluice_requests", "Requests answered, by route and status.", labels=["route", "code"]
@@ -147,6 +151,8 @@ class Metrics(Collector):
 
 
 def _family(name: str, text: str, label: str, histograms: Mapping[str, LatencyHistogram]) -> HistogramMetricFamily:
+    from prometheus_client.core import HistogramMetricFamily  # noqa: PLC0415 - imported with the first scrape
+
     family = HistogramMetricFamily(name, text, labels=[label])
     for value, histogram in histograms.items():
         family.add_metric([value], *histogram.cumulative())

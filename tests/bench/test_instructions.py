@@ -13,7 +13,7 @@ from bench.core.callgrind import Callgrind, total_of
 from bench.core.errors import ChildFailed
 from bench.core.scenarios import SCENARIOS
 from bench.counted_rows import KINDS, figure_name
-from bench.counted_starts import MARKS, above_marks
+from bench.counted_starts import LIBRARIES, MARKS, NODE, above_marks
 from bench.counted_writer import STEPS
 from bench.counted_writer import figure_name as writer_figure_name
 from bench.instructions import (
@@ -39,8 +39,12 @@ def test_every_scenario_with_a_mark_is_counted() -> None:
 
 
 def test_start_above_its_absolute_mark_fails() -> None:
-    """Goal: a short command takes under 0.3 s of CPU, and the start of a node under 0.6 s."""
+    """Goal: a short command takes under 0.3 s of CPU, and a node's start 2.5 times the import of the libraries."""
     assert above_marks(MARKS) == []
+    assert above_marks({LIBRARIES: 1_000, NODE: 3_300}) == []
+    assert above_marks({LIBRARIES: 1_000, NODE: 3_301}) == [
+        "a node's start and end takes 3,301 instructions, more than 3,300"
+    ]
     assert above_marks({**MARKS, "sluice check": 1_400_000_001}) == [
         "sluice check takes 1,400,000,001 instructions, more than 1,400,000,000"
     ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 import trio
 
-from gateway.docs.operations import SOURCE
+from gateway.http.routing import SOURCE
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode
 from tests.fakes.panel import Panel

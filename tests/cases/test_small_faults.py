@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from gateway.docs.operations import SOURCE
+from gateway.http.routing import SOURCE
 from scheduler.monitors.metrics.shapes import shape_of
 from tests.cases.paid_calls import BODIES
 from tests.cases.test_estimates import HOOK, example_of

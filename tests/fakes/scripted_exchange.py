@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -15,6 +15,7 @@ import trio
 from limits.breaker import Breaker, BreakerRules
 from limits.errors import LimitError
 from upstreams.fetching.source import Rules, Source
+from upstreams.fetching.spending import Spending
 from upstreams.model.errors import UpstreamError
 from upstreams.model.refusals import Backoff, Judge, Pace, by_status
 from upstreams.model.steps import Answer
@@ -112,6 +113,7 @@ def source_over(
     breaker: BreakerRules = BreakerRules(),  # noqa: B008 - it is frozen
     rng: Random | None = None,
     pace: Pace | None = None,
+    budgets: Sequence[Spending] = (),
     by_page: bool = False,
 ) -> Source:
     """Return a source that uses `exchange`, on Trio's clock."""
@@ -125,7 +127,8 @@ def source_over(
         method_of=method_of,
         rules=rules,
         rng=rng or Random(1),
-        pace=pace,
+        paces=() if pace is None else (pace,),
+        budgets=budgets,
         allows_any_host=by_page,
         by_page=by_page,
     )

@@ -11,7 +11,6 @@ import pytest
 from tests.gate.__main__ import AGAIN_MAX, SHAKY_MAX, judge, main, report
 from tests.gate.critical import CRITICAL, MEASURED, is_critical
 from tests.gate.failures import FAILURES_FILE, Failure, Failures
-from tests.gate.matrix import WHOLE, sample
 
 ROOT = Path(__file__).parents[2]
 SUITE = """
@@ -120,14 +119,3 @@ def test_critical_prefix_names_tests_that_exist(prefix: str) -> None:
 def test_measured_module_exists_and_is_not_critical(module: str) -> None:
     assert (ROOT / module).is_file()
     assert not is_critical(f"{module}::test_x")
-
-
-def test_sample_takes_a_sixth_of_each_group_and_the_whole_matrix_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(WHOLE, raising=False)
-    items = [(name, number) for name, size in (("large", 60), ("small", 4)) for number in range(size)]
-    part = sample(items, group=lambda item: item[0])
-    assert part == sample(items, group=lambda item: item[0]), "all processes of a run choose the same part"
-    assert [item for item in items if item in part] == list(part)
-    assert [sum(name == each for name, _ in part) for each in ("large", "small")] == [10, 1]
-    monkeypatch.setenv(WHOLE, "1")
-    assert sample(items) == tuple(items)

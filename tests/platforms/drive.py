@@ -59,8 +59,9 @@ def drive(
 ) -> Page | Single:
     """Return the result of the endpoint's read, or of one of its fallbacks. `answer` replaces the upstream.
 
-    A platform is signed in to once, before the first call that needs it. `sessions` has the sessions by platform. Pass
-    the same object to several reads to share them.
+    A platform is signed in to once, before the first call that needs it, and so is each source with its own session.
+    `sessions` has the sessions by platform, or by platform and source. Pass the same object to several reads to share
+    them.
 
     Raises:
         UpstreamError: The refusal that the fetch would raise.
@@ -76,11 +77,8 @@ def drive(
             return _part(wanted)
         if mirror and not wanted.source:
             wanted = replace(wanted, source=mirror)
-        if wanted.needs_session and platform.slug not in signed_in:
-            assert platform.open_session is not None, "a call needs a session that the platform cannot open"
-            session = _run(platform.open_session(known), partial(ask, values={}))
-            assert isinstance(session, Session)
-            signed_in[platform.slug] = session
+        if wanted.needs_session:
+            _sign_in(platform, wanted.source or next(iter(platform.sources)), known, partial(ask, values={}), signed_in)
         return _asked(platform, wanted, values, answer)
 
     def _part(part: Part) -> Fetched | Missing:
@@ -102,6 +100,19 @@ def drive(
         return result
 
     return read(found, Args(_values(found, params), cursor, known, now_at))
+
+
+def _sign_in(
+    platform: Platform, source: str, known: Mapping[str, str], ask: Any, signed_in: dict[str, Session]
+) -> None:
+    """Sign in for calls to a source, unless there is a session for them."""
+    name = f"{platform.slug}:{source}" if source in platform.sessions else platform.slug
+    if name not in signed_in:
+        steps = platform.sign_in_of(source)
+        assert steps is not None, "a call needs a session that the platform cannot open"
+        session = _run(steps(known), ask)
+        assert isinstance(session, Session)
+        signed_in[name] = session
 
 
 def page_of(platform: Platform, resource: str, params: Mapping[str, str | int], answer: Upstream, **more: Any) -> Page:

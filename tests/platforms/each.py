@@ -7,10 +7,24 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from tests.fakes.gathering import GatheredFailures
+from tests.gate.matrix import of_run
 from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.params import Value
 from upstreams.platforms import load_platforms
+from upstreams.sandbox.rehearse import example_values
 
-PLATFORMS = load_platforms()
+PLATFORMS = of_run(load_platforms(), lambda platform: platform.slug)
+"""The platforms that this run checks (`tests.gate.matrix`)."""
+
+
+ROWS = 3
+"""The rows on a page. They are enough to have unchanged rows before and after a changed one."""
+
+
+def few_rows(endpoint: Endpoint) -> dict[str, Value]:
+    """Return the values of an endpoint's example request, limited to a few rows."""
+    values = example_values(endpoint)
+    return values | {"limit": ROWS} if "limit" in values else values
 
 
 def named(platforms: Iterable[Platform]) -> pytest.MarkDecorator:

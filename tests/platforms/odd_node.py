@@ -8,55 +8,61 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+import orjson
 import trio
 
 from tests.fakes.calling import Answered
 from tests.fakes.node import CREDITS, OpenNode, open_test_node
 from tests.fakes.patient_clock import PatientClock
 from tests.fakes.scripted_upstream import ScriptedAnswer
+from tests.platforms.bench import PATIENCE_S, unhurried
+from tests.platforms.each import few_rows
+from tests.platforms.odd import Path as Place
+from tests.platforms.odd import numbers_in
 from tests.platforms.promised import check_data
 from tests.platforms.test_recordings import COST, NO_LIMITS
 from tests.spec.rows import CREDENTIALS, ENVIRON
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.platforms import load_platforms
-from upstreams.sandbox.rehearse import example_values
 
 Record = dict[str, Any]
 T = TypeVar("T")
-ROWS = 3
-"""The rows on a page. They are enough to have unchanged rows before and after a changed one."""
-PATIENCE_S = 3_600.0
+SIGNING_S = 10.0
+SUMS = frozenset(("shares", "downloads", "posts_count", "rank", "change", "max"))
+OUR_OWN = frozenset(("computed", "legs", "velocity"))
 
 
-def unhurried(platform: Platform) -> Platform:
-    """Return the platform without its pace and quotas, because they would delay hundreds of requests."""
-    return replace(platform, pace=None, rest=lambda _answer: None)
-
-
-@dataclass(slots=True)
+@dataclass
 class Question:
-    """A request that succeeds, and the upstream's answer to each call that it makes, by `host/path?query`."""
+    """A request that succeeds, and the upstream's answer to each call that it makes, by `host/path?query`.
+
+    Calls that sign in are not included, because a request makes them only if there is no session.
+    """
 
     endpoint: Endpoint
     target: str
     told: dict[str, ScriptedAnswer] = field(default_factory=dict)
     data: Record = field(default_factory=dict)
 
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """The names of fields with numbers that no answer of the upstream contains.
+
+        They are computed, for example from milliseconds or from a text.
+        """
+        known = numbers_in([orjson.loads(one.body) for one in self.told.values() if is_json(one)])
+        return frozenset(str(path[-1]) for path, value in counts_in(self.data) if value not in known)
+
     @property
     def odd_ones(self) -> list[str]:
-        """Return the upstream calls whose answers may be changed, which are all but sign-ins."""
+        """Return the upstream calls whose answers may be changed."""
         return sorted(asked for asked, told in self.told.items() if told.status == 200)
-
-
-def few_rows(endpoint: Endpoint) -> dict[str, Any]:
-    """Return the values of an endpoint's example request, limited to a few rows."""
-    values = example_values(endpoint)
-    return values | {"limit": ROWS} if "limit" in values else values
 
 
 def question_of(platform: Platform, endpoint: Endpoint) -> Question:
@@ -66,10 +72,14 @@ def question_of(platform: Platform, endpoint: Endpoint) -> Question:
 
 @dataclass(slots=True)
 class OddBench:
-    """A node with every platform, the requests that succeed on it, and the credits that they cost."""
+    """A node with every platform, the requests that succeed on it, and the credits that they cost.
+
+    `signing` contains the `host/path` of each call that signs in to a platform.
+    """
 
     node: OpenNode
     token: trio.lowlevel.TrioToken
+    signing: frozenset[str] = frozenset()
     credits_used: int = 0
     _learnt: dict[str, Question] = field(default_factory=dict)
 
@@ -98,17 +108,33 @@ class OddBench:
         answer = await self.ask(question)
         assert answer.status == 200, (question.target, answer.json)
         check_envelope(question, answer)
-        question.told, question.data = dict(upstream.sandbox_answers), answer.json["data"]
+        question.told = {asked: told for asked, told in upstream.sandbox_answers.items() if not self.signs_in(asked)}
+        question.data = answer.json["data"]
         return question
+
+    async def learn_signing(self) -> None:
+        """Sign in to each platform that needs it."""
+        upstream = self.node.upstream
+        for site in self.node.node.catalog.sites.values():
+            if site.platform.open_session is not None:
+                await site.sessions.signed_in(trio.current_time() + SIGNING_S)
+        self.signing = frozenset(asked.partition("?")[0] for asked in upstream.sandbox_answers)
+
+    def signs_in(self, asked: str) -> bool:
+        """Return whether a call signs in to a platform."""
+        return asked.partition("?")[0] in self.signing
 
     async def ask_with(self, question: Question, odd: str, told: ScriptedAnswer) -> Answered:
         """Return the node's answer to a question, for whose call `odd` the upstream sends `told`.
 
-        The question's other calls are answered as usual. Calls that it did not make before return 404.
+        The question's other calls are answered as usual, and so are calls that renew a session, which the upstream may
+        have refused. Calls that it did not make before return 404.
         """
 
         def script(asked: str) -> ScriptedAnswer | None:
-            return told if asked == odd else None if asked in question.told else ScriptedAnswer(404)
+            if asked == odd:
+                return told
+            return None if asked in question.told or self.signs_in(asked) else ScriptedAnswer(404)
 
         self.node.upstream.script = script
         return await self.ask(question)
@@ -143,9 +169,24 @@ async def _serve(folder: Path, opened: Future[OddBench], stop: trio.Event) -> No
         folder, environ=ENVIRON, only=platforms, patience_s=PATIENCE_S, upstreams=upstreams, **NO_LIMITS
     ) as node:
         bench = OddBench(node, trio.lowlevel.current_trio_token())
+        await bench.learn_signing()
         opened.set_result(bench)
         await stop.wait()
         await bench.assert_sound()
+
+
+def counts_in(data: Any, here: Place = ()) -> Iterator[tuple[Place, int]]:
+    """Yield the path and value of each number in an answer, except sums and numbers that the gateway computes."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for name, value in inner:
+        if type(value) is int and name not in SUMS:
+            yield (*here, name), value
+        elif name not in OUR_OWN:
+            yield from counts_in(value, (*here, name))
+
+
+def is_json(told: ScriptedAnswer) -> bool:
+    return told.headers.get("content-type", "").startswith("application/json")
 
 
 def check_envelope(question: Question, answer: Answered) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import orjson
-import pytest
 import trio
 
 from gateway.config.settings import Config, PlatformSettings, SupplierSettings, UpstreamSettings
@@ -19,13 +18,14 @@ from gateway.node.sites import open_sites
 from gateway.node.suppliers import open_suppliers
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import LONG_S
+from tests.platforms.each import every_platform
 from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan
 from upstreams.fetching.site import Site
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.errors import UpstreamError
 from upstreams.model.params import Args, Value
-from upstreams.platforms import load_platforms
+from upstreams.platforms import load_platform
 from upstreams.sandbox.rehearse import example_values
 from upstreams.sandbox.site import answer, request_of
 from upstreams.sandbox.stand_ins import load_routes
@@ -35,7 +35,6 @@ from upstreams.transport.http import HttpAnswer, HttpCall
 ROUTES = load_routes()
 NOW_AT = 1_735_689_600.0
 ELSEWHERE = "elsewhere.example"
-PLATFORMS = load_platforms()
 
 
 def secret(name: str) -> str:
@@ -129,7 +128,7 @@ async def run(site: Site, endpoint: Endpoint, values: dict[str, Value]) -> None:
         await fetch(plan(site, endpoint, args), trio.current_time() + LONG_S)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
+@every_platform
 async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, autojump_clock: Any) -> None:
     """Method: each endpoint with all its sources, without its first source, and with redirects to another host."""
     addresses = {name: resolve_address(url) for name, url in platform.sources.items()}
@@ -149,7 +148,7 @@ async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, 
 
 async def test_check_detects_a_sent_credential(autojump_clock: Any) -> None:
     """Goal: prove that the test above can fail. Method: GitHub's token is sent to GitHub."""
-    platform = next(one for one in PLATFORMS if one.slug == "github")
+    platform = load_platform("github")
     async with open_recorded(platform) as (site, recorder):
         await run(site, platform.endpoints[0], example_values(platform.endpoints[0]))
         assert all(holds_secret(call, platform.credentials) for call in recorder.calls)

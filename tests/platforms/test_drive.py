@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.fakes.platform_fields import FIELDS
 from tests.platforms.drive import drive, told, watched
 from upstreams.model.archetypes import POST_LIST, post
@@ -11,7 +13,8 @@ from upstreams.model.fields import readers as read
 from upstreams.model.fields.maps import record_map
 from upstreams.model.paging import ByOffset
 from upstreams.model.params import Args, limit
-from upstreams.model.steps import Answer, Call, Session, Steps, client_credentials
+from upstreams.model.sign_in import client_credentials
+from upstreams.model.steps import Answer, Call, Session, Steps
 
 LOOKUP = Get("/me").via(signed=True)
 POSTS = Get("/posts").via(signed=True)
@@ -47,6 +50,15 @@ def test_read_with_several_signed_calls_signs_in_once() -> None:
     made, answer = watched(upstream)
     drive(PLATFORM, "own", {}, answer, credentials=KNOWN)
     assert [place for place, _ in made] == ["id.example/token", "api.example/me", "api.example/posts"]
+
+
+def test_source_with_its_own_session_signs_in_separately() -> None:
+    made, answer = watched(upstream)
+    sessions: dict[str, Session] = {}
+    own = replace(PLATFORM, sessions={"api": client_credentials("/token", source="sign_in")})
+    drive(own, "own", {}, answer, credentials=KNOWN, sessions=sessions)
+    assert [place for place, _ in made].count("id.example/token") == 1
+    assert list(sessions) == ["signed:api"]
 
 
 def test_session_serves_all_pages_that_share_it() -> None:

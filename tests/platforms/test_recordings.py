@@ -1,11 +1,11 @@
-"""Every platform's recorded exchanges through the whole gateway, over sockets: billed, and compared by field."""
+"""Every platform's recorded exchanges, compared by field: all as reads, and some through the whole gateway, billed."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
 from importlib import import_module
@@ -16,25 +16,40 @@ from urllib.parse import urlencode
 import orjson
 import pytest
 
+from gateway.http.errors import refusal_of
 from tests.fakes.calling import Answered
+from tests.fakes.gathering import GatheredFailures
 from tests.fakes.node import OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
+from tests.fakes.shared_loop import sharing
+from tests.gate.matrix import by_platform, of_run
+from tests.platforms.bench import PATIENCE_S, end_pauses
 from tests.platforms.case import Case, file_for, recorded, recordings_dir
+from tests.platforms.case import check as check_read
+from tests.platforms.each import named
 from tests.platforms.promised import validator
 from tests.spec.rows import CONTACT
 from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.errors import (
+    InvalidArgument,
+    InvalidCursor,
+    NotFound,
+    SourceUnusable,
+    StaleCursor,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamThrottled,
+)
 from upstreams.platforms import load_platforms
 
-REFUSED: Mapping[type[UpstreamError], str] = {
-    NotFound: "RESOURCE_NOT_FOUND",
-    InvalidArgument: "INVALID_REQUEST",
-    UpstreamFailed: "UPSTREAM_ERROR",
-    UpstreamThrottled: "SERVICE_UNAVAILABLE",
-}
+REFUSALS: Sequence[UpstreamError] = (
+    *(NotFound(), InvalidArgument("name", "is wrong"), StaleCursor(), InvalidCursor("is malformed")),
+    *(UpstreamFailed("api", "is away"), UpstreamThrottled("api"), SourceUnusable("api", "needs a key")),
+)
+"""One refusal of each kind."""
+REFUSED: Mapping[type[UpstreamError], str] = {type(one): refusal_of(one).code.name for one in REFUSALS}
+"""The error codes that the API documents for these refusals, and for those derived from them."""
 COST = {"standard": 1, "advanced": 5, "premium": 10}
-ALSO_OF = {"app_store": ("itunes",), "podcasts": ("apple_music",)}
-"""Other folders of recordings that belong to a platform."""
 NOT_REPLAYED = frozenset(
     ("connection", "content-encoding", "content-length", "date", "keep-alive", "server", "transfer-encoding", "trailer")
 )
@@ -58,53 +73,97 @@ def with_cases() -> Iterator[Platform]:
             yield platform
 
 
-PLATFORMS = tuple(with_cases())
+PLATFORMS = of_run(with_cases(), lambda platform: platform.slug)
+every_platform = named(PLATFORMS)
 
 
-@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-async def test_recordings_pass_through_the_gateway_unchanged(platform: Platform, tmp_path: Path) -> None:
-    """Method: one node processes all cases in order. If its upstream asked for a pause, a new node replaces it."""
-    recordings_dir()
-    waiting = list(cases_of(platform))[::-1]
-    while waiting:
-        is_fresh, credentials = True, waiting[-1].credentials
-        async with replaying_node(tmp_path / str(len(waiting)), platform, credentials) as node:
-            while waiting and waiting[-1].credentials == credentials:
-                answer = await replay(node, platform, waiting[-1])
-                if answer.status == 503 and not is_fresh:
-                    break
-                check(platform, waiting.pop(), answer)
-                is_fresh = False
+def known_in(cases: Iterable[Case]) -> list[Mapping[str, str]]:
+    """Return the different sets of credentials with which cases run. The first one is empty."""
+    found: list[Mapping[str, str]] = [{}]
+    for case in cases:
+        if case.credentials not in found:
+            found.append(case.credentials)
+    return found
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[OpenNode]]:
+    """Nodes with all platforms. The first one has no credentials, and the others have the cases' credentials."""
+    with sharing(open_replaying(tmp_path_factory.mktemp("replaying"))) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def open_replaying(folder: Path) -> AsyncIterator[list[OpenNode]]:
+    """Open as many nodes as any platform has different sets of credentials, and verify their ledgers at the end."""
+    known = {platform.slug: known_in(cases_of(platform)) for platform in PLATFORMS}
+    only = tuple(replace(platform, pace=None) for platform in PLATFORMS)  # a pace would delay the cases
+    async with AsyncExitStack() as stack:
+        nodes = []
+        for round_ in range(max(map(len, known.values()))):
+            told = {slug: sets[round_] for slug, sets in known.items() if round_ < len(sets)}
+            variables = {slug: {f"{name}_env": f"{slug}_{name}".upper() for name in of} for slug, of in told.items()}
+            environ = {f"{slug}_{name}".upper(): value for slug, of in told.items() for name, value in of.items()}
+            upstreams = {"operator_contact": CONTACT, "defaults": {"retries": 0}, **variables}
+            tables = {"upstreams": upstreams, **NO_LIMITS}
+            opening = open_test_node(folder / str(round_), environ=environ, only=only, patience_s=PATIENCE_S, **tables)
+            nodes.append(await stack.enter_async_context(opening))
+        yield nodes
+        for node in nodes:
             await node.assert_sound()
 
 
-@pytest.mark.parametrize("platform", PLATFORMS, ids=[platform.slug for platform in PLATFORMS])
-def test_every_recording_is_used_in_a_case_or_listed(platform: Platform) -> None:
-    """Method: files without an endpoint are listed at the top of `cases.py`.
+@every_platform
+def test_reads_of_recordings_return_the_expected_records(platform: Platform) -> None:
+    """Method: run the reads of all cases without a node."""
+    recordings_dir()
+    failures = GatheredFailures()
+    for case in cases_of(platform):
+        with failures.case(case.name):
+            check_read(platform, case)
+    failures.report()
 
-    The tests next to it read files of rows.
+
+SOME = by_platform(
+    ((platform, case) for platform in PLATFORMS for case in cases_of(platform)), lambda pair: pair[0].slug
+)
+
+
+@pytest.mark.parametrize("chosen", SOME.values(), ids=SOME)
+async def test_recordings_pass_through_the_gateway_unchanged(
+    chosen: Sequence[tuple[Platform, Case]], nodes: list[OpenNode]
+) -> None:
+    """Method: nodes process a sixth of the cases. Pauses that a recorded answer asks for end before the next case."""
+    recordings_dir()
+    failures = GatheredFailures()
+    for platform, case in chosen:
+        node = nodes[known_in(cases_of(platform)).index(case.credentials)]
+        with failures.case(case.name):
+            check(platform, case, await replay(node, platform, case))
+        end_pauses(node.node.catalog.sites[platform.slug])
+        assert (await node.money())[1] == 0, "credits stay reserved"
+    failures.report()
+
+
+@every_platform
+def test_every_recording_is_used_in_a_case_or_listed(platform: Platform) -> None:
+    """Method: files without an endpoint are listed at the top of `cases.py`, as patterns that may begin with a folder.
+
+    The folders are the platform's own and those of which a case uses a file. The tests next to the cases read files of
+    rows.
     """
     tests = Path(__file__).parent / platform.slug
     in_cases = {file for case in cases_of(platform) for file in case.answers.values() if isinstance(file, str)}
     named = re.findall(r"`([^`]+)`", ast.get_docstring(ast.parse((tests / "cases.py").read_text())) or "")
     read = "".join(module.read_text() for module in tests.glob("test_*.py"))
-    for folder in (recordings_dir() / name for name in (platform.slug, *ALSO_OF.get(platform.slug, ()))):
+    folders = dict.fromkeys((platform.slug, *(file.partition("/")[0] for file in in_cases if "/" in file)))
+    for folder in (recordings_dir() / name for name in folders):
         for file in sorted(folder.rglob("*.json")):
             name = file.relative_to(folder).as_posix()
-            is_named = any(fnmatch(name, one) or fnmatch(name, f"{one}.json") for one in named)
+            spelled = (name, name.removesuffix(".json"), f"{folder.name}/{name}")
+            is_named = any(fnmatch(one, pattern) for one in spelled for pattern in named)
             is_in_case = bool(in_cases & {name, f"{folder.name}/{name}"})
             assert is_in_case or is_named or f'"{file.stem}' in read, f"{name} is neither in a case nor listed"
-
-
-@asynccontextmanager
-async def replaying_node(folder: Path, platform: Platform, credentials: Mapping[str, str]) -> Any:
-    """Open a node in a folder of its own. The platform's credentials are in its environment."""
-    settings = {f"{name}_env": f"TEST_{name.upper()}" for name in credentials}
-    environ = {f"TEST_{name.upper()}": value for name, value in credentials.items()}
-    upstreams = {"operator_contact": CONTACT, "defaults": {"retries": 0}, platform.slug: settings}
-    only = (replace(platform, pace=None),)  # a pace would delay the cases
-    async with open_test_node(folder, environ=environ, only=only, upstreams=upstreams, **NO_LIMITS) as node:
-        yield node
 
 
 async def replay(node: OpenNode, platform: Platform, case: Case) -> Answered:
@@ -130,7 +189,7 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
     """Check the answer against the case, check its envelope, and check that it was billed or refunded."""
     body = answer.json
     if case.refused is not None:
-        assert answer.code == REFUSED[case.refused], (case.name, body)
+        assert answer.code == code_of(case.refused), (case.name, body)
         if case.refused is NotFound:
             assert body["error"].get("details", {}).get("reason") == case.reason, case.name
         assert body["credits_used"] == 0
@@ -147,6 +206,11 @@ def check(platform: Platform, case: Case, answer: Answered) -> None:
     if endpoint.archetype.many:
         assert case.has_more is None or body["pagination"]["has_more"] == case.has_more, case.name
         assert case.total is None or body["data"]["total"] == case.total, case.name
+
+
+def code_of(refused: type[UpstreamError]) -> str:
+    """Return the error code of a refusal, which may be derived from one of those above."""
+    return next(REFUSED[kind] for kind in refused.__mro__ if kind in REFUSED)
 
 
 def records_of(endpoint: Endpoint, data: dict[str, Any]) -> Any:

@@ -77,7 +77,7 @@ class Life:
 
         @asynccontextmanager
         async def open_exchange(
-            *, max_connections: int, egress: str, body_bytes_max: int = 0, keep: Keep = unsupervised
+            *, max_connections: int, egress: str, proxy: str = "", body_bytes_max: int = 0, keep: Keep = unsupervised
         ) -> AsyncIterator[Exchange]:
             yield upstream.exchange
 

@@ -1,11 +1,10 @@
-"""The catalog's endpoints as rows of tests, their requests, and checks of all endpoints of a platform on one node."""
+"""The catalog's endpoints as rows of tests, their requests, and checks of many endpoints on one node."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -13,9 +12,10 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.fakes.node import OpenNode
-from tests.gate.matrix import sample
-from tests.spec.shared_node import check_cases
+from tests.gate.matrix import by_platform, sample_platforms
+from tests.spec.shared_node import check_cases, check_on
 from upstreams.composites import composite_slugs, load_all
+from upstreams.fetching.spending import Spending
 from upstreams.model.endpoint import Endpoint, Platform
 from upstreams.model.refusals import Bucket
 from upstreams.sandbox.rehearse import example_values
@@ -70,9 +70,9 @@ class Row:
 
 
 ROWS = tuple(Row(platform, endpoint) for platform in load_all() for endpoint in platform.endpoints)
-every_endpoint = pytest.mark.parametrize("row", ROWS, ids=[row.id for row in ROWS])
+SOME_ROWS = sample_platforms(ROWS, lambda row: row.platform.slug)
+"""A sixth of the endpoints, and all endpoints of changed platforms; see `tests.gate.matrix`."""
 LISTS = tuple(row for row in ROWS if row.endpoint.archetype.many)
-every_table = pytest.mark.parametrize("row", LISTS, ids=[row.id for row in LISTS])
 """Including the lists of composites."""
 
 
@@ -80,15 +80,19 @@ Rows = Sequence[Row]
 
 
 def _by_platform(rows: Iterable[Row]) -> pytest.MarkDecorator:
-    grouped = {slug: sample(found) for slug, found in groupby(rows, lambda row: row.platform.slug)}
+    grouped = by_platform(rows, lambda row: row.platform.slug)
     return pytest.mark.parametrize("rows", grouped.values(), ids=grouped)
 
 
 every_platform = _by_platform(ROWS)
-"""A sixth of the endpoints of each platform, for `check_each`; all of them with `SLUICE_WHOLE_MATRIX`."""
+"""A sixth of the endpoints by platform, for `check_rows`; see `tests.gate.matrix`."""
 every_platform_lists = _by_platform(row for row in LISTS if not row.endpoint.archetype.has_legs)
-"""A sixth of the lists of each platform, for `check_each`. `tests/upstreams/composites` walks the lists of composites.
-"""
+"""A sixth of the lists by platform, for `check_rows`. `tests/upstreams/composites` walks the lists of composites."""
+
+
+async def check_rows(node: OpenNode, rows: Iterable[Row], check: Callable[[OpenNode, Row], Awaitable[None]]) -> None:
+    """Run `check` for each endpoint on a node that has all credentials; see `check_on`."""
+    await check_on(node, {row.id: row for row in rows}, check)
 
 
 async def check_each(
@@ -108,5 +112,6 @@ async def check_each(
 def unpaced() -> Iterator[None]:
     """Call upstreams without pacing, which has its own tests. Some composites would otherwise take 40 seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Bucket, "wait_s", lambda _bucket, _path, _now: 0.0)
+        for limit in (Bucket, Spending):
+            patch.setattr(limit, "wait_s", lambda _limit, _path, _now: 0.0)
         yield

@@ -22,15 +22,26 @@ async def check_cases(
     credits: int = CREDITS,  # noqa: A002 - the specification's name
     **options: Any,
 ) -> None:
-    """Run `check` for each case on one node with these `options`, and raise the failures of all cases together.
+    """Run `check` for each case on one new node with these `options`; see `check_on`."""
+    async with open_test_node(folder, **{"patience_s": PATIENCE_S, **options}) as node:
+        await check_on(node, cases, check, credits=credits)
+
+
+async def check_on(
+    node: OpenNode,
+    cases: Mapping[str, T],
+    check: Callable[[OpenNode, T], Awaitable[None]],
+    *,
+    credits: int = CREDITS,  # noqa: A002 - the specification's name
+) -> None:
+    """Run `check` for each case on a node, and raise the failures of all cases together.
 
     Each check begins with a new account and key, an empty cache, the upstream's usual answers, and no recorded upstream
     request. Limits of sources and circuits are not reset.
     """
     failures = GatheredFailures()
-    async with open_test_node(folder, **{"patience_s": PATIENCE_S, **options}) as node:
-        for name, case in cases.items():
-            await node.renew(credits)
-            with failures.case(name):
-                await check(node, case)
+    for name, case in cases.items():
+        await node.renew(credits)
+        with failures.case(name):
+            await check(node, case)
     failures.report()

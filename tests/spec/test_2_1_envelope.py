@@ -12,7 +12,7 @@ from gateway.docs.schemas import schema_of
 from tests.fakes.calling import Answered
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.records import assert_record, assert_row
-from tests.spec.rows import Row, Rows, check_each, every_platform
+from tests.spec.rows import Row, Rows, check_rows, every_platform
 from upstreams.model.archetypes import ARCHETYPES
 
 FIXED = {
@@ -125,9 +125,9 @@ COMPOSITES = {
 
 
 @every_platform
-async def test_response_has_envelope_records_and_a_free_repetition(rows: Rows, tmp_path: Path) -> None:
+async def test_response_has_envelope_records_and_a_free_repetition(rows: Rows, node: OpenNode) -> None:
     """The repetition comes from the cache, and HEAD returns the headers of GET."""
-    await check_each(rows, _response_has_envelope_records_and_a_free_repetition, tmp_path)
+    await check_rows(node, rows, _response_has_envelope_records_and_a_free_repetition)
 
 
 async def _response_has_envelope_records_and_a_free_repetition(node: OpenNode, row: Row) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_refused
-from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS
+from tests.spec.rows import ROWS
 
 TYPES = {
     "id": str,
@@ -41,9 +41,8 @@ async def catalog(node: OpenNode, query: str = "") -> dict[str, Any]:
     return data
 
 
-async def test_every_entry_has_every_field_with_its_type(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, environ=ENVIRON, upstreams=CREDENTIALS) as node:
-        data = await catalog(node)
+async def test_every_entry_has_every_field_with_its_type(node: OpenNode) -> None:
+    data = await catalog(node)
     reads = [entry["id"] for entry in data["endpoints"] if entry["method"] == "GET"]
     assert reads[: len(ROWS)] == [row.id for row in ROWS]
     for entry in data["endpoints"]:
@@ -86,25 +85,23 @@ FILTERS = {
 }
 
 
-async def test_filters_combine_and_are_echoed(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        every = await catalog(node)
-        for query, fits in FILTERS.items():
-            some = await catalog(node, query)
-            assert some["endpoints"] == [entry for entry in every["endpoints"] if fits(entry)], query
-            sent = dict(pair.split("=") for pair in query[1:].split("&"))
-            assert some["filters"] == {name: sent.get(name) or None for name in ("platform", "search", "method")}
-            assert some["stats"] == every["stats"], "the live numbers do not depend on the filters"
+async def test_filters_combine_and_are_echoed(node: OpenNode) -> None:
+    every = await catalog(node)
+    for query, fits in FILTERS.items():
+        some = await catalog(node, query)
+        assert some["endpoints"] == [entry for entry in every["endpoints"] if fits(entry)], query
+        sent = dict(pair.split("=") for pair in query[1:].split("&"))
+        assert some["filters"] == {name: sent.get(name) or None for name in ("platform", "search", "method")}
+        assert some["stats"] == every["stats"], "the live numbers do not depend on the filters"
 
 
-async def test_unknown_method_is_rejected_with_suggestion(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        details = assert_refused(await node.get("/v1/utility/endpoints?method=GETS"), "INVALID_REQUEST", 400)
-        assert details["param"] == "method" or details["did_you_mean"] == "GET"
+async def test_unknown_method_is_rejected_with_suggestion(node: OpenNode) -> None:
+    details = assert_refused(await node.get("/v1/utility/endpoints?method=GETS"), "INVALID_REQUEST", 400)
+    assert details["param"] == "method" or details["did_you_mean"] == "GET"
 
 
-async def test_discovery_is_free_but_needs_a_key(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path, credits=0) as node:
-        assert (await catalog(node))["total"] > 0
-        assert (await node.get("/v1/utility/endpoint?id=github/profile")).status == 200
-        assert_refused(await node.get("/v1/utility/endpoints", key=None), "MISSING_API_KEY", 401)
+async def test_discovery_is_free_but_needs_a_key(node: OpenNode) -> None:
+    await node.renew(balance=0)
+    assert (await catalog(node))["total"] > 0
+    assert (await node.get("/v1/utility/endpoint?id=github/profile")).status == 200
+    assert_refused(await node.get("/v1/utility/endpoints", key=None), "MISSING_API_KEY", 401)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from tests.fakes.node import OpenNode, open_test_node
+from tests.fakes.node import OpenNode
 from tests.spec.refusals import assert_refused
-from tests.spec.rows import Row, Rows, check_each, every_platform
+from tests.spec.rows import Row, Rows, check_rows, every_platform
 
 FIELDS = {
     "kind",
@@ -50,8 +49,8 @@ async def guide_of(node: OpenNode, query: str) -> dict[str, Any]:
 
 
 @every_platform
-async def test_guide_has_every_field_and_its_request_works(rows: Rows, tmp_path: Path) -> None:
-    await check_each(rows, _guide_has_every_field_and_its_request_works, tmp_path)
+async def test_guide_has_every_field_and_its_request_works(rows: Rows, node: OpenNode) -> None:
+    await check_rows(node, rows, _guide_has_every_field_and_its_request_works)
 
 
 async def _guide_has_every_field_and_its_request_works(node: OpenNode, row: Row) -> None:
@@ -134,33 +133,30 @@ def assert_same_shape(example: Any, real: Any, where: str = "") -> None:
         assert_same_shape(example[0], real[0], f"{where}[]")
 
 
-async def test_endpoint_is_found_by_id_path_and_url(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for query in (
-            "url=/v1/github/profile",
-            "url=https://api.example.com/v1/github/profile?handle=x",
-            "id=github/profile&method=GET",
-            "id=/github/profile/",
-        ):
-            assert (await guide_of(node, query))["id"] == "github/profile", query
+async def test_endpoint_is_found_by_id_path_and_url(node: OpenNode) -> None:
+    for query in (
+        "url=/v1/github/profile",
+        "url=https://api.example.com/v1/github/profile?handle=x",
+        "id=github/profile&method=GET",
+        "id=/github/profile/",
+    ):
+        assert (await guide_of(node, query))["id"] == "github/profile", query
 
 
-async def test_unknown_endpoint_returns_404_with_suggestion(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for query, meant in (
-            ("id=github/profil", "github/profile"),
-            ("url=/v1/github/profil", "/v1/github/profile"),
-            ("id=zzz", None),
-            ("id=github/profile&method=POST", "github/profile"),
-        ):
-            details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
-            assert details.get("did_you_mean") == meant, query
-        refused = await node.get("/v1/utility/endpoint?id=github/profile&method=POST")
-        assert "/v1/github/profile supports GET, not POST" in refused.json["error"]["message"]
+async def test_unknown_endpoint_returns_404_with_suggestion(node: OpenNode) -> None:
+    for query, meant in (
+        ("id=github/profil", "github/profile"),
+        ("url=/v1/github/profil", "/v1/github/profile"),
+        ("id=zzz", None),
+        ("id=github/profile&method=POST", "github/profile"),
+    ):
+        details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "ENDPOINT_NOT_FOUND", 404)
+        assert details.get("did_you_mean") == meant, query
+    refused = await node.get("/v1/utility/endpoint?id=github/profile&method=POST")
+    assert "/v1/github/profile supports GET, not POST" in refused.json["error"]["message"]
 
 
-async def test_exactly_one_of_id_and_url_is_required(tmp_path: Path) -> None:
-    async with open_test_node(tmp_path) as node:
-        for query in ("", "id=github/profile&url=/v1/github/profile"):
-            details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "INVALID_REQUEST", 400)
-            assert details["param"] == "id"
+async def test_exactly_one_of_id_and_url_is_required(node: OpenNode) -> None:
+    for query in ("", "id=github/profile&url=/v1/github/profile"):
+        details = assert_refused(await node.get(f"/v1/utility/endpoint?{query}"), "INVALID_REQUEST", 400)
+        assert details["param"] == "id"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
-from pathlib import Path
 from random import Random
 from urllib.parse import quote
 
 import pytest
 
-from tests.fakes.node import OpenNode, open_test_node
-from tests.gate.matrix import sample
+from tests.fakes.node import OpenNode
+from tests.gate.matrix import SHARE, by_platform
 from tests.spec.raw import raw_request
-from tests.spec.rows import CREDENTIALS, ENVIRON, ROWS, Row, unpaced
-from tests.spec.shared_node import PATIENCE_S
+from tests.spec.rows import CREDENTIALS, ROWS, Row
 from upstreams.model.params import Param
 
 NASTY = (
@@ -68,26 +65,28 @@ def odd_requests() -> Iterator[tuple[Row, Param, str]]:
                 yield from ((row, param, value) for value in NASTY)
 
 
-CHOSEN = sample(odd_requests(), group=lambda odd: (odd[0].platform.slug, odd[1].type), share=12)
-"""A twelfth of the requests to each platform, because all parameters of a type share their checks; all of them with
-`SLUICE_WHOLE_MATRIX`."""
-BY_PLATFORM = {slug: tuple(odd) for slug, odd in groupby(CHOSEN, lambda odd: odd[0].platform.slug)}
+def chosen_of(*, are_composites: bool, share: int) -> dict[str, tuple[tuple[Row, Param, str], ...]]:
+    odd = (one for one in odd_requests() if (not one[0].platform.sources) is are_composites)
+    return by_platform(odd, lambda one: one[0].platform.slug, share)
 
 
-@pytest.mark.parametrize("chosen", BY_PLATFORM.values(), ids=BY_PLATFORM)
+CHOSEN = chosen_of(are_composites=False, share=6 * SHARE) | chosen_of(are_composites=True, share=16 * SHARE)
+"""One in 36 requests by platform, because all parameters of a type share their checks; see `tests.gate.matrix`.
+
+Of the composites, it is one in 96, because their requests call many platforms.
+"""
+NODE = {"upstreams": {"defaults": {"retries": 0}, **CREDENTIALS}, "credits": 10_000_000, **PATIENT}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN.values(), ids=CHOSEN)
 async def test_no_parameter_value_causes_an_internal_error(
-    chosen: Sequence[tuple[Row, Param, str]], tmp_path: Path
+    chosen: Sequence[tuple[Row, Param, str]], node: OpenNode
 ) -> None:
     """Method: one parameter has an unusual value, and the others are as in the example."""
-    upstreams = {"defaults": {"retries": 0}, **CREDENTIALS}
-    tables = {"credits": 10_000_000, "environ": ENVIRON, "upstreams": upstreams, "patience_s": PATIENCE_S, **PATIENT}
-    with unpaced():
-        async with open_test_node(tmp_path, **tables) as node:
-            for row, param, value in chosen:
-                answer = await node.get(with_value(row, param, value))
-                assert answer.status in STATUSES, (row.id, param.name, value, answer.body)
-            assert node.log_events("request_failed") == []
-            await node.assert_sound()
+    for row, param, value in chosen:
+        answer = await node.get(with_value(row, param, value))
+        assert answer.status in STATUSES, (row.id, param.name, value, answer.body)
+    assert node.log_events("request_failed") == []
 
 
 def with_value(row: Row, param: Param, value: str) -> str:
@@ -148,15 +147,14 @@ HEADERS = (
 )
 
 
-async def test_no_target_or_header_causes_an_internal_error(tmp_path: Path) -> None:
+async def test_no_target_or_header_causes_an_internal_error(node: OpenNode) -> None:
     """Method: random requests made of meaningful pieces, from a fixed seed, so that failures are reproducible."""
-    async with open_test_node(tmp_path, **PATIENT) as node:
-        rng = Random(20_240_131)
-        for _ in range(400):
-            lines = random_head(node, rng)
-            answer = await raw_request(node.url, lines)
-            assert answer.status in STATUSES | {304, 501, 505}, (lines, answer.body)
-        assert node.log_events("request_failed") == []
+    rng = Random(20_240_131)
+    for _ in range(400):
+        lines = random_head(node, rng)
+        answer = await raw_request(node.url, lines)
+        assert answer.status in STATUSES | {304, 501, 505}, (lines, answer.body)
+    assert node.log_events("request_failed") == []
 
 
 def random_head(node: OpenNode, rng: Random) -> tuple[str, ...]:

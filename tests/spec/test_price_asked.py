@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.fakes.node import OpenNode, open_test_node
 from tests.spec.refusals import assert_free, assert_refused
-from tests.spec.rows import Row, Rows, check_each, every_platform
+from tests.spec.rows import Row, Rows, check_rows, every_platform
 
 VELOCITY = "/v1/github/user/profile-velocity?handle=octocat"
 NO_CACHE = {"cache-control": "no-cache"}
@@ -53,9 +53,9 @@ async def test_dry_run_above_max_credits_is_rejected_like_its_call(tmp_path: Pat
 
 
 @every_platform
-async def test_dry_run_estimate_is_the_minimum_max_credits(rows: Rows, tmp_path: Path) -> None:
+async def test_dry_run_estimate_is_the_minimum_max_credits(rows: Rows, node: OpenNode) -> None:
     """For every endpoint: a dry run calls no upstream, and `max_credits` must be at least its estimate."""
-    await check_each(rows, _dry_run_estimate_is_the_minimum_max_credits, tmp_path)
+    await check_rows(node, rows, _dry_run_estimate_is_the_minimum_max_credits)
 
 
 async def _dry_run_estimate_is_the_minimum_max_credits(node: OpenNode, row: Row) -> None:

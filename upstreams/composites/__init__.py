@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final
 
-from upstreams.platforms import load_platforms
+from upstreams.platforms import load_platform, load_platforms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,9 +30,24 @@ def with_composites(platforms: Iterable[Platform]) -> tuple[Platform, ...]:
 
     The web is created for each call instead of on import, because it has caches for the pages that it reads.
     """
-    known = (*map(_with_derived, platforms), import_module(f"upstreams.{_WEB}").make_web())
-    slugs = (slug for slug in composite_slugs() if slug != _WEB)
-    return (*known, *(import_module(f"{__name__}.{slug}").over(known) for slug in slugs))
+    known = (*map(_with_derived, platforms), load_one(_WEB, ()))
+    return (*known, *(load_one(slug, known) for slug in composite_slugs() if slug != _WEB))
+
+
+def load_one(slug: str, before: tuple[Platform, ...]) -> Platform:
+    """Import one platform, the web or a composite. A composite is built over the platforms `before` it.
+
+    A composite is never built over another composite, although `before` may contain some.
+    """
+    composites = composite_slugs()
+    if slug == _WEB:
+        made: Platform = import_module(f"upstreams.{_WEB}").make_web()
+    elif slug in composites:
+        known = tuple(one for one in before if one.slug == _WEB or one.slug not in composites)
+        made = import_module(f"{__name__}.{slug}").over(known)
+    else:
+        made = _with_derived(load_platform(slug))
+    return made
 
 
 def _with_derived(platform: Platform) -> Platform:

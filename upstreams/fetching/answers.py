@@ -9,7 +9,6 @@ import httpx
 import orjson
 
 from limits.quick_tuples import quick
-from upstreams.content.amounts import whole_json
 from upstreams.model.errors import (
     UNREADABLE,
     Blame,
@@ -23,7 +22,7 @@ from upstreams.model.errors import (
 from upstreams.model.fields import decoded
 from upstreams.model.fields.maps import UNDECODED
 from upstreams.model.hidden_errors import IsError
-from upstreams.model.refusals import Judge, retry_after_s
+from upstreams.model.refusals import Judge, expires_session, retry_after_s
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.careful_head import MalformedAnswer
 from upstreams.transport.http import HttpAnswer, ResponseTooLarge
@@ -84,10 +83,14 @@ def _unjudged_answer(raw: HttpAnswer, source: str, took_s: float, form: Form) ->
 
 def refusal_of(answer: Answer, judge: Judge) -> UpstreamError:
     """Return the refusal for an error answer, from the platform's rules or otherwise from its status."""
-    if (refusal := judge(answer)) is not None:
-        if isinstance(refusal, NotFound):
-            refusal.spoke_json = isinstance(answer.body, dict | list)
-        return refusal
+    refusal = judge(answer) or _usual_refusal(answer)
+    if isinstance(refusal, NotFound):
+        refusal.spoke_json = isinstance(answer.body, dict | list)
+    refusal.session_expired = refusal.session_expired or expires_session(answer)
+    return refusal
+
+
+def _usual_refusal(answer: Answer) -> UpstreamError:
     if answer.status == 429 or (answer.status == 503 and answer.headers.get("retry-after")):
         return UpstreamThrottled(answer.source, retry_after_s(answer.headers))
     return UpstreamFailed(answer.source, f"status {answer.status}", passing=answer.status in _PASSING)
@@ -109,8 +112,8 @@ def blame_of(exc: httpx.RequestError, *, had_s: float, is_first: bool) -> Blame:
 
     `is_first` is False after a redirect, because then another host may have failed.
     """
-    is_own_wait = isinstance(exc, httpx.PoolTimeout) or getattr(exc, "is_late", False)
-    if is_own_wait or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
+    is_own_failure = isinstance(exc, httpx.PoolTimeout | httpx.ProxyError) or getattr(exc, "is_late", False)
+    if is_own_failure or (isinstance(exc, httpx.TimeoutException) and had_s < FAIR_S):
         return "node"
     return "source" if is_first and isinstance(exc, httpx.ConnectError | httpx.ConnectTimeout) else "request"
 
@@ -158,6 +161,8 @@ def _nearly_json(words: str) -> Any:
     """
     if not words.startswith(("{", "[")) or len(words) > _NEARLY_JSON_BYTES_MAX:
         return None
+    from upstreams.content.amounts import whole_json  # noqa: PLC0415 - with the readers of feeds, 25 ms; rarely needed
+
     try:
         return json.loads(whole_json(words), parse_int=_bounded)
     except (ValueError, RecursionError):

@@ -300,14 +300,6 @@ def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[P
         raise unsupported(culprit, *refusals.values())
 
 
-def sources_of(planned: Plan) -> list[str]:
-    """Return the sources of an endpoint in the order of calls, without sources that lack credentials."""
-    fallbacks = planned.endpoint.fallbacks
-    below = [fallbacks[rung_index - 1].source for rung_index in fallbacks_of(planned)]
-    first = fallbacks[planned.rung_index - 1].source if planned.rung_index else source_of(planned.first, planned.site)
-    return [first, *below]
-
-
 def fallbacks_of(planned: Plan) -> list[int]:
     """Return the fallbacks that may follow the plan's own source; only mirrors if the request has a cursor."""
     resource = planned.endpoint.resource

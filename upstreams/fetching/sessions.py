@@ -13,10 +13,9 @@ import trio
 
 from storage.errors import StateUnavailable
 from storage.state import State
-from upstreams.model.endpoint import Platform
 from upstreams.model.errors import UNREADABLE, UpstreamFailed, unreadable
 from upstreams.model.params import Credentials
-from upstreams.model.steps import Answer, Call, Session
+from upstreams.model.steps import Answer, Call, Session, SignInSteps
 
 MARGIN_S: Final = 30.0
 RENEWED_APART_S: Final = 30.0
@@ -103,10 +102,17 @@ class Sessions:
     """
 
     def __init__(
-        self, platform: Platform, credentials: Credentials, call: MakeCall, shared: SharedSession | None = None
+        self,
+        slug: str,
+        sign_in: SignInSteps,
+        credentials: Credentials,
+        call: MakeCall,
+        *,
+        shared: SharedSession | None = None,
     ) -> None:
         self._shared = shared
-        self._platform = platform
+        self._slug = slug
+        self._steps = sign_in
         self._credentials = credentials
         self._call = call
         self._signed: Signed | None = None
@@ -123,7 +129,7 @@ class Sessions:
         with trio.move_on_at(deadline_at) as waiting:  # the signing-in task may have more time than this task
             await self._signing_in.acquire()
         if waiting.cancelled_caught:
-            raise UpstreamFailed(self._platform.slug, "signing in took too long", passing=True)
+            raise UpstreamFailed(self._slug, "signing in took too long", passing=True)
         try:
             if self._signed is None or self._signed.until <= trio.current_time():
                 session = await self._open(deadline_at)
@@ -132,14 +138,21 @@ class Sessions:
         finally:
             self._signing_in.release()
 
+    def may_renew(self) -> bool:
+        """Return whether a session would be renewed if the upstream refused it now."""
+        return trio.current_time() >= self._refused_at + RENEWED_APART_S
+
     def refuse(self, signed: Signed) -> bool:
-        """Drop a session that the upstream refused. Return whether to retry the call with another session."""
+        """Report that the upstream refused a session. Return whether to retry the call with another session.
+
+        A session that is refused soon after its renewal is kept, because another one would be refused too.
+        """
         if self._signed is not signed:
             return True
-        self._signed, self._refused = None, signed.session
-        now = trio.current_time()
-        is_renewed, self._refused_at = now >= self._refused_at + RENEWED_APART_S, now
-        return is_renewed
+        if not self.may_renew():
+            return False
+        self._signed, self._refused, self._refused_at = None, signed.session, trio.current_time()
+        return True
 
     async def _open(self, deadline_at: float) -> Session:
         if self._shared is None:
@@ -154,8 +167,7 @@ class Sessions:
         return session
 
     async def _sign_in(self, deadline_at: float) -> Session:
-        assert self._platform.open_session is not None, "an endpoint needs a session that its platform cannot open"
-        steps = self._platform.open_session(self._credentials)
+        steps = self._steps(self._credentials)
         try:
             wanted = next(steps)
             while True:
@@ -163,9 +175,9 @@ class Sessions:
                 try:
                     wanted = steps.send(answer)
                 except UNREADABLE as exc:
-                    raise unreadable(self._platform.slug, exc) from exc
+                    raise unreadable(self._slug, exc) from exc
         except StopIteration as done:
             session: Any = done.value
             if not isinstance(session, Session):
-                raise UpstreamFailed(self._platform.slug, "sign-in did not return a session") from None
+                raise UpstreamFailed(self._slug, "sign-in did not return a session") from None
             return session

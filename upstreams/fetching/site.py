@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import overload
@@ -18,6 +18,7 @@ from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import Sessions, SharedSession
 from upstreams.fetching.source import Source
 from upstreams.fetching.suppliers import PartnerSource
+from upstreams.model.adopting import adopt_functions, has_later
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
     InvalidArgument,
@@ -29,12 +30,14 @@ from upstreams.model.errors import (
     UpstreamFailed,
 )
 from upstreams.model.params import Args, Credentials
-from upstreams.model.steps import Answer, Call, Form, Missing, Part, Round, Task, Wanted, pairs_of
+from upstreams.model.steps import Answer, Call, Form, Headers, Missing, Part, Round, SignInSteps, Task, Wanted, pairs_of
 from upstreams.transport.http import HttpCall
 from upstreams.workers.pool import ProcessPool
 
-Headers = tuple[tuple[str, str], ...]
 AnySource = Source | NamedSource | PartnerSource
+ShareSession = Callable[[str, SignInSteps], SharedSession | None]
+"""Returns the store of a session that all nodes share; None if each node signs in. The text is the source that has its
+own session, or empty for the session of the platform."""
 _http_call = quick(HttpCall)
 
 
@@ -51,18 +54,15 @@ class Site:
         aside: Aside | None = None,
         workers: ProcessPool | None = None,
         others: Mapping[str, Site] | None = None,
-        shared_session: SharedSession | None = None,
+        share_session: ShareSession = lambda _source, _sign_in: None,
     ) -> None:
-        """`others` are the platforms of this node by slug, for parts of composites.
-
-        `shared_session` is the store of the session if all nodes share it.
-        """
+        """`others` are the platforms of this node by slug, for parts of composites."""
         self.platform = platform
         self.aside = aside or Aside()
         self.workers = workers or ProcessPool()
         self.sources = sources
         self.credentials = credentials
-        self.fallbacks = {one.resource: self._fallbacks_of(one) for one in platform.endpoints}
+        self.fallbacks = self._usable_fallbacks()
         """The usable fallbacks of each endpoint by its resource, each with its position, starting at 1."""
         rungs = ((one.resource, self._first_rung(one)) for one in platform.endpoints if one.own_needs)
         self.starts = {resource: rung for resource, rung in rungs if rung}
@@ -73,9 +73,39 @@ class Site:
         """Whether callers name the hosts of one of the platform's sources."""
         self.partners = {name: source for name, source in sources.items() if isinstance(source, PartnerSource)}
         """The sources at suppliers, by name."""
-        fixed = (("user-agent", user_agent), ("accept", "application/json"))
-        self._headers = {name: _headers_to(name, platform, credentials, fixed) for name in sources}
-        self.sessions = Sessions(platform, credentials, partial(self._ask, waits=True), shared_session)
+        self._fixed_headers = (("user-agent", user_agent), ("accept", "application/json"))
+        self._headers: Mapping[str, Headers] = {}
+        self._share_session = share_session
+        self._sessions: dict[str, Sessions] = {}
+        if not has_later(platform.headers):
+            self._headers = self._all_headers()
+        if platform.loading is not None:
+            platform.loading.then(self._adopt)
+
+    def _adopt(self, loaded: Platform) -> None:
+        """Take over the functions of the platform when its package is loaded, before its first call."""
+        adopt_functions(self.platform, loaded)
+        self.fallbacks, self._headers = self._usable_fallbacks(), self._all_headers()
+        for source in self.sources.values():
+            if isinstance(source, Source):
+                source.adopt(backoff=self.platform.rest, method_of=self.platform.method_of)
+
+    def _usable_fallbacks(self) -> dict[str, tuple[tuple[int, Fallback], ...]]:
+        return {one.resource: self._fallbacks_of(one) for one in self.platform.endpoints}
+
+    def _all_headers(self) -> dict[str, Headers]:
+        platform, credentials, fixed = self.platform, self.credentials, self._fixed_headers
+        return {name: _headers_to(name, platform, credentials, fixed) for name in self.sources}
+
+    def _sessions_of(self, source: str) -> Sessions:
+        """Return the sessions for calls to a source, which are created for the first such call."""
+        owner = source if source in self.platform.sessions else ""
+        if owner not in self._sessions:
+            sign_in = self.platform.sign_in_of(source)
+            assert sign_in is not None, "an endpoint needs a session that its platform cannot open"
+            shared, call = self._share_session(owner, sign_in), partial(self._ask, waits=True)
+            self._sessions[owner] = Sessions(self.platform.slug, sign_in, self.credentials, call, shared=shared)
+        return self._sessions[owner]
 
     def configured_sources(self) -> Mapping[str, AnySource]:
         """Return the sources that can be called with the configured credentials, by name."""
@@ -219,6 +249,8 @@ class Site:
         waits: bool,  # noqa: FBT001 - positional, because it costs less
         account_id: str = "",
         signature: Headers = (),
+        *,
+        renewable: bool = False,
     ) -> Awaitable[Answer]:
         name = call.source or self._first_name
         found, headers, body = self.sources[name], self._headers[name], b""
@@ -235,7 +267,13 @@ class Site:
             assert not isinstance(found, Source)
             return found.ask(request, deadline_at, call, waits=waits, account_id=account_id)
         return source.ask(
-            request, deadline_at, accepts=call.accepts, waits=waits, again=call.only_reads, account_id=account_id
+            request,
+            deadline_at,
+            accepts=call.accepts,
+            waits=waits,
+            again=call.only_reads,
+            account_id=account_id,
+            renewable=renewable,
         )
 
     async def _answer_signed(
@@ -245,15 +283,17 @@ class Site:
         waits: bool,  # noqa: FBT001 - like `_ask`
         account_id: str,
     ) -> Answer:
-        """Return the answer to a call that uses the session. A refused session is renewed once within the call."""
+        """Return the answer to a call that uses the session. An expired session is renewed once within the call."""
         started = trio.current_time()
-        signed = await self.sessions.signed_in(deadline_at)
+        sessions = self._sessions_of(self.source_name(call.source))
+        signed = await sessions.signed_in(deadline_at)
+        renewable = sessions.may_renew()
         try:
-            answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers)
-        except UpstreamFailed as failure:
-            if failure.passing or not self.sessions.refuse(signed):
+            answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers, renewable=renewable)
+        except UpstreamError as failure:
+            if not (failure.session_expired and sessions.refuse(signed)):
                 raise
-            signed = await self.sessions.signed_in(deadline_at)
+            signed = await sessions.signed_in(deadline_at)
             answer = await self._ask(call, deadline_at, waits, account_id, signed.session.headers)
         return answer._replace(took_s=trio.current_time() - started)
 
@@ -291,13 +331,19 @@ def _with_body(call: Call, headers: Headers) -> tuple[Headers, bytes]:
 def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: Headers) -> Headers:
     """Return the headers for one source.
 
-    The platform's own headers contain secrets. They are sent only to the host of the platform's first source with a
-    fixed host, which is never a supplier's.
+    The platform's own headers contain secrets. They are sent to the sources for which the platform declares them, or
+    otherwise only to the host of the platform's first source with a fixed host, which is never a supplier's.
     """
+    if isinstance(platform.headers, Mapping):
+        make = platform.headers.get(name)
+        return fixed if make is None else _joined(fixed, make(credentials))
     fixed_sources = (source for source in platform.sources if platform.has_fixed_host(source))
     hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}
     if name not in hosts or hosts[name] != next(iter(hosts.values())):
         return fixed
-    own = platform.headers(credentials)
+    return _joined(fixed, platform.headers(credentials))
+
+
+def _joined(fixed: Headers, own: Headers) -> Headers:
     named = {header for header, _ in own}
     return (*(pair for pair in fixed if pair[0] not in named), *own)

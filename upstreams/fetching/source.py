@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -14,19 +14,19 @@ import httpx
 import trio
 
 from limits.breaker import Breaker, Permit
+from limits.errors import CircuitOpen
 from limits.governor import Governor, Turn
 from limits.retries import RetryBudget, full_jitter
 from upstreams.fetching.answers import FAIR_S, blame_of, failure_of, read_answer
 from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
+from upstreams.fetching.spending import Spending
 from upstreams.model.errors import THROTTLED_S, Blame, UpstreamError, UpstreamFailed, UpstreamThrottled, WorkersBusy
 from upstreams.model.hidden_errors import IsError
-from upstreams.model.refusals import Backoff, Bucket, Judge, Pace, Remaining
+from upstreams.model.refusals import WHOLE_SOURCE, Backoff, Bucket, Judge, Pace, Remaining
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpCall, origin_of
 
-_WHOLE = ""
-"""The governor's key for the source as a whole. Its other keys are methods."""
 WHOLE_HOST_S: Final = 60.0
 """The longest time that a caller-named host is paused for all accounts. After that, one call tries the host again."""
 _PAUSE_REQUESTS_KEPT: Final = 20
@@ -116,7 +116,8 @@ class Source:
         rng: Random,
         now: Callable[[], float] = trio.current_time,
         aside: Aside | None = None,
-        pace: Pace | None = None,
+        paces: Sequence[Pace] = (),
+        budgets: Sequence[Spending] = (),
         hidden: IsError | None = None,
         allows_any_host: bool = False,
         by_page: bool = False,
@@ -126,7 +127,8 @@ class Source:
         self._by_page = by_page
         self._address_of = address_of
         self._now = now
-        self._bucket = None if pace is None else Bucket(pace, now())
+        self._budgets = tuple(budgets)
+        self._limits: tuple[Bucket | Spending, ...] = (*(Bucket(pace, now()) for pace in paces), *budgets)
         self._hidden = hidden
         self._aside = aside or Aside()
         self.name = name
@@ -144,6 +146,11 @@ class Source:
         self._calls_total = self._retries_total = self._in_flight = 0
         self._latest: tuple[Mapping[str, str], float] = ({}, 0.0)
         self._pause_requests: deque[_PauseRequest] = deque(maxlen=_PAUSE_REQUESTS_KEPT)
+
+    def adopt(self, *, backoff: Callable[[Answer], Backoff | None], method_of: Callable[[str], str]) -> None:
+        """Replace the platform's functions, which are known only when its package is loaded."""
+        self._backoff = backoff
+        self._method_of = method_of
 
     def change(self, rules: Rules) -> None:
         """Apply new rules to all attempts that start after this call."""
@@ -165,12 +172,11 @@ class Source:
 
     def standing(self) -> Standing:
         """Return how many more calls the upstream currently accepts."""
-        now, hold, bucket = self._now(), self._governor.held.get(_WHOLE), self._bucket
+        now, hold = self._now(), self._governor.held.get(WHOLE_SOURCE)
         left, reset_s = self._quota(now)
         held_s = 0.0 if hold is None else max(0.0, hold.until - now)
-        if bucket is None:
-            return Standing(held_s, left, reset_s, None, None, None)
-        return Standing(held_s, left, reset_s, int(bucket.left(now)), bucket.pace.calls, bucket.pace.per_s)
+        pace = self._limits[0].standing(now) if self._limits else (None, None, None)
+        return Standing(held_s, left, reset_s, *pace)
 
     def _quota(self, now: float) -> tuple[int | None, float | None]:
         """Return the calls left according to the latest answer, and the seconds until the quota resets."""
@@ -192,6 +198,7 @@ class Source:
         again: bool = False,
         spacing_s: float = 0.0,
         account_id: str = "",
+        renewable: bool = False,
     ) -> Answer:
         """Send a request and return its answer. Retry while that may help and the retry budget allows it (decisions 9).
 
@@ -204,6 +211,7 @@ class Source:
         - `deadline_at` limits the whole call, on Trio's clock. An attempt ends at that time, or after its own time
           limit.
         - Other calls must wait for `spacing_s` from the start of this one.
+        - With `renewable`, the caller renews an expired session. The circuit does not count such a refusal.
         - Long answers are parsed in a thread, when it is the account's turn.
 
         Raises:
@@ -215,19 +223,19 @@ class Source:
         blame: Blame = "node"
         while True:
             turn = permit = None
-            if self._governor.held or self._bucket is not None:
+            if self._governor.held or self._limits:
                 give_up_at = min(now + self._rules.timeout_s, deadline_at)
                 give_up_at = give_up_at if waits else math.nextafter(now, give_up_at)
                 turn = await self._turn(call, give_up_at, account_id)
                 now = self._now()
             try:
                 if spacing_s:
-                    self._governor.hold(_WHOLE, spacing_s)
-                self._count(attempt, now, deadline_at)
-                permit = self.breaker.take_nowait(account_id)
+                    self._governor.hold(WHOLE_SOURCE, spacing_s)
+                permit = self._admit(call, attempt, now, deadline_at, account_id)
                 answer = await self._attempt(call, accepts, permit, turn, started=now, deadline_at=deadline_at)
             except UpstreamFailed as failure:
-                blame = blame if failure.blame == "node" else failure.blame
+                if not (failure.blame == "node" or (renewable and failure.session_expired)):
+                    blame = failure.blame
                 is_probe = permit is not None and permit.is_probe
                 pause_s = None if is_probe else self._pause_s(call, failure, attempt, deadline_at, again=again)
                 if permit is not None:
@@ -259,23 +267,48 @@ class Source:
 
     def release(self) -> None:
         """End the pause of the source, because the operator has removed its cause."""
-        self._governor.release(_WHOLE)
+        self._governor.release(WHOLE_SOURCE)
 
     async def _turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Turn | None:
-        """Wait for pauses that the upstream requested, and for the platform's known rate limit."""
+        """Wait for pauses that the upstream requested, and for the platform's known rates and budgets, and pay."""
         while True:
             turn = await self._wait_turn(call, give_up_at, account_id) if self._governor.held else None
-            wait_s = 0.0 if self._bucket is None else self._bucket.wait_s(self._path(call), self._now())
-            if not wait_s:
+            try:
+                if self._budgets:
+                    await self._claim(call)
+                lacking = self._pay(call)
+            except BaseException:
+                if turn is not None:
+                    turn.end()
+                raise
+            if lacking is None:
                 return turn
             if turn is not None:
                 turn.end()
-            self._governor.hold(_WHOLE, wait_s)
+            self._governor.hold(*lacking)
+
+    async def _claim(self, call: HttpCall) -> None:
+        """Make sure that each budget has this node's share for the call, if there is any left."""
+        path = self._path(call)
+        while budget := next((one for one in self._budgets if one.must_claim(path)), None):
+            await budget.claim(path)
+
+    def _pay(self, call: HttpCall) -> tuple[Hashable, float] | None:
+        """Pay for a call from all limits. If that is not possible yet, return the name and the length of a hold."""
+        path, now = self._path(call), self._now()
+        for limit in self._limits:
+            if wait_s := limit.wait_s(path, now):
+                return limit.hold_name(path), wait_s
+        for limit in self._limits:
+            limit.take(path)
+        return None
 
     def _wait_turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Awaitable[Turn]:
         """Wait for pauses that the upstream requested for the source, for this method, or for this page or account."""
         method = self._method(call)
-        names: tuple[Hashable, ...] = (_WHOLE, method) if method else (_WHOLE,)
+        names: tuple[Hashable, ...] = (WHOLE_SOURCE, method) if method else (WHOLE_SOURCE,)
+        if self._budgets:
+            names = (*names, *(budget.hold_name(self._path(call)) for budget in self._budgets))
         if self._by_page:
             names = (*names, _Page(hash(call.target)), _Account(account_id))
         return self._governor.wait_turn(names, give_up_at)
@@ -286,14 +319,25 @@ class Source:
     def _path(self, call: HttpCall) -> str:
         return call.target.partition("?")[0].removeprefix(self.base_path)
 
-    def _count(self, attempt: int, now: float, deadline_at: float) -> None:
+    def _admit(self, call: HttpCall, attempt: int, now: float, deadline_at: float, account_id: str) -> Permit:
+        """Count an attempt and return its permit. If it must not be sent, refund what was paid for it."""
         if now >= deadline_at:  # the attempt would fail and count against the source
+            self._give_back(call)
             raise UpstreamFailed(self.name, "no time left to call the source")
         if attempt:
             self._retries_total += 1
         else:
             self._budget.count_call(now)
             self._calls_total += 1
+        try:
+            return self.breaker.take_nowait(account_id)
+        except CircuitOpen:
+            self._give_back(call)
+            raise
+
+    def _give_back(self, call: HttpCall) -> None:
+        for limit in self._limits:
+            limit.give_back(self._path(call))
 
     def _pause_s(
         self, call: HttpCall, failure: UpstreamFailed, attempt: int, deadline_at: float, *, again: bool
@@ -342,7 +386,9 @@ class Source:
         permit.succeed()
         self._latest = (answer.headers, started + answer.took_s)
         if (backoff := self._backoff(answer)) is not None:
-            self._hold(call, permit.account, backoff.for_s, self._method(call) if backoff.scope == "method" else _WHOLE)
+            self._hold(
+                call, permit.account, backoff.for_s, self._method(call) if backoff.scope == "method" else WHOLE_SOURCE
+            )
         if turn is not None:
             turn.answered()
         return answer
@@ -359,7 +405,7 @@ class Source:
             if turn is not None:
                 turn.answered()
 
-    def _hold(self, call: HttpCall, account_id: str, for_s: float, name: Hashable = _WHOLE) -> None:
+    def _hold(self, call: HttpCall, account_id: str, for_s: float, name: Hashable = WHOLE_SOURCE) -> None:
         """Pause calls to a source, as requested by an answer to this account.
 
         On a caller-named host, the answer counts only for its page, because other pages may have other owners. A second

@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple, Unpack
 
 from upstreams.model import fields
 from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.checking import declaring
 from upstreams.model.endpoint import Collect, Endpoint, Fallback, Options, Read
-from upstreams.model.errors import PARTNER, NotFound
-from upstreams.model.fields.maps import RecordMap, Rows
+from upstreams.model.errors import PARTNER, DeclarationError, NotFound
+from upstreams.model.fields.maps import RecordMap, Rows, names_in
 from upstreams.model.paging.shape import MakeRecord, Pages
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Accepts, Call, Form, Single, Steps, segment
@@ -92,6 +93,12 @@ class Get:
         return other
 
     @property
+    def source(self) -> str:
+        """The name of the source that the call names; empty for the platform's first source."""
+        source: str = self._via.get("source", "")
+        return source
+
+    @property
     def accepts(self) -> Accepts:
         """The format of the response body if no map reads it."""
         accepts: Accepts = self._via.get("accepts", "json")
@@ -124,8 +131,12 @@ class Get:
         """The function that builds the call.
 
         It receives the arguments, the body format, the page's query members, and additional members.
+
+        Raises:
+            DeclarationError: A member of the path is not text. Calling the function raises it if a value is missing.
         """
-        return _compiled(self)
+        with declaring(f"call `{self.path}`"):
+            return _compiled(self)
 
     def _display(self, written: Mapping[str, str]) -> str:
         """Return code for the arguments that follow the path in `Call(...)`."""
@@ -170,15 +181,29 @@ def _compiled(get: Get) -> _Make:
 
     Most requests make a single call, and building it is most of their cost, so the generated code contains no loops.
     """
-    names: dict[str, Any] = {"Call": Call, "segment": segment, "several": _several, "sent": _sent}
+    if not get.path.startswith("/"):
+        raise DeclarationError("the path must start with `/`")
+    names: dict[str, Any] = {
+        "Call": Call, "segment": segment, "several": _several, "sent": _sent, "of_page": partial(_of_page, get.path),
+    }  # fmt: skip
     codes = {name: _code(member, names) for name, member in get._members.items()}
     in_path = {found[2] for found in _PLACE.finditer(get.path)}
     lines = [
         "def make(args, accepts, page, more):",
         "    values = args.values",
         *(["    more = {**more}"] if in_path - codes.keys() else ()),
-        *(f"    p_{name} = {codes.get(name) or f'more.pop({name!r})'}" for name in sorted(in_path)),
     ]
+    for name in sorted(in_path):
+        if name in codes:
+            _check_in_path(name, get._members[name])
+            lines.append(f"    p_{name} = {codes[name]}")
+        else:
+            lines += [
+                "    try:",
+                f"        p_{name} = more.pop({name!r})",
+                "    except KeyError:",
+                f"        p_{name}, page = of_page({name!r}, page)",
+            ]
     path = _PLACE.sub(_segment_code, get.path.replace("'", "%27"))
     query = {name: code for name, code in codes.items() if name not in in_path}
     lines.append(f"    return Call({'f' if in_path else ''}'{path}', {get._display(query)})")
@@ -187,12 +212,45 @@ def _compiled(get: Get) -> _Make:
     return function
 
 
+def _check_in_path(name: str, member: Member) -> None:
+    """Check that the member that fills a place in a path is text, as far as its declaration shows.
+
+    Raises:
+        DeclarationError: It is not.
+    """
+    if isinstance(member, Param) and member.type in ("integer", "boolean"):
+        form = r', such as `pattern=r"\d{1,20}"`,' if member.type == "integer" else ""
+        raise DeclarationError(
+            f"`{name}` is in the path, so its parameter `{member.name}` must be text, but its type is `{member.type}`. "
+            f"Declare it as text with a pattern{form} or with choices"
+        )
+    if not isinstance(member, Param | Made | Secret | str):
+        raise DeclarationError(f"`{name}` is in the path, so it must be text, but it is {member!r}")
+
+
+def _of_page(path: str, name: str, page: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return the paging object's value for a place in a path, and its other members.
+
+    Raises:
+        DeclarationError: Neither the paging object nor the read gives a value.
+    """
+    if page.get(name) is None:
+        raise DeclarationError(
+            f"call `{path}`: `{name}` in the path has no value. Declare a member `{name}=...` of the call, or pass "
+            f"`{name}=...` to `at`"
+        )
+    return str(page[name]), {other: value for other, value in page.items() if other != name}
+
+
 def _segment_code(found: re.Match[str]) -> str:
     return f"{{{'several' if found[1] else 'segment'}(p_{found[2]})}}"
 
 
 def _several(text: str) -> str:
-    return "/".join(map(segment, text.split("/")))
+    try:
+        return "/".join(map(segment, text.split("/")))
+    except (AttributeError, TypeError):
+        return segment(text)  # raises DeclarationError
 
 
 def _code(member: Member, names: dict[str, Any]) -> str:
@@ -247,14 +305,13 @@ def fallback_to(*, source: str, call: Get, record: MakeRecord | Pages, at: str =
 
 def _read_of(call: Get, record: MakeRecord, at: str) -> Read:
     """Return the read of one record."""
-    is_first = at.endswith("[0]")
-    rows = Rows(record if not isinstance(record, RecordMap) or is_first or not at else record.inside(at), at[:-3])
-    if is_first:
+    if at.endswith("[0]"):
+        rows = Rows(record, at[:-3])
         return partial(_read_first, call, rows, call.form(rows if isinstance(record, RecordMap) else "json"))
     if isinstance(record, RecordMap):
-        whole = record.inside(at) if at else record
+        whole = record.inside(".".join(names_in(at))) if at else record
         return partial(_read_mapped, call, whole, call.form(whole))
-    return partial(_read_by_hand, call, record, at)
+    return partial(_read_by_hand, call, record, names_in(at))
 
 
 def _read_mapped(call: Get, record: RecordMap, accepts: Accepts, args: Args) -> Steps:
@@ -262,10 +319,10 @@ def _read_mapped(call: Get, record: RecordMap, accepts: Accepts, args: Args) -> 
     return Single(record.read(answer.body, args.values))
 
 
-def _read_by_hand(call: Get, record: Callable[[Any], Record], at: str, args: Args) -> Steps:
+def _read_by_hand(call: Get, record: Callable[[Any], Record], at: tuple[str, ...], args: Args) -> Steps:
     answer = yield call.make(args, call.accepts, _NOTHING, _NOTHING)
     found = answer.body
-    for name in at.split(".") if at else ():
+    for name in at:
         found = fields.obj(found).get(name)
     return Single(record(fields.obj(found) if call.accepts == "json" else found))
 

@@ -1,15 +1,38 @@
-"""The faults that the check of a declaration can find. Each function yields a sentence for each fault."""
+"""The faults that the check of a declaration can find. Most functions yield a sentence for each fault."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import date
+from typing import Final
 
 from upstreams.known_names import KnownNames
+from upstreams.model.errors import UNREADABLE, DeclarationError
 
+CAUSED_BY_FAULTS: Final = (*UNREADABLE, SyntaxError)
+"""The exceptions that a faulty declaration can cause while it is compiled. While a body is read, an odd body causes
+them."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@contextmanager
+def declaring(place: str) -> Iterator[None]:
+    """Convert the errors of a block that compiles or checks a part of a declaration.
+
+    Raises:
+        DeclarationError: The declaration is faulty. Each line of the message starts with `place`.
+    """
+    try:
+        yield
+    except DeclarationError as exc:
+        lines = str(exc).splitlines()
+        placed = "\n".join(one if one.startswith(place) else f"{place}: {one}" for one in lines)
+        raise DeclarationError(placed) from exc.__cause__  # the message says more than the traceback of `exc`
+    except CAUSED_BY_FAULTS as exc:
+        raise DeclarationError(f"{place}: {type(exc).__name__}: {exc}") from exc
 
 
 def repeated_names(what: str, names: Iterable[str]) -> Iterator[str]:

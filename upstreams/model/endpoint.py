@@ -26,25 +26,29 @@ In addition to `read`, an endpoint may have `fallbacks`, which are other sources
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypedDict
 
 from upstreams.model.archetypes import Archetype, Record
+from upstreams.model.budgets import Budget
 from upstreams.model.checking import not_a_day, not_a_link, repeated_names, unknown_names
 from upstreams.model.choices import CATEGORIES, TIERS, TTL_S, Category, Kind, Tier
 from upstreams.model.errors import PARTNER, DeclarationError, UpstreamError, UpstreamThrottled
 from upstreams.model.fields.maps import RecordMap
 from upstreams.model.hidden_errors import IsError, if_present
+from upstreams.model.loading import PackageLoading
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.paths import Located, Within
 from upstreams.model.refusals import Backoff, Judge, Pace, Refusals, Remaining, by_status, retry_after_s
 from upstreams.model.roles import CONTRACTS, Role, casting
-from upstreams.model.steps import Answer, Call, Many, SessionSteps, Steps
+from upstreams.model.steps import Answer, Call, Headers, Many, SignInSteps, Steps
 
 Read = Callable[[Args], Steps]
 PARTNER_MARK = "@"
 """The first character of a source's address that names the interface of a supplier."""
+Limit = Pace | Budget
+MakeHeaders = Callable[[Credentials], Headers]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -150,6 +154,9 @@ class Endpoint:
     by_workers: bool = False
     """Whether worker processes read the answers, because this may need much CPU time. If no worker is available, the
     request is not charged."""
+    first_sources: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+    """The source of the first call for the examples, by the configured credentials, separated by commas. Only the index
+    sets it, for endpoints with fallbacks. None if it must be found by running the read."""
     cache_ttl_s: int = 0  # 0: the TTL of the response's kind
 
     def __post_init__(self) -> None:
@@ -283,18 +290,23 @@ class Platform:
     """Parameters that every endpoint of the platform accepts."""
     credentials: tuple[str, ...] = ()
     """Credentials that the platform can use. Those that its endpoints and fallbacks require are added automatically."""
-    headers: Callable[[Credentials], tuple[tuple[str, str], ...]] = lambda _credentials: ()
+    headers: MakeHeaders | Mapping[str, MakeHeaders] = lambda _credentials: ()
+    """Returns the headers that contain credentials. They are sent to the host of the first source with a fixed host. A
+    mapping has a function for each source that receives such headers, by source name."""
     refusals: Judge = by_status
     """Classifies an answer with a status of 400 or above. If it returns None, the fetch treats 429 as throttling and
     other answers as failures."""
     rest: Callable[[Answer], Backoff | None] = lambda _answer: None
     """Returns the pause that a successful answer makes necessary: its quota is exhausted, or it contains Stack
     Exchange's `backoff`."""
-    pace: Pace | None = None
-    """The rate of calls that each source accepts."""
+    pace: Limit | tuple[Limit, ...] | None = None
+    """The rate of calls that each source accepts, the budget of units that sources share, or several of these."""
     method_of: Callable[[str], str] = lambda _path: ""
     """Returns the name of the method that a path calls, for upstreams that count calls per method, and otherwise ""."""
-    open_session: Callable[[Credentials], SessionSteps] | None = None
+    open_session: SignInSteps | None = None
+    """How to sign in, for calls that need a session."""
+    sessions: Mapping[str, SignInSteps] = field(default_factory=dict)
+    """How to sign in to the sources that have their own sessions, by source name."""
     shares_session: bool = False
     """Whether all nodes share one session, for upstreams that limit sign-ins."""
     revalidates: tuple[str, ...] | None = None
@@ -308,6 +320,8 @@ class Platform:
     """The hosts of the platform's URLs. Their subdomains are included. Hosts that callers name need not be listed."""
     address_forms: tuple[AddressForm, ...] = ()
     """URL forms that contain several values, which the `forms` of a single parameter cannot describe."""
+    loading: PackageLoading[Platform] | None = field(default=None, repr=False, compare=False)
+    """Loads the functions, for a platform that was read from the index. None if the platform has them already."""
     _endpoint_of_role: Mapping[Role, Endpoint] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -326,7 +340,9 @@ class Platform:
         yield from repeated_names("endpoint", resources)
         yield from unknown_names("category", (self.category,), CATEGORIES)
         yield from unknown_names("source in `source_needs`", self.source_needs, self.sources)
-        yield from unknown_names("source in `pace`", self.pace.sources if self.pace else (), self.sources)
+        yield from self._faults_of_limits()
+        yield from self._faults_of_secrets("headers", self.headers if isinstance(self.headers, Mapping) else ())
+        yield from self._faults_of_secrets("sessions", self.sessions)
         yield from unknown_names("endpoint in `address_forms`", (one.resource for one in self.address_forms), resources)
         if bool(self.sources) is (self.category == "combined"):
             yield "`category` must be `combined` if there are no `sources`, and another category if there are any"
@@ -349,14 +365,49 @@ class Platform:
                 if each.source in self.partners and each.source not in each.needs:
                     yield f"endpoint `{one.resource}`: `needs` of the fallback `{each.source}` must contain its name"
 
+    def _faults_of_limits(self) -> Iterator[str]:
+        for limit in self.limits:
+            yield from unknown_names("source in `pace`", limit.sources, self.sources)
+            if isinstance(limit, Budget):
+                # The faults of a platform in the index were found when its package was imported.
+                yield from limit.faults() if self.loading is None else ()
+                named = (name for name in limit.sources if name in self.sources and self.host_of(name) is not None)
+                yield from (
+                    f"`Budget` cannot apply to `{name}`, whose hosts callers name; use `Pace`" for name in named
+                )
+
+    def _faults_of_secrets(self, field: str, sources: Iterable[str]) -> Iterator[str]:
+        yield from unknown_names(f"source in `{field}`", sources, self.sources)
+        for name in sources:
+            if name in self.sources and self.host_of(name) is not None:
+                yield f"source `{name}` in `{field}` is at hosts that callers name, which never receive credentials"
+
     def _faults_of_endpoints(self) -> Iterator[str]:
         for one in self.endpoints:
             sources = unknown_names("source in `fallbacks`", (each.source for each in one.fallbacks), self.sources)
             yield from (f"endpoint `{one.resource}`: {fault}" for fault in (*one.faults(), *sources))
 
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The rates and budgets."""
+        return self.pace if isinstance(self.pace, tuple) else () if self.pace is None else (self.pace,)
+
+    @property
+    def budgets(self) -> tuple[Budget, ...]:
+        """The budgets, which sources share."""
+        return tuple(limit for limit in self.limits if isinstance(limit, Budget))
+
+    def paces_of(self, source: str) -> tuple[Pace, ...]:
+        """Return the rates that apply to a source."""
+        return tuple(limit for limit in self.limits if isinstance(limit, Pace) and limit.of(source))
+
     def playing(self, role: Role) -> Endpoint | None:
         """Return the platform's endpoint for a role, or None if it has none."""
         return self._endpoint_of_role.get(role)
+
+    def sign_in_of(self, source: str) -> SignInSteps | None:
+        """Return how to sign in for calls to a source, or None if it has no sessions."""
+        return self.sessions.get(source or next(iter(self.sources), ""), self.open_session)
 
     def host_of(self, source: str) -> str | None:
         """Return the name of the parameter in a source's address, or None if the host is fixed."""

@@ -47,6 +47,8 @@ class UpstreamError(Exception):
 
     charged_units: int = 0
     """The cost of the answer at a supplier, in the supplier's units."""
+    session_expired = False
+    """Whether the answer may mean that the session of the call has expired; set by the reader of the answer."""
 
 
 class NotFound(UpstreamError):

@@ -43,6 +43,11 @@ class Located:
         self._host = host
         self._address = next(one.name for one in params if one.type == "url")
 
+    @property
+    def arguments(self) -> tuple[Param, ...]:
+        """The arguments of the constructor."""
+        return (self._host, *self.params)
+
     def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return the values unchanged, because the URL is a separate parameter."""
         return values
@@ -76,6 +81,11 @@ class Within:
         self.params = (subject,)
         self.groups: tuple[tuple[str, ...], ...] = ()
         self._name = subject.name
+
+    @property
+    def arguments(self) -> tuple[Param, ...]:
+        """The arguments of the constructor."""
+        return (self.place, *self.params)
 
     def normalize(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
         """Return the values, with a URL among them replaced by the number and the place that it names.

@@ -31,6 +31,8 @@ Cases = Mapping[int | str, str | tuple[str, ...]] | tuple[int | str, ...]
 """The statuses, or codes in the body, that identify a case. A mapping also requires the message to contain one of the
 words given for the status. An empty word matches every message."""
 ABSENT: Final = (404, 410, 451)
+WHOLE_SOURCE: Final = ""
+"""The governor's key for a source as a whole. Its other keys are methods."""
 _UNIX_FROM_S = 1e9
 """A smaller number in a reset header is in seconds from now. A larger one is in Unix seconds."""
 _DAY_S = 86_400.0
@@ -53,6 +55,11 @@ def by_status(answer: Answer) -> UpstreamError | None:
     Return None for any other.
     """
     return NotFound(by_status=True) if answer.status in ABSENT else None
+
+
+def expires_session(answer: Answer) -> bool:
+    """Return whether an error may mean that a session has expired: status 401, or `invalid_token` (RFC 6750, 3.1)."""
+    return answer.status == 401 or "invalid_token" in answer.headers.get("www-authenticate", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +85,8 @@ class Refusals:
     """The upstream no longer accepts the cursor. The client must start again at the first page."""
     passing: Cases = ()
     """A failure after which another attempt may succeed."""
+    expired: Cases = ()
+    """The session has expired, in addition to `expires_session`."""
     bad: Mapping[int | str, str | Mapping[str, str]] = field(default_factory=dict)
     """The upstream rejects the value of a parameter. Each entry is the name of our parameter, or maps words of the
     message to names."""
@@ -117,6 +126,7 @@ class Refusals:
         for cases, refusal in self._table(key, message, answer):
             words = cases.get(key, ()) if isinstance(cases, Mapping) else ("",) if key in cases else ()
             if any(word in lowered for word in ((words,) if isinstance(words, str) else words)):
+                refusal.session_expired = cases is self.expired
                 return refusal
         param = self.bad.get(key)
         if isinstance(param, Mapping):
@@ -124,8 +134,10 @@ class Refusals:
         return None if param is None else InvalidArgument(param, f"is refused: {message or 'it is not valid'}")
 
     def _table(self, key: int | str, message: str, answer: Answer) -> tuple[tuple[Cases, UpstreamError], ...]:
+        failure = f"error {key}: {message}" if message else f"error {key}"
         message = message or "The upstream has no such record."
         return (
+            (self.expired, UpstreamFailed(answer.source, failure)),
             (self.throttled, UpstreamThrottled(answer.source)),
             (self.gone, NotFound(message, reason="account_gone")),
             (self.private, NotFound(message, reason="account_private")),
@@ -203,14 +215,21 @@ class Pace:
     costs: Mapping[str, float] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
 
-    def of(self, source: str) -> Pace | None:
-        """Return the rate that applies to a source, or None if none does."""
-        return self if source in self.sources or not self.sources else None
+    def of(self, source: str) -> bool:
+        """Return whether the rate applies to a source."""
+        return source in self.sources or not self.sources
 
     def cost(self, path: str) -> float:
-        """Return the cost of calling a path, which the longest matching prefix determines."""
-        begins = [begin for begin in self.costs if path.startswith(begin)]
-        return self.costs[max(begins, key=len)] if begins else 1.0
+        """Return the cost of calling a path."""
+        return usual_cost(self.costs, path)
+
+
+def usual_cost(costs: Mapping[str, float], path: str) -> float:
+    """Return the cost of calling a path, which the longest matching prefix determines. It is 1 if none matches."""
+    if not costs:
+        return 1.0
+    begins = [begin for begin in costs if path.startswith(begin)]
+    return costs[max(begins, key=len)] if begins else 1.0
 
 
 class Bucket:
@@ -231,17 +250,27 @@ class Bucket:
         return min(self.pace.calls, self._left + (now - self._at) * self.pace.calls / self.pace.per_s)
 
     def wait_s(self, path: str, now: float) -> float:
-        """Return the seconds until this path may be called.
-
-        If the result is 0, the cost of the call has been deducted.
-        """
-        pace, cost = self.pace, self.pace.cost(path)
-        rate = pace.calls / pace.per_s
+        """Return the seconds until this path may be called. If it is 0, `take` deducts the cost of the call."""
+        pace = self.pace
         self._left, self._at = self.left(now), now
-        if self._left >= min(cost, pace.calls):
-            self._left -= cost
-            return 0.0
-        return (min(cost, pace.calls) - self._left) / rate
+        lacking = min(pace.cost(path), pace.calls) - self._left
+        return lacking * pace.per_s / pace.calls if lacking > 0 else 0.0
+
+    def take(self, path: str) -> None:
+        """Deduct the cost of a call."""
+        self._left -= self.pace.cost(path)
+
+    def give_back(self, path: str) -> None:
+        """Refund a call that was not sent."""
+        self._left += self.pace.cost(path)
+
+    def standing(self, now: float) -> tuple[int, float, float]:
+        """Return the calls that can be made now, and the rate: the number of calls, and its period in seconds."""
+        return int(self.left(now)), self.pace.calls, self.pace.per_s
+
+    def hold_name(self, _path: str) -> str:
+        """Return the governor's key for calls that must wait, which is the whole source."""
+        return WHOLE_SOURCE
 
 
 def retry_after_s(headers: Headers) -> float | None:

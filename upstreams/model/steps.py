@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
 
 from limits.errors import LimitError
-from upstreams.model import fields
 from upstreams.model.archetypes import Record
-from upstreams.model.errors import UnexpectedBody, UpstreamError
+from upstreams.model.errors import DeclarationError, UpstreamError
 from upstreams.model.fields import values
 from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.params import Args, Credentials, State, Value
 
+Headers = tuple[tuple[str, str], ...]
 _NEXT_LINK = re.compile(r"""<([^<>]*)>[^<>]*;\s*rel="?next\b""")
 _PLAIN_SEGMENT = re.compile(r"[\w.~-]*", re.ASCII).fullmatch
 
@@ -88,9 +87,16 @@ def pairs_of(members: Mapping[str, Value | Sequence[Value] | None]) -> list[tupl
 
 
 def segment(text: str) -> str:
-    """Return `text` encoded as one path segment. `paths` later rejects segments that mislead a server, such as `..`."""
-    if _PLAIN_SEGMENT(text):  # Most texts need no quoting, and this check takes a tenth of the time.
-        return text
+    """Return `text` encoded as one path segment. `paths` later rejects segments that mislead a server, such as `..`.
+
+    Raises:
+        DeclarationError: The value is not a text.
+    """
+    try:
+        if _PLAIN_SEGMENT(text):  # Most texts need no quoting, and this check takes a tenth of the time.
+            return text
+    except TypeError:
+        raise DeclarationError(f"a value in a path must be text, but it is {text!r} ({type(text).__name__})") from None
     return quote(text, safe="")
 
 
@@ -296,40 +302,10 @@ class Many(NamedTuple):
 class Session:
     """A signed-in session with an upstream: the headers to send, and the time for which they are valid."""
 
-    headers: tuple[tuple[str, str], ...]
+    headers: Headers
     ttl_s: float
 
 
 SessionSteps = Generator[Call, Any, Session]
-_TOKEN_MAX = 8_192
-_TOKEN_S = 3_600
-
-
-def basic(user: str, password: str) -> tuple[str, str]:
-    """Return the header for Basic authentication (RFC 7617)."""
-    return "authorization", f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
-
-
-def client_credentials(
-    path: str, *, source: str = "", names: tuple[str, str] = ("identifier", "password"), in_form: bool = False
-) -> Callable[[Credentials], SessionSteps]:
-    """Return the steps that sign an application in (RFC 6749, 4.4): a POST to `path`, which returns a token.
-
-    `names` are the names of the two credentials. They are sent as Basic authentication, or in the form if `in_form` is
-    set.
-    """
-
-    def open_session(credentials: Credentials) -> SessionSteps:
-        user, word = (credentials[name] for name in names)
-        form: dict[str, Value] = {"grant_type": "client_credentials"}
-        if in_form:
-            form |= {"client_id": user, "client_secret": word}
-        headers = () if in_form else (basic(user, word),)
-        answer = yield Call(path, source=source, method="POST", form=form, headers=headers)
-        body = fields.obj(answer.body)
-        token = fields.text(body, "access_token")
-        if token is None or len(token) > _TOKEN_MAX:
-            raise UnexpectedBody("sign-in returned no access token")
-        return Session((("authorization", f"Bearer {token}"),), fields.count(body, "expires_in") or _TOKEN_S)
-
-    return open_session
+SignInSteps = Callable[[Credentials], SessionSteps]
+"""Returns the steps that open a session with these credentials."""

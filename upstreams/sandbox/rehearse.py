@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -26,6 +26,17 @@ def example_values(endpoint: Endpoint) -> dict[str, Value]:
     sent = {group[0] for group in endpoint.one_of} | {param.name for param in endpoint.params if param.required}
     examples: dict[str, Value] = {param.name: param.example_value for param in endpoint.params if param.name in sent}
     return endpoint.with_defaults(examples)
+
+
+def first_source(platform: Platform, endpoint: Endpoint, credentials: Iterable[str]) -> str:
+    """Return the name of the source that an endpoint's first call uses with these credentials, for its examples."""
+    used = [name for name in platform.credentials if name in credentials]
+    if endpoint.first_sources is not None:
+        return endpoint.first_sources[",".join(used)]
+    args = Args(example_values(endpoint), None, dict.fromkeys(used, "example"))
+    wanted = next(endpoint.read(endpoint.resolve(args)))
+    call = next(iter(wanted), None) if isinstance(wanted, tuple) else wanted
+    return (call.source if isinstance(call, Call) else "") or next(iter(platform.sources), platform.slug)
 
 
 def rehearse(

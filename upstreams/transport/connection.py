@@ -9,6 +9,7 @@ from upstreams.transport.answer_parser import AnswerParser
 from upstreams.transport.http import HttpAnswer
 from upstreams.transport.origin import Origin
 from upstreams.transport.phases import PhaseDeadline
+from upstreams.transport.proxy import Proxy
 from upstreams.transport.wire import UpstreamWire, open_wire
 
 
@@ -87,10 +88,13 @@ def _failure_of(exc: Exception, *, is_sent: bool) -> httpx.TransportError:
     return httpx.ReadError(f"cannot receive: {exc}") if is_sent else httpx.WriteError(f"cannot send: {exc}")
 
 
-async def open_connection(origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser) -> UpstreamConnection:
-    """Connect to `origin`, under TLS if a context is given.
+async def open_connection(
+    origin: Origin, tls: ssl.SSLContext | None, parser: AnswerParser, proxy: Proxy | None = None
+) -> UpstreamConnection:
+    """Connect to `origin`, under TLS if a context is given, and through the proxy if there is one.
 
     Raises:
         httpx.ConnectError: The connection cannot be established.
+        httpx.ProxyError: The proxy failed.
     """
-    return UpstreamConnection(await open_wire(origin, tls), parser)
+    return UpstreamConnection(await open_wire(origin, tls, proxy), parser)

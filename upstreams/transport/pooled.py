@@ -18,6 +18,7 @@ import httpx
 import trio
 
 from limits.timers import Deadlines
+from storage.errors import reason_of
 from storage.supervision import Keep, unsupervised
 from upstreams.transport.answer_parser import AnswerParser, AnswerStartParser, LongBody
 from upstreams.transport.connection import UpstreamConnection, open_connection
@@ -26,7 +27,9 @@ from upstreams.transport.ordinary_head import AnswerHeadReader
 from upstreams.transport.origin import Origin
 from upstreams.transport.phases import PhaseDeadline
 from upstreams.transport.pool import Lane, OriginStatistics, Pool
+from upstreams.transport.proxy import Proxy
 from upstreams.transport.threads import run_in_thread
+from upstreams.transport.wire import open_wire
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _REPLACED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
@@ -52,6 +55,7 @@ class TransportOptions(TypedDict, total=False):
     body_bytes_max: int
     header_bytes_max: int
     egress: str
+    proxy: Proxy | None
     ssl_context: ssl.SSLContext | None
     starts_only: bool
     repeats: frozenset[str]
@@ -73,6 +77,7 @@ class Transport(httpx.AsyncBaseTransport):
     - `body_bytes_max` limits the body of an answer before and after decoding. `header_bytes_max` limits its head (plus
       the size of one read).
     - With an `egress`, a call for https://HOST/PATH goes to {egress}/HOST/PATH.
+    - With a `proxy`, every connection is a tunnel through it.
     - With `starts_only`, the body of an answer is truncated at `body_bytes_max` and not decoded.
     - Calls with a method in `repeats` may be sent twice: if a kept connection breaks before the answer, it is replaced.
     """
@@ -87,6 +92,7 @@ class Transport(httpx.AsyncBaseTransport):
         body_bytes_max: int = BODY_BYTES_MAX,
         header_bytes_max: int = 65_536,
         egress: str = "",
+        proxy: Proxy | None = None,
         ssl_context: ssl.SSLContext | None = None,
         starts_only: bool = False,
         repeats: frozenset[str] = IDEMPOTENT,
@@ -98,6 +104,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._body_bytes_max = body_bytes_max
         self._header_bytes_max = header_bytes_max
         self._egress = origin_of(egress.rstrip("/") + "/") if egress else None
+        self._proxy = proxy
         self._ssl_context = ssl_context
         self._parser_class = AnswerStartParser if starts_only else AnswerParser
         self._repeats = repeats
@@ -115,7 +122,8 @@ class Transport(httpx.AsyncBaseTransport):
 
         Raises:
             httpx.TransportError: ConnectError, ReadError, WriteError, RemoteProtocolError, LocalProtocolError,
-                UnsupportedProtocol, ResponseTooLarge, PoolTimeout, ConnectTimeout, WriteTimeout, ReadTimeout.
+                ProxyError, UnsupportedProtocol, ResponseTooLarge, PoolTimeout, ConnectTimeout, WriteTimeout,
+                ReadTimeout.
             httpx.DecodingError: The content coding of the body cannot be decoded.
         """
         if self._pool.closed:
@@ -202,7 +210,7 @@ class Transport(httpx.AsyncBaseTransport):
             tls = None
             if lane.origin.scheme == "https":
                 tls = self._ssl_context = self._ssl_context or await trio.to_thread.run_sync(_default_context)
-            connection = await open_connection(lane.origin, tls, parser)
+            connection = await open_connection(lane.origin, tls, parser, self._proxy)
             lane.opened += 1
             return connection
         raise httpx.ConnectTimeout(f"no connection to {lane.origin.authority} in time")
@@ -221,6 +229,20 @@ async def open_transport(*, keep: Keep = unsupervised, **options: Unpack[Transpo
     finally:
         watching.cancel()
         await transport.aclose()
+
+
+async def try_host(url: str, proxy: Proxy | None = None) -> None:
+    """Connect to the host of a URL, through the proxy if there is one; with https, also verify its certificate.
+
+    Raises:
+        OSError: The host or the proxy cannot be reached. The message is the reason.
+    """
+    origin, _ = origin_of(url)
+    try:
+        wire = await open_wire(origin, _default_context() if origin.scheme == "https" else None, proxy)
+    except httpx.TransportError as exc:
+        raise OSError(reason_of(exc)) from exc
+    wire.close()
 
 
 def _default_context() -> ssl.SSLContext:

@@ -17,6 +17,8 @@ from trio.lowlevel import wait_readable, wait_writable
 
 from storage.errors import reason_of
 from upstreams.transport.origin import Origin
+from upstreams.transport.proxy import Proxy
+from upstreams.transport.tunnels import open_tunnel
 
 _RECEIVE_BYTES = 65_536
 
@@ -175,14 +177,19 @@ class TlsWire:
             raise exc
 
 
-async def open_wire(origin: Origin, tls: ssl.SSLContext | None) -> UpstreamWire:
-    """Connect to `origin`, under TLS if a context is given.
+async def open_wire(origin: Origin, tls: ssl.SSLContext | None, proxy: Proxy | None = None) -> UpstreamWire:
+    """Connect to `origin`, under TLS if a context is given, and through the proxy if there is one.
 
     Raises:
         httpx.ConnectError: The name is unknown, the connection is refused, or the peer's certificate is invalid.
+        httpx.ProxyError: The proxy failed.
     """
+    host = origin.address or origin.host
     try:
-        stream = await trio.open_tcp_stream(origin.address or origin.host, origin.port)
+        if proxy is None:
+            stream = await trio.open_tcp_stream(host, origin.port)
+        else:
+            stream = await open_tunnel(proxy, host, origin.port)
         connected = socket.socket(fileno=stream.socket.detach())
         connected.settimeout(0)
         return PlainWire(connected) if tls is None else await _start_tls(connected, tls, origin.host)

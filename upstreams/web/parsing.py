@@ -19,8 +19,6 @@ from upstreams.model.steps import Task
 from upstreams.web.addresses import one_spelling
 from upstreams.web.scraping import READ_PAGE, instant_text, read_members, wanted_of
 
-FILE_BYTES_MAX: Final = 10 * 1024 * 1024
-CREDITS: Final = 1
 _BY_ENDING: Final[Mapping[str, str]] = {
     "htm": "text/html",
     "html": "text/html",

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 import orjson
 
 from upstreams.model.errors import InvalidArgument, NotFound, PageTooCostly, UpstreamFailed
-from upstreams.model.params import Args, Param, Value
+from upstreams.model.params import Args, Value
 from upstreams.model.steps import Call, Form, Wanted
 from upstreams.web.browser.wanted import RenderedPage, RenderWanted
+from upstreams.web.params import PICTURE
 from upstreams.web.visiting import Visited
 
-PICTURE: Final = "screenshot"
-WAIT_MS_MAX: Final = 30_000
 _HTML: Final = {"content-type": "text/html; charset=utf-8"}
 
 
@@ -25,31 +24,6 @@ def _read_rendered(raw: bytes, _content_type: str) -> RenderedPage:
 
 
 _RENDERED: Final = Form("application/msgpack", _read_rendered, follows=False)
-
-
-@dataclass(frozen=True, slots=True)
-class WaitParam(Param):
-    """A parameter that accepts milliseconds or a CSS selector."""
-
-    def canonical(self, text: str) -> str:
-        """Return the milliseconds without leading zeros, or the selector.
-
-        Raises:
-            InvalidArgument: The value is neither.
-        """
-        from upstreams.web.reading.selectors import parsed  # noqa: PLC0415 - few requests use a selector
-
-        wanted = text.strip()
-        if wanted.isascii() and wanted.lstrip("+-").isdigit():
-            if not 0 <= int(wanted) <= WAIT_MS_MAX:
-                raise InvalidArgument(self.name, f"must be 0 to {WAIT_MS_MAX} milliseconds, or a CSS selector")
-            return str(int(wanted))
-        try:
-            parsed(wanted)
-        except ValueError as exc:
-            problem = f"must be milliseconds or a CSS selector, but {wanted[:60]} is neither: {exc}"
-            raise InvalidArgument(self.name, problem) from exc
-        return wanted
 
 
 def is_rendered(values: Mapping[str, Value]) -> bool:

@@ -14,7 +14,8 @@ from upstreams.model.steps import Single, Steps, Task
 from upstreams.web.addresses import URL_MAX, PageParam
 from upstreams.web.browser.appearances import appearance_of
 from upstreams.web.costly import CostlyPages
-from upstreams.web.rendered import PICTURE, WaitParam, is_rendered, render
+from upstreams.web.params import FORMATS, PICTURE, WaitParam
+from upstreams.web.rendered import is_rendered, render
 from upstreams.web.robots import RobotsMemory
 from upstreams.web.visiting import Visited, visit
 
@@ -26,7 +27,6 @@ PRICE: Final = PriceRange(
     lambda values: (5, 5) if values.get("pdf_parse") or is_rendered(values) else (1, 1),
 )
 READ_PAGE: Final = "upstreams.web.reading.document:read_document"
-FORMATS: Final = ("markdown", "html", "raw_html", "links", "metadata", "text", PICTURE)
 _NEEDS: Final = {"summary": "a language model", "audio": "a recorder", "video": "a recorder"}
 """Formats that no node can produce."""
 _SELECTORS_MAX: Final = 50

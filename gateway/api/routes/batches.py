@@ -29,12 +29,11 @@ from gateway.calls.batches import Batches, BatchRequest
 from gateway.calls.execute import BilledCalls
 from gateway.calls.planning import check_max_credits
 from gateway.docs.account import batches as docs
-from gateway.docs.operations import SOURCE
 from gateway.http import envelope
 from gateway.http.bodies import read_json
 from gateway.http.params import DRY_RUN, MAX_CREDITS, read_free
 from gateway.http.request import Caller, Reply, Request
-from gateway.http.routing import Route, RouteDoc
+from gateway.http.routing import SOURCE, Route, RouteDoc
 from gateway.http.sse import EventStream
 from upstreams.composites import composite_slugs
 from upstreams.composites.addresses import Addresses

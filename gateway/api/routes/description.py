@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -11,10 +12,7 @@ from gateway.api.responses import Replies
 from gateway.api.routes.discovery import Discovery
 from gateway.api.routes.status import STATUS_PATH, Status
 from gateway.docs.account.node import OPENAPI
-from gateway.docs.guide import Guides
-from gateway.docs.openapi.document import OpenApi
-from gateway.docs.operations import Reference
-from gateway.docs.pages.site import PublicPages
+from gateway.docs.node_docs import NodeDocs
 from gateway.http.conditional import PUBLIC, TaggedText, tagged, with_tag
 from gateway.http.errors import InvalidParam
 from gateway.http.params import read_free
@@ -24,6 +22,12 @@ from upstreams.catalog import Catalog
 from upstreams.model.cursors import CursorSigner
 from upstreams.model.params import Param
 
+if TYPE_CHECKING:
+    from gateway.docs.guide import Guides
+    from gateway.docs.openapi.document import OpenApi
+    from gateway.docs.operations import Reference
+    from gateway.docs.pages.site import PublicPages
+
 OPENAPI_PATH: Final = "/v1/openapi.json"
 _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "github"),)
 
@@ -31,9 +35,8 @@ _PARAMS: Final = (Param("platform", "Only the operations of this platform.", "gi
 class OpenApiRoute:
     """Serves the OpenAPI document. The first request builds it in a thread. After that it never changes."""
 
-    def __init__(self, reference: Reference, documents: OpenApi, replies: Replies) -> None:
-        self._reference = reference
-        self._documents = documents
+    def __init__(self, docs: NodeDocs, replies: Replies) -> None:
+        self._docs = docs
         self._replies = replies
         self._made: dict[str | None, TaggedText] = {}
         """The documents requested so far, by platform. The key of the complete document is None."""
@@ -54,9 +57,10 @@ class OpenApiRoute:
         """Return the document."""
         chosen = read_free(request.query, _PARAMS).get("platform")
         platform = None if chosen is None else str(chosen)
-        if platform is not None and platform not in self._reference.platforms:
-            problem = f"must be one of {', '.join(self._reference.platforms)}"
-            raise InvalidParam("platform", problem, meant=self._reference.nearest_platform(platform))
+        reference = (await self._docs.prepared()).reference
+        if platform is not None and platform not in reference.platforms:
+            problem = f"must be one of {', '.join(reference.platforms)}"
+            raise InvalidParam("platform", problem, meant=reference.nearest_platform(platform))
         made = self._replies.relinked(request, self._made.get(platform) or await self._make(platform))
         return tagged(request, Reply(200, made.text), made.tag, caching=PUBLIC)
 
@@ -67,7 +71,7 @@ class OpenApiRoute:
         """
         async with self._build_lock:
             if platform not in self._made:
-                self._made[platform] = with_tag(await trio.to_thread.run_sync(self._documents.document, platform))
+                self._made[platform] = with_tag(await trio.to_thread.run_sync(self._docs.documents.document, platform))
             return self._made[platform]
 
 
@@ -86,26 +90,52 @@ class Description:
         now: Callable[[], float],
         has_dashboard: bool,
     ) -> None:
-        reference = self.reference = Reference(catalog)
-        guides = self.guides = Guides(reference, base_url=replies.base_url, signer=signer)
-        documents = self.documents = OpenApi(reference, replies.base_url)
-        status, document = Status(catalog, now=now), OpenApiRoute(reference, documents, replies)
+        self._replies = replies
+        self._has_dashboard = has_dashboard
+        self.docs = NodeDocs(catalog, signer=signer, base_url=replies.base_url)
+        status, document = Status(catalog, now=now), OpenApiRoute(self.docs, replies)
         self.status = status
-        self.routes = (*Discovery(reference, guides=guides, replies=replies).routes, status.route, document.route)
+        self.routes = (*Discovery(self.docs, replies).routes, status.route, document.route)
         self.public: dict[str, Public] = {STATUS_PATH: status.answer, OPENAPI_PATH: document.answer}
         """The paths under `/v1/` that need no key."""
-        self.pages = PublicPages(
-            reference,
-            guides,
+
+    @property
+    def reference(self) -> Reference:
+        """All operations of the node."""
+        return self.docs.reference
+
+    @property
+    def guides(self) -> Guides:
+        """The guides of the operations."""
+        return self.docs.guides
+
+    @property
+    def documents(self) -> OpenApi:
+        """The OpenAPI documents."""
+        return self.docs.documents
+
+    @cached_property
+    def _pages(self) -> PublicPages:
+        from gateway.docs.pages.site import PublicPages  # noqa: PLC0415 - imported with the first page
+
+        replies, status = self._replies, self.status
+        return PublicPages(
+            self.reference,
+            self.guides,
             base_url=replies.base_url,
             relinked=replies.relinked,
             status=status.data,
             past=status.past,
-            has_dashboard=has_dashboard,
+            has_dashboard=self._has_dashboard,
         )
+
+    async def pages(self) -> PublicPages:
+        """Return the public pages."""
+        await self.docs.prepared()
+        return self._pages
 
     def table(self, data: Iterable[Route], account: Iterable[Route]) -> Routes:
         """Return the routing table of a node, including its own routes, and add all of them to the reference."""
         routes = Routes((*data, *self.routes, *account))
-        self.reference.describe(routes.all())
+        self.docs.describe(routes.all())
         return routes

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import trio
 
 from gateway.api.responses import Replies
 from gateway.docs.account.node import CATALOG, GUIDE
-from gateway.docs.catalog import EncodedCatalog
-from gateway.docs.guide import Guides
-from gateway.docs.operations import ApiOperation, Reference
+from gateway.docs.node_docs import NodeDocs
 from gateway.http.conditional import TaggedText, tagged, with_tag
 from gateway.http.envelope import fragment
 from gateway.http.errors import InvalidParam, Refused
@@ -20,6 +18,10 @@ from gateway.http.params import read_free
 from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.model.params import Param
+
+if TYPE_CHECKING:
+    from gateway.docs.catalog import EncodedCatalog
+    from gateway.docs.operations import ApiOperation, Reference
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _METHOD = Param("method", "Only endpoints of this method.", "GET", choices=_METHODS)
@@ -38,9 +40,8 @@ _GUIDE = (
 class Discovery:
     """Serves `/v1/utility/endpoints` and `/v1/utility/endpoint`. Both are free."""
 
-    def __init__(self, reference: Reference, *, guides: Guides, replies: Replies) -> None:
-        self._reference = reference
-        self._guides = guides
+    def __init__(self, docs: NodeDocs, replies: Replies) -> None:
+        self._docs = docs
         self._aside = trio.CapacityLimiter(1)
         self._replies = replies
         self._catalog: EncodedCatalog | None = None
@@ -66,7 +67,7 @@ class Discovery:
 
     async def endpoint(self, request: Request, caller: Caller) -> Reply:
         """Return the guide of one endpoint (spec 2.4)."""
-        operation = self._chosen(read_free(request.query, _GUIDE))
+        operation = self._chosen((await self._docs.prepared()).reference, read_free(request.query, _GUIDE))
         made = self._made.get(_name_of(operation))
         if made is None:  # In a thread, because the example of a composite over many platforms takes 0.1 s to build.
             made = await trio.to_thread.run_sync(self._guide, operation, limiter=self._aside)
@@ -75,14 +76,16 @@ class Discovery:
     def _encode(self) -> EncodedCatalog:
         """Encode the catalog on its first read. Only one thread at a time runs this function."""
         if self._catalog is None:
-            self._catalog = EncodedCatalog(self._reference, self._replies.base_url)
+            from gateway.docs.catalog import EncodedCatalog  # noqa: PLC0415 - see `NodeDocs`
+
+            self._catalog = EncodedCatalog(self._docs.reference, self._replies.base_url)
         return self._catalog
 
     def _guide(self, operation: ApiOperation) -> TaggedText:
         """Build the guide of an operation on its first read. Only one thread at a time runs this function."""
         name = _name_of(operation)
         if name not in self._made:
-            self._made[name] = with_tag(fragment("utility", "/v1/utility/endpoint", self._guides.of(operation)))
+            self._made[name] = with_tag(fragment("utility", "/v1/utility/endpoint", self._docs.guides.of(operation)))
         return self._made[name]
 
     async def _tagged(self, request: Request, caller: Caller, made: TaggedText) -> Reply:
@@ -91,14 +94,15 @@ class Discovery:
         reply = await self._replies.free(request, caller, made.text)
         return tagged(request, reply, made.tag, caching=b"private, no-cache")
 
-    def _chosen(self, values: Mapping[str, Any]) -> ApiOperation:
+    @staticmethod
+    def _chosen(reference: Reference, values: Mapping[str, Any]) -> ApiOperation:
         if ("id" in values) == ("url" in values):
             raise InvalidParam("id", "or url is required, exactly one of them")
         path = f"/v1/{_id(values['id'])}" if "id" in values else unquote(urlsplit(values["url"]).path)
         method = values.get("method")
-        operation = self._reference.find(path, method)
+        operation = reference.find(path, method)
         if operation is None:
-            near, other = self._reference.nearest(path), self._reference.find(path, None)
+            near, other = reference.nearest(path), reference.find(path, None)
             shown = near.removeprefix("/v1/") if near and "id" in values else near
             problem = (
                 f"Unknown endpoint {path[:200]}"

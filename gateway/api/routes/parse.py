@@ -25,8 +25,7 @@ from upstreams.fetching.site import Site
 from upstreams.model.archetypes import WEB_PAGE
 from upstreams.model.errors import UpstreamError
 from upstreams.model.steps import Task
-from upstreams.web.parsing import CREDITS, FILE_BYTES_MAX, parse_task, parsed_page, refused_file
-from upstreams.web.scraping import FORMATS
+from upstreams.web.params import FILE_BYTES_MAX, FILE_CREDITS, FORMATS
 
 PARSE: Final = "/v1/web/parse"
 _PARAMS: Final = (DRY_RUN, MAX_CREDITS)
@@ -89,28 +88,32 @@ class ParseRoute:
 
     async def answer(self, request: Request, caller: Caller) -> Reply:
         """Return the content of the file as a page."""
+        from upstreams.web.parsing import parse_task  # noqa: PLC0415 - imported with the first file
+
         values = read_free(request.query, _PARAMS)
         async with self.forms.open(request, _FIELDS, file_bytes_max=FILE_BYTES_MAX) as form:
             fields = {name: text for name, text in form.fields.items() if text}
             task = parse_task(form.content, form.filename, form.content_type, fields)
             sent = _Sent(form.digest, form.filename, form.content_type, fields)
             claim = claim_of_change(request, caller, sent)
-            check_max_credits(values, CREDITS)
+            check_max_credits(values, FILE_CREDITS)
             if values.get("dry_run"):
-                data = {"estimated_credits": CREDITS, "would_hit_cache": False}
+                data = {"estimated_credits": FILE_CREDITS, "would_hit_cache": False}
                 return await self._replies.free(request, caller, envelope.fragment("web", PARSE, data))
             self._site.workers.check_room(caller.key.account_id)
-            wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, CREDITS, "web", PARSE)
+            wanted = ChargeRequest(request.id, caller.key.account_id, caller.key.id, FILE_CREDITS, "web", PARSE)
             read = partial(self._read, caller.key.account_id, task, fields)
-            result = await run_charged(self._calls, wanted, claim, read, page_credits=CREDITS)
+            result = await run_charged(self._calls, wanted, claim, read, page_credits=FILE_CREDITS)
             return self._replies.data(request, result)
 
     async def _read(self, account_id: str, task: Task, fields: dict[str, str], _charge: Charge) -> tuple[int, bytes]:
         """Return the price and the encoded response."""
+        from upstreams.web.parsing import parsed_page, refused_file  # noqa: PLC0415 - imported with the first file
+
         deadline_at = self._calls.clock() + self._calls.timeout_s
         try:
             answer = await self._site.workers.run(task, deadline_at, source="file", account_id=account_id)
         except UpstreamError as exc:
             raise refused_file(exc) from exc
         record: dict[str, Any] = WEB_PAGE.wrap(parsed_page(fields, answer.body, self._calls.now()), [])
-        return CREDITS, envelope.fragment("web", PARSE, orjson.Fragment(orjson.dumps(record)))
+        return FILE_CREDITS, envelope.fragment("web", PARSE, orjson.Fragment(orjson.dumps(record)))

@@ -59,11 +59,6 @@ EXAMPLES: Final[dict[str, Schema]] = {
         },
     }
 }
-_TEXT: Final = {
-    "text/csv": "A column for each field.",
-    "application/x-ndjson": "One row per line.",
-}
-_STREAM: Final = "Server-sent events. `x-events` has their schemas."
 SHARED_HEADERS: Final = (
     "X-Request-Id",
     "X-Credits-Used",
@@ -79,6 +74,7 @@ SHARED_HEADERS: Final = (
 a tenth of it otherwise.
 """
 _EVENT: Final = "EventItem"
+_EVENT_BASE: Final = "EventBase"
 _PLACE = re.compile(r" \(spec [^)]*\)")
 
 
@@ -163,10 +159,9 @@ class Answers:
 
     def _media(self, operation: ApiOperation, form: str) -> Schema:
         if form == "text/event-stream":
-            return {"schema": {"type": "string", "description": _STREAM}, "x-events": self._streamed(operation)}
+            return {"schema": {"type": "string"}, "x-events": self._streamed(operation)}
         if form != "application/json":
-            description = _TEXT.get(form)
-            return {"schema": {"type": "string", **({"description": description} if description else {})}}
+            return {"schema": {"type": "string"}}
         return {
             "schema": self._answered(operation)
             if operation.archetype
@@ -225,7 +220,7 @@ def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:
     types: dict[str, list[str]] = {}
     for type_, reference in by_type.items():
         types.setdefault(reference["$ref"].rpartition("/")[2], []).append(type_)
-    kinds = {f"{shape}Event": _event_of(schemas[_EVENT], shape, names) for shape, names in types.items()}
+    kinds = {f"{shape}Event": _event_of(shape, names) for shape, names in types.items()}
     described = {name: _without_places(one) for name, one in shapes.items()}
     any_kind = {
         "description": schemas[_EVENT]["description"],
@@ -235,18 +230,27 @@ def _events_typed(schemas: dict[str, Schema]) -> dict[str, Schema]:
             "mapping": {type_: REF.format(name=f"{shape}Event") for shape, names in types.items() for type_ in names},
         },
     }
-    return {**schemas, _EVENT: any_kind, **kinds, **described}
+    return {**schemas, _EVENT: any_kind, _EVENT_BASE: _event_base(schemas[_EVENT]), **kinds, **described}
 
 
-def _event_of(item: Schema, shape: str, types: list[str]) -> Schema:
+def _event_base(item: Schema) -> Schema:
+    """Return the schema of the fields that all events share."""
+    properties = {name: one for name, one in item["properties"].items() if name not in ("type", "data")}
+    description = "The fields of every event, next to `type` and `data`."
+    return {**item, "description": description, "properties": properties, "required": list(properties)}
+
+
+def _event_of(shape: str, types: list[str]) -> Schema:
     """Return the schema of an event with this shape of `data`."""
-    named = {**item["properties"]["type"], "enum": types, "examples": types[:1]}
-    properties = {**item["properties"], "type": named, "data": {"$ref": REF.format(name=shape)}}
+    named = {"type": "string", "enum": types, "description": "The event type.", "examples": types[:1]}
+    own = {"type": named, "data": {"$ref": REF.format(name=shape)}}
     return {
-        **item,
         "title": f"{shape}Event",
         "description": f"An event of {', '.join(types)}.",
-        "properties": properties,
+        "allOf": [
+            {"$ref": REF.format(name=_EVENT_BASE)},
+            {"type": "object", "properties": own, "required": list(own)},
+        ],
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from gateway.config.settings import Config
 from gateway.node.stores import Stores
@@ -12,8 +13,10 @@ from scheduler.sessions.holder import HolderSetting, open_holder
 from scheduler.sessions.service import PLATFORM, SessionService
 from storage.opening import is_shared
 from upstreams.fetching.site import Site
-from upstreams.web.browser.held_pages import HeldPages
-from upstreams.web.browser.rendering import Rendering
+
+if TYPE_CHECKING:
+    from upstreams.web.browser.held_pages import HeldPages
+    from upstreams.web.browser.rendering import Rendering
 
 
 @asynccontextmanager
@@ -33,7 +36,7 @@ async def open_sessions(
         StorageError: the store is unavailable.
     """
     site = sites.get(PLATFORM)
-    pages = None if rendering is None or site is None else HeldPages(rendering, site)
+    pages = None if rendering is None or site is None else _held_pages(rendering, site)
     setting = HolderSetting(
         store=stores.store,
         charges=stores.billing.charges,
@@ -53,3 +56,9 @@ async def open_sessions(
             make_id=runtime.make_id,
             held_max=config.web.browser_sessions,
         )
+
+
+def _held_pages(rendering: Rendering, site: Site) -> HeldPages:
+    from upstreams.web.browser.held_pages import HeldPages  # noqa: PLC0415 - few nodes have a browser
+
+    return HeldPages(rendering, site)

@@ -1,10 +1,16 @@
 """`sluice check`, and the config file that a command reads."""
 
 from dataclasses import replace
+from urllib.parse import urlsplit
+
+import trio
 
 from tests.fakes.chromium import open_chromium
+from tests.fakes.outbound_proxy import OutboundProxy, open_outbound_proxy
 from tests.processes.place import Place
 from tests.servers.ports import free_ports
+from upstreams.platforms import load_platforms
+from upstreams.platforms.hackernews import PLATFORM as HACKERNEWS
 from upstreams.web.browser.processes import memory_limit_bytes
 
 
@@ -80,6 +86,26 @@ def test_connect_reaches_store_and_upstreams(place: Place) -> None:
         ended = place.operate("check", "--connect")
         assert (ended.exit_code, ended.err) == (0, "")
         assert ended.out == f"the config is valid\nstore: reachable\nupstreams.egress ({egress}): reachable\n"
+
+
+async def test_connect_uses_the_proxy_of_a_platform(place: Place) -> None:
+    """Method: all names lead to a port without a server, so that nothing leaves this machine."""
+    (port,) = free_ports(1)
+    only = {platform.slug: {"enabled": platform.slug == "hackernews"} for platform in load_platforms()}
+    async with open_outbound_proxy("socks5h", refuse_all) as proxy:
+        place.configure(upstreams={**only, "hackernews": {"proxy": proxy.url}})
+        ended = await trio.to_thread.run_sync(place.operate, "check", "--connect")
+        place.configure(upstreams={**only, "hackernews": {"proxy": f"http://127.0.0.1:{port}"}})
+        away = await trio.to_thread.run_sync(place.operate, "check", "--connect")
+    hosts = len({urlsplit(url).netloc for url in HACKERNEWS.sources.values()})
+    assert ended.err.count("the outbound proxy refused the connection: not allowed by its rules\n") == hosts
+    assert away.err.count("the outbound proxy cannot be reached: Connection refused\n") == hosts
+
+
+async def refuse_all(_proxy: OutboundProxy, client: trio.SocketStream) -> None:
+    for answer in (b"\x05\x00", b"\x05\x02\x00\x01"):
+        await client.receive_some(4096)
+        await client.send_all(answer)
 
 
 def test_connect_reports_everything_unreachable(place: Place) -> None:

@@ -40,6 +40,14 @@ def test_defaults_raise_no_doubts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert doubts(Config()) == []
 
 
+def test_proxy_without_effect_is_reported_without_its_password() -> None:
+    platforms = {"github": PlatformSettings(proxy="http://ada:s3cr3t@h:1"), "hackernews": PlatformSettings()}
+    config = Config(upstreams=UpstreamSettings(platforms=platforms))
+    assert doubts(config) == []
+    config = replace(config, upstreams=replace(config.upstreams, egress="http://127.0.0.1:9"))
+    assert doubts(config) == ["upstreams.github.proxy has no effect while upstreams.egress is set"]
+
+
 def test_unset_variable_is_named() -> None:
     config = with_platform("github", token_env="GITHUB_TOKEN")
     assert doubts(config) == ["upstreams.github.token_env: the environment variable GITHUB_TOKEN is not set"]

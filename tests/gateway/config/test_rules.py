@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.config.rules import broken_rules
-from gateway.config.settings import Config, SupplierSettings
+from gateway.config.settings import Config, PlatformSettings, SupplierSettings
 from upstreams.suppliers import interface_names
 
 TEXT = st.text(max_size=20)
@@ -87,6 +87,22 @@ def test_any_address_text_is_checked_without_repeating_its_password(url: str) ->
     }
     assert len(problems) >= 2, "no text is valid for all of them, and the store needs one"
     assert not any("s3cr3t" in str(problem) or "\n" in str(problem) for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "problem"),
+    [
+        ("", None),
+        ("http://proxy.example:3128", None),
+        ("socks5h://ada:s3cr3t@[::1]:1080", None),
+        ("socks5://ada:s3cr3t@h:1", "must be a URL such as http://proxy.example:3128 or socks5h://"),
+        ("http://ada:s3cr3t@h:99999", "must have a port from 1 to 65535"),
+    ],
+)
+def test_proxy_of_a_platform_is_checked_without_repeating_its_password(proxy: str, problem: str | None) -> None:
+    problems = list(broken_rules(config(upstreams={"platforms": {"github": PlatformSettings(proxy=proxy)}})))
+    assert [one.key_path for one in problems] == ["upstreams.github.proxy"] * (problem is not None)
+    assert all(str(problem) in str(one) and "s3cr3t" not in str(one) for one in problems)
 
 
 def test_all_broken_rules_are_reported_together() -> None:

@@ -11,9 +11,9 @@ import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from gateway.docs.errors import REASONS
-from gateway.docs.operations import SOURCE
+from gateway.http.routing import SOURCE
 from tests.fakes.node import OpenNode, open_test_node
-from tests.gate.matrix import sample
+from tests.gate.matrix import sample_platforms
 from tests.gateway.docs.openapi.judging import Document, document_of, flaws
 from tests.processes.commands import PROJECT
 from tests.spec.rows import CREDENTIALS, ENVIRON
@@ -35,12 +35,12 @@ async def test_every_route_is_described_and_nothing_else(node: OpenNode) -> None
     assert len(entries) == len(there)
     assert operations_in(await document_of(node)) == there
     await node.get("/docs", key=None)
-    library = node.node.description.pages._texts.library
+    library = node.node.description._pages._texts.library
     made = {path for path, page in library.pages.items() if page.group in ("platforms", "account", "node")}
     assert made == {f"/docs/{slug}" for slug in library.reference.catalog.sites} | {
         one.page for one in library.reference.operations
     }
-    for entry in sample(entries, group=lambda one: one["platform"]):
+    for entry in sample_platforms(entries, lambda one: str(one["platform"])):
         guide = (await node.get(entry["how_to_use"])).json["data"]
         shared = ("id", "path", "method", "platform", "resource", "summary")
         assert [guide[name] for name in shared] == [entry[name] for name in shared]

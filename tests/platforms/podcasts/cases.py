@@ -1,7 +1,7 @@
 """Podcasts' recordings as cases, with handmade bodies for lookups, episodes and the current charts.
 
 In the folder `apple_music`, `rss_legacy_albums.json` and `search_song__15.json` are about music, so they are not used.
-Of the folder `feeds`, only the podcast feeds are used.
+Of `feeds/*`, only the podcast feeds are used.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 These recordings belong to no endpoint: `innertube_*` and `transcript_*` (the site's own interface), `supplier_*`,
 `v3_captions_*`, `v3_subscriptions_empty.json`, `v3_playlists__unknown_empty.json`,
-`v3_error__403_subscriptionForbidden.json` and `v3_error_permission.json`. `test_traps.py` reads the rows of
+`v3_error__403_subscriptionForbidden.json` and `v3_error_permission.json`. Of `oembed/*`, only YouTube's are used.
+`test_traps.py` reads the rows of
 `v3_channels__multi.json`, `v3_commentThreads__channel*`, `v3_search__*token.json` and the error of
 `v3_error__400_missing_filter.json`.
 """

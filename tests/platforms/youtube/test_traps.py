@@ -120,8 +120,8 @@ def test_hidden_subscribers_are_null_and_not_zero() -> None:
 def test_channel_lists_are_playlists_without_search(resource: str, sort: str, begin: str) -> None:
     calls, _ = calls_of(resource, {"items": []}, channelId=CHANNEL_ID, sort=sort)
     assert [(path, query["playlistId"]) for path, query in calls] == [("playlistItems", begin + CHANNEL_ID[2:])]
-    assert PLATFORM.pace is not None
-    assert (PLATFORM.pace.cost("/search"), PLATFORM.pace.cost("/playlistItems")) == (100, 1)
+    (units,) = PLATFORM.budgets
+    assert (units.cost("/search"), units.cost("/playlistItems")) == (100, 1)
 
 
 ABSENT, KNOWN = failing(404, "playlistNotFound"), told({"items": [{"id": CHANNEL_ID}]})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
+from urllib.parse import parse_qsl
 
 import orjson
 import pytest
 import trio
 
-from limits.errors import Throttled
+from limits.errors import CircuitOpen, Throttled
 from tests.fakes.cancelling import cancel_everywhere
 from tests.fakes.patient_clock import run_virtually
 from tests.fakes.platform_fields import FIELDS
@@ -30,11 +31,13 @@ from upstreams.fetching.sessions import RENEWED_APART_S, SharedSession
 from upstreams.fetching.site import Site
 from upstreams.fetching.source import Rules
 from upstreams.model.archetypes import AUTHOR
-from upstreams.model.endpoint import Endpoint, Platform
-from upstreams.model.errors import UpstreamFailed
+from upstreams.model.endpoint import Endpoint, MakeHeaders, Platform
+from upstreams.model.errors import NotFound, UpstreamFailed
 from upstreams.model.fields import obj
 from upstreams.model.params import Credentials
-from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, basic, client_credentials
+from upstreams.model.refusals import Judge, Refusals, by_status
+from upstreams.model.sign_in import SignIn, app_password, basic, client_credentials
+from upstreams.model.steps import Answer, Call, Missing, Session, SessionSteps, SignInSteps
 from upstreams.transport.http import HttpCall
 
 trio_run = run_virtually
@@ -55,14 +58,17 @@ def sign_in(credentials: Credentials) -> SessionSteps:
 def site_over(
     *exchanges: ScriptedExchange,
     credentials: Mapping[str, str] | None = None,
-    headers: tuple[tuple[str, str], ...] = (),
-    opening: Callable[[Credentials], SessionSteps] | None = None,
+    headers: tuple[tuple[str, str], ...] | Mapping[str, MakeHeaders] = (),
+    opening: SignInSteps | None = None,
     shared: SharedSession | None = None,
+    judge: Judge = by_status,
+    retries: int = 0,
+    sessions: Mapping[str, SignInSteps] | None = None,
 ) -> Site:
     """Return a site with one source for each exchange, `main` and then `second`, without retries."""
     names = ("main", "second")[: len(exchanges)]
     sources = {
-        name: source_over(exchange, name=name, rules=Rules(retries=0))
+        name: source_over(exchange, name=name, rules=Rules(retries=retries), judge=judge)
         for name, exchange in zip(names, exchanges, strict=True)
     }
     platform = Platform(
@@ -70,12 +76,15 @@ def site_over(
         title="Odd",
         sources=dict.fromkeys(names, "https://api.test/v1"),
         endpoints=(),
-        headers=lambda _credentials: headers,
+        headers=headers if isinstance(headers, Mapping) else lambda _credentials: headers,
         open_session=opening or sign_in,
+        sessions=sessions or {},
         **FIELDS,
     )
     held = credentials or {"user": "ada"}
-    return Site(platform, sources, credentials=held, user_agent="sluice/1", shared_session=shared)
+    return Site(
+        platform, sources, credentials=held, user_agent="sluice/1", share_session=lambda _source, _steps: shared
+    )
 
 
 class Members(ScriptedExchange):
@@ -89,6 +98,8 @@ class Members(ScriptedExchange):
         self.sign_ins = 0
         self.valid: set[str] = set()
         self.answers: Scripted = OK
+        self.refusal: Scripted = http_answer(status=401)
+        """The answer to calls without a valid token."""
         self.login: Scripted | None = None
         self.ttl_s = 1000.0
 
@@ -97,7 +108,7 @@ class Members(ScriptedExchange):
             return http_answer({"nonce": 7})
         if call.target == LOGIN:
             return self._admit(call)
-        return self.answers if dict(call.headers).get("authorization") in self.valid else http_answer(status=401)
+        return self.answers if dict(call.headers).get("authorization") in self.valid else self.refusal
 
     def _admit(self, call: HttpCall) -> Scripted:
         assert orjson.loads(call.body) == {"user": "ada", "nonce": 7}
@@ -130,6 +141,16 @@ async def test_platform_header_replaces_the_default() -> None:
     assert exchange.calls[0].headers == (("user-agent", "sluice/1"), ("accept", "text/odd"))
 
 
+async def test_headers_by_source_go_only_to_their_source() -> None:
+    main, second = ScriptedExchange(OK), ScriptedExchange(OK)
+    site = site_over(main, second, headers={"second": lambda known: (("x-user", known["user"]),)})
+    await site.call(Call("/x"), LONG_S)
+    await site.call(Call("/x", source="second"), LONG_S)
+    fixed = (("user-agent", "sluice/1"), ("accept", "application/json"))
+    assert main.calls[0].headers == fixed
+    assert second.calls[0].headers == (*fixed, ("x-user", "ada"))
+
+
 async def test_form_media_types_are_sent_as_accept() -> None:
     exchange = ScriptedExchange(OK)
     await site_over(exchange, headers=(("accept", "text/odd"), ("x-key", "k"))).call(Call("/x", accepts=TEXT), LONG_S)
@@ -145,23 +166,67 @@ async def test_form_members_may_repeat() -> None:
     assert dict(call.headers)["content-type"] == "application/x-www-form-urlencoded"
 
 
-async def test_client_credentials_sign_in_by_header_or_form() -> None:
-    """Method: send the credentials in a Basic authentication header and in the form, and receive an invalid token."""
-    for in_form in (False, True):
-        exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
-        known = {"identifier": "id", "password": "p:w"}
-        opening = client_credentials("/token", in_form=in_form)
-        site = site_over(exchange, credentials=known, opening=opening)
-        await site.call(ASK, LONG_S)
-        sign_in, call = exchange.calls
-        assert (b"client_secret=p%3Aw" in sign_in.body) is in_form
-        assert (basic("id", "p:w") in sign_in.headers) is not in_form
-        assert b"grant_type=client_credentials" in sign_in.body
-        assert ("authorization", "Bearer t") in call.headers
+KNOWN = {"identifier": "id", "password": "p:w", "user": "ada", "word": "w"}
+BY_CREDENTIALS = {
+    "Basic": (client_credentials("/token"), {}, (basic("id", "p:w"),)),
+    "form": (
+        client_credentials("/token", form=("client_key", "client_secret"), extra={"scope": "a b"}),
+        {"client_key": "id", "client_secret": "p:w", "scope": "a b"},
+        (),
+    ),
+    "user": (
+        client_credentials("/token", user=("user", "word")),
+        {"grant_type": "password", "username": "ada", "password": "w"},
+        (basic("id", "p:w"),),
+    ),
+}
+
+
+@pytest.mark.parametrize(("opening", "members", "headers"), BY_CREDENTIALS.values(), ids=BY_CREDENTIALS.keys())
+async def test_client_credentials_sign_in_by_header_or_form(
+    opening: SignIn, members: dict[str, str], headers: tuple[tuple[str, str], ...]
+) -> None:
+    exchange = ScriptedExchange(http_answer({"access_token": "t", "expires_in": 90}), OK)
+    await site_over(exchange, credentials=KNOWN, opening=opening).call(ASK, LONG_S)
+    sign_in, call = exchange.calls
+    assert dict(parse_qsl(sign_in.body.decode())) == {"grant_type": "client_credentials"} | members
+    assert set(sign_in.headers) & {basic("id", "p:w")} == set(headers)
+    assert ("authorization", "Bearer t") in call.headers
     assert basic("id", "p:w") == ("authorization", "Basic aWQ6cDp3")
-    for nothing in (http_answer({}), http_answer({"access_token": ""}), http_answer({"access_token": "x" * 9_000})):
-        with pytest.raises(UpstreamFailed, match="no access token"):
-            await site_over(ScriptedExchange(nothing), credentials=known, opening=opening).call(ASK, LONG_S)
+
+
+async def test_app_password_signs_in_with_json() -> None:
+    exchange = ScriptedExchange(http_answer({"jwt": "t"}), OK)
+    opening = app_password(
+        "/login",
+        names=("user", "word"),
+        members=("name", "secret"),
+        at="jwt",
+        ttl_s=90.0,
+        headers=lambda known, token: (("x-user", known["user"]), ("x-token", token)),
+    )
+    site = site_over(exchange, credentials=KNOWN, opening=opening)
+    await site.call(ASK, LONG_S)
+    sign_in, call = exchange.calls
+    assert orjson.loads(sign_in.body) == {"name": "ada", "secret": "w"}
+    assert {("x-user", "ada"), ("x-token", "t")} < set(call.headers)
+    await trio.sleep(90.0)
+    exchange.script(http_answer({"jwt": "u"}), OK)
+    await site.call(ASK, LONG_S)
+    assert ("x-token", "u") in exchange.calls[-1].headers
+
+
+@pytest.mark.parametrize("body", [{}, {"access_token": ""}, {"access_token": "x" * 9_000}])
+async def test_sign_in_without_a_usable_token_fails(body: dict[str, str]) -> None:
+    site = site_over(ScriptedExchange(http_answer(body)), credentials=KNOWN, opening=client_credentials("/token"))
+    with pytest.raises(UpstreamFailed, match="no access token"):
+        await site.call(ASK, LONG_S)
+
+
+async def test_sign_in_of_an_application_is_retried() -> None:
+    exchange = ScriptedExchange(FAILING, http_answer({"access_token": "t"}), OK)
+    site = site_over(exchange, credentials=KNOWN, opening=client_credentials("/token"), retries=1)
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
 
 
 async def test_json_body_is_sent() -> None:
@@ -226,6 +291,26 @@ async def test_concurrent_calls_open_one_session() -> None:
     assert {dict(call.headers).get("authorization") for call in members.calls if call.target == "/v1/x"} == {"t1"}
 
 
+async def test_source_with_its_own_session_signs_in_separately() -> None:
+    """Goal: each token goes only to its source, and a refusal renews only the session of its source."""
+    main, second = Members(), ScriptedExchange(script=lambda call: answers.get(call.target, OK))
+    answers = {"/v1/token": http_answer({"access_token": "other"})}
+    own = client_credentials("/token", source="second", names=("user", "user"))
+    site = site_over(main, second, sessions={"second": own})
+    ask_second = Call("/x", source="second", needs_session=True)
+    for _ in range(2):
+        await site.call(ASK, LONG_S)
+        await site.call(ask_second, LONG_S)
+    assert (main.sign_ins, second.targets.count("/v1/token")) == (1, 1)
+    assert {dict(call.headers).get("authorization") for call in main.calls if call.target == "/v1/x"} == {"t1"}
+    assert ("authorization", "Bearer other") in second.calls[-1].headers
+    answers["/v1/x"] = http_answer(status=401)
+    with pytest.raises(UpstreamFailed, match="401"):
+        await site.call(ask_second, LONG_S)
+    await site.call(ASK, LONG_S)
+    assert (main.sign_ins, second.targets.count("/v1/token")) == (1, 2)
+
+
 async def test_session_wait_counts_as_upstream_time() -> None:
     site = site_over(Members())
     assert [(await site.call(ASK, LONG_S)).took_s for _ in range(2)] == [SIGN_IN_S, 0.0]
@@ -253,13 +338,64 @@ async def test_refused_session_is_renewed_within_the_call() -> None:
     assert members.targets.count("/v1/x") == 3
 
 
+PRIVATE = Refusals(private={401: ""}, expired={"ExpiredToken": "", 403: "token"}, code="error", message="message")
+INVALID = 'Bearer realm="x", error="invalid_token"'
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        http_answer({"message": "not for you"}, 401),
+        http_answer({"error": "ExpiredToken"}, 400),
+        http_answer({"message": "Your token has expired"}, 403),
+        http_answer({"message": "no"}, 403, www_authenticate=INVALID),
+        http_answer(b"<p>Who are you?", 401),
+    ],
+)
+async def test_every_sign_of_expiry_renews_the_session(refusal: Scripted) -> None:
+    members = Members()
+    members.refusal = refusal
+    site = site_over(members, judge=PRIVATE)
+    await site.call(ASK, LONG_S)
+    members.valid.clear()
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
+    assert members.sign_ins == 2
+
+
+async def test_refusal_of_the_renewed_session_keeps_its_meaning() -> None:
+    """Goal: a private item is reported as private, and requests for it do not use up sign-ins."""
+    members = Members()
+    members.answers = http_answer({"message": "not for you"}, 401)
+    site = site_over(members, judge=PRIVATE)
+    for _ in range(10):
+        with pytest.raises(NotFound) as caught:
+            await site.call(ASK, LONG_S)
+        assert caught.value.reason == "account_private"
+    assert members.sign_ins == 2
+    members.answers = OK
+    assert isinstance(await site.call(ASK, LONG_S), Answer)
+    assert members.sign_ins == 2
+
+
 async def test_refused_concurrent_calls_sign_in_once() -> None:
+    """The calls belong to different accounts, and there are more of them than failures that open a circuit."""
     members = Members()
     site = site_over(members)
     await site.call(ASK, LONG_S)
     members.valid.clear()
-    ended = await outcomes(*[partial(site.call, ASK, LONG_S)] * 20)
+    calls = [partial(site.call, ASK, LONG_S, account_id=f"a{number}") for number in range(20)]
+    ended = await outcomes(*calls)
     assert [type(one) for one in ended] == [Answer] * 20
+    assert members.sign_ins == 2
+    assert site.sources["main"].breaker.statistics().failures == 0
+
+
+async def test_lasting_refusal_opens_the_circuit() -> None:
+    members = Members()
+    members.answers = http_answer(status=401)
+    site = site_over(members)
+    ended = [(await outcomes(partial(site.call, ASK, LONG_S, account_id=f"a{number}")))[0] for number in range(6)]
+    assert [type(one) for one in ended] == [UpstreamFailed] * 5 + [CircuitOpen]
     assert members.sign_ins == 2
 
 
@@ -280,7 +416,8 @@ async def test_repeatedly_refused_session_is_renewed_at_intervals() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [FAILING, http_answer(status=404), http_answer(status=429, retry_after="1"), SILENCE]
+    "answer",
+    [FAILING, http_answer(status=404), http_answer(status=429, retry_after="1"), SILENCE, http_answer(status=400)],
 )
 async def test_unrelated_failures_keep_the_session(answer: Scripted) -> None:
     members = Members()

@@ -12,7 +12,7 @@ from upstreams.content import FEED
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, author
 from upstreams.model.calls import Get, Pages, Post, PostForm, Secret, fallback_to, listing, made, single
 from upstreams.model.endpoint import Endpoint
-from upstreams.model.errors import NotFound, UnexpectedBody
+from upstreams.model.errors import DeclarationError, NotFound, UnexpectedBody
 from upstreams.model.fields import Json, ident
 from upstreams.model.fields.maps import record_map
 from upstreams.model.fields.readers import given as of_request
@@ -89,6 +89,66 @@ def test_path_value_is_one_segment_and_plus_keeps_slashes(one: str, other: str) 
     assert parts.count("/") == 4 + one.count("/") + other.count("/")
 
 
+NUMBER = Param("number", "A number.", "5", required=True, type="integer")
+DEEP = Param("deep", "Whether to go deep.", "true", type="boolean")
+REFUSED_CALLS: dict[str, tuple[Get, str]] = {
+    "a number": (Get("/users/{id}", id=NUMBER), "its parameter `number` must be text, but its type is `integer`"),
+    "the advice": (Get("/users/{id}", id=NUMBER), r'such as `pattern=r"\d{1,20}"`'),
+    "a truth value": (Get("/users/{+deep}", deep=DEEP), "`deep` is in the path, so its parameter `deep` must be text"),
+    "a constant number": (Get("/users/{id}", id=5), "`id` is in the path, so it must be text, but it is 5"),
+    "several values": (Get("/users/{id}", id=("1", "2")), "so it must be text, but it is ('1', '2')"),
+    "None": (Get("/users/{id}", id=None), "so it must be text, but it is None"),
+    "no slash": (Get("users"), "the path must start with `/`"),
+    "a place that is not a name": (Get("/users/{id}/{a b}", id=NAME), "SyntaxError"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED_CALLS.values(), ids=REFUSED_CALLS)
+def test_faulty_call_is_refused_when_compiled(call: Get, message: str) -> None:
+    with pytest.raises(DeclarationError) as refusal:
+        _ = call.make
+    assert str(refusal.value).startswith(f"call `{call.path}`: ")
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("place", ["{id}", "{+id}"])
+@pytest.mark.parametrize("value", [5, 5.0, True, None, b"ada", ["ada"], {"a": 1}])
+def test_value_in_a_path_is_refused_if_it_is_not_text(value: Any, place: str) -> None:
+    """Such a value once raised a TypeError, which looked like an unreadable body."""
+    for call in (
+        lambda: Get(f"/users/{place}").at(Args({}), id=value),
+        lambda: call_of(Get(f"/users/{place}", id=made(lambda: value))),
+    ):
+        with pytest.raises(DeclarationError) as refusal:
+            call()
+        assert f"a value in a path must be text, but it is {value!r} ({type(value).__name__})" in str(refusal.value)
+
+
+def test_place_in_a_path_without_a_value_is_refused() -> None:
+    with pytest.raises(DeclarationError, match=r"call `/users/\{id\}`: `id` in the path has no value"):
+        Get("/users/{id}").at(Args({}))
+    with pytest.raises(DeclarationError, match="`cursor` in the path has no value"):
+        Get("/users/{cursor}").at(Args({"limit": 5}), Pages(AUTHOR_OF, ByToken("cursor"), at="items"))
+
+
+def test_paging_member_in_a_path_is_converted_to_text() -> None:
+    pages = Pages(AUTHOR_OF, ByPage("page"))
+    get = Get("/users/{name}/page/{page}", name=NAME)
+    first, third = (get.at(Args({"name": "ada", "limit": 5}, cursor), pages) for cursor in (None, {"p": 3}))
+    assert first.target("") == "/users/ada/page/1?limit=5"
+    assert third.target("") == "/users/ada/page/3?limit=5"
+    of_token = Get("/users/{after}").at(Args({"limit": 5}), Pages(AUTHOR_OF, ByToken("after", first="*"), at="items"))
+    assert of_token.target("") == "/users/%2A?limit=5"
+    assert get.at(Args({"name": "ada"}), page="7").target("") == "/users/ada/page/7"
+
+
+@pytest.mark.parametrize("at", ["items[0].user", "data..user", ".user"])
+def test_faulty_path_to_a_record_is_refused(at: str) -> None:
+    for record in (AUTHOR_OF, by_hand):
+        with pytest.raises(DeclarationError, match="must be names of members, separated by dots"):
+            single(resource="user", summary="One.", archetype=AUTHOR, call=Get("/x"), record=record, at=at)
+
+
 def test_made_member_is_computed_and_tuple_is_repeated() -> None:
     get = Get("/x", q=made(lambda name, sort: f"{name}:{sort}", NAME, SORT), **{"id[]": ("1", "2")})
     assert call_of(get, name="ada").target("") == "/x?q=ada%3ANone&id%5B%5D=1&id%5B%5D=2"
@@ -102,8 +162,6 @@ def test_given_values_add_members() -> None:
     call = get.at(Args({"limit": 5}, {"c": "t"}), pages, id="7")
     assert call.target("") == "/users/7/posts?limit=5&after=t"
     assert call.accepts is pages.accepts
-    with pytest.raises(KeyError):
-        get.at(Args({}))
 
 
 def test_via_changes_source_optional_session_and_form() -> None:
@@ -214,7 +272,7 @@ def test_endpoint_lists_unfilled_fields_of_its_map() -> None:
         summary="Many.",
         archetype=AUTHOR_LIST,
         call=Get("/users"),
-        pages=Pages(AUTHOR_OF, Once(total="count")),
+        pages=Pages(AUTHOR_OF, Once(total="count"), at="items"),
     )
     assert "total" not in many.unfilled
     assert (

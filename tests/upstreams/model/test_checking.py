@@ -9,6 +9,7 @@ import pytest
 
 from tests.fakes.platform_fields import FIELDS
 from upstreams.model.archetypes import AUTHOR
+from upstreams.model.budgets import Budget
 from upstreams.model.calls import Get, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import UNREADABLE, DeclarationError, UpstreamError
@@ -16,6 +17,7 @@ from upstreams.model.fields import readers as read
 from upstreams.model.fields.maps import record_map
 from upstreams.model.params import AddressForm, Param
 from upstreams.model.refusals import Pace
+from upstreams.model.sign_in import client_credentials
 
 HANDLE = Param("handle", "The account's name.", "ada", required=True)
 PROFILE = single(
@@ -25,6 +27,7 @@ PROFILE = single(
     call=Get("/users/{handle}", handle=HANDLE),
     record=record_map(AUTHOR.make, id=read.ident("id")),
 )
+SIGN_IN = client_credentials("/token")
 ODD = Platform(slug="odd", title="Odd", sources={"api": "https://odd.test"}, endpoints=(PROFILE,), **FIELDS)
 
 
@@ -54,6 +57,46 @@ FAULTS: dict[str, tuple[Callable[[], object], str]] = {
     "a source in pace": (
         lambda: replace(ODD, pace=Pace(1, per_s=1, sources=("apj",))),
         "unknown source in `pace`: `apj`. Did you mean `api`?",
+    ),
+    "a budget's source": (
+        lambda: replace(ODD, pace=(Pace(1, per_s=1), Budget(9, sources=("apj",)))),
+        "unknown source in `pace`: `apj`. Did you mean `api`?",
+    ),
+    "a budget's period": (
+        lambda: replace(ODD, pace=Budget(9, per="days")),
+        "unknown period in `Budget`: `days`. Did you mean `day`?",
+    ),
+    "a budget's time zone": (
+        lambda: replace(ODD, pace=Budget(9, resets="America/Los_Angles")),
+        "unknown time zone in `Budget`: `America/Los_Angles`. Did you mean `America/Los_Angeles`?",
+    ),
+    "no time zone": (
+        lambda: replace(ODD, pace=Budget(9, resets="../etc")),
+        "`resets` must be a time zone such as `America/Los_Angeles`, but it is `../etc`",
+    ),
+    "a free call": (
+        lambda: replace(ODD, pace=Budget(9, costs={"/x": 0})),
+        "the units and the costs of a `Budget` must be at least 1",
+    ),
+    "a budget for any host": (
+        lambda: replace(ODD, sources={"any": "https://{host}"}, pace=Budget(9, sources=("any",))),
+        "`Budget` cannot apply to `any`, whose hosts callers name; use `Pace`",
+    ),
+    "a source of headers": (
+        lambda: replace(ODD, headers={"apj": lambda _known: ()}),
+        "unknown source in `headers`: `apj`. Did you mean `api`?",
+    ),
+    "a source with a session": (
+        lambda: replace(ODD, sessions={"apj": SIGN_IN}),
+        "unknown source in `sessions`: `apj`. Did you mean `api`?",
+    ),
+    "headers for any host": (
+        lambda: replace(ODD, sources={"any": "https://{host}"}, headers={"any": lambda _known: ()}),
+        "source `any` in `headers` is at hosts that callers name, which never receive credentials",
+    ),
+    "a session at any host": (
+        lambda: replace(ODD, sources={"any": "https://{host}"}, sessions={"any": SIGN_IN}),
+        "source `any` in `sessions` is at hosts that callers name, which never receive credentials",
     ),
     "a source's credential": (
         lambda: replace(ODD, source_needs={"apj": "key"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from upstreams.model import fields
 from upstreams.model.archetypes import author, byline, post
-from upstreams.model.errors import UnexpectedBody
+from upstreams.model.errors import DeclarationError, UnexpectedBody
 from upstreams.model.fields import readers as read
 from upstreams.model.fields.maps import UNDECODED, Rows, record_map
 from upstreams.model.fields.readers import of
@@ -172,14 +173,169 @@ def test_page_with_too_many_rows_is_refused() -> None:
             ROWS.records(body)
 
 
-def test_map_with_wrong_fields_is_refused_at_declaration() -> None:
-    with pytest.raises(TypeError, match="nickname"):
-        record_map(author, id=read.ident("id"), nickname=read.text("nick"))
-    with pytest.raises(TypeError, match="author"):
-        record_map(post, id=read.ident("id"), url=read.text("url"), text=read.text("text"))
+ID = read.ident("id")
+FAULTS: dict[str, tuple[Callable[[], object], str]] = {
+    "an unknown field": (
+        lambda: record_map(author, id=ID, usernam=read.text("name")),
+        "unknown field of `author`: `usernam`. Did you mean `username`?",
+    ),
+    "a missing field": (
+        lambda: record_map(post, id=ID, url=read.text("url"), text=read.text("text")),
+        "`post` needs a reader for its field `author`",
+    ),
+    "a name in place of a reader": (
+        lambda: record_map(author, id=ID, username="name"),  # type: ignore[arg-type]
+        "field `username` needs a reader, such as `text(...)`, but it is `'name'`",
+    ),
+    "a name in place of a reader in ext": (
+        lambda: record_map(author, id=ID, ext={"kind": "kind"}),  # type: ignore[dict-item]
+        "field `kind` needs a reader, such as `text(...)`, but it is `'kind'`",
+    ),
+    "an empty name": (lambda: Rows(byline_of, "data..items"), "`data..items` must be names of members"),
+    "an index in a path": (lambda: Rows(byline_of, "data[0]"), "`data[0]` must be names of members"),
+    "members beside rows without a path": (
+        lambda: Rows(byline_of, also=("total",)),
+        "the body is the list of rows, so it has no member `total`; set `at`",
+    ),
+}
 
 
-def test_member_read_whole_and_by_members_is_refused() -> None:
-    both = record_map(byline, id=read.ident("user.id"), username=of(str, "user"))
-    with pytest.raises(TypeError, match="user is read as object and as value"):
-        both({})
+@pytest.mark.parametrize(("declare", "message"), FAULTS.values(), ids=FAULTS)
+def test_fault_is_refused_at_declaration(declare: Callable[[], object], message: str) -> None:
+    with pytest.raises(DeclarationError) as refusal:
+        declare()
+    assert message in str(refusal.value)
+
+
+AS_TWO_KINDS = "is read as {} and as {}; read a member that can be both with `either`"
+COMPILED_FAULTS: dict[str, tuple[dict[str, read.Reader], str]] = {
+    "object, then value": (
+        {"id": read.ident("user.id"), "username": of(str, "user")},
+        f"map of `byline`: member `user` {AS_TWO_KINDS.format('an object', 'a value')}",
+    ),
+    "text, then object": (
+        {"id": read.text("user"), "username": read.text("user.name")},
+        f"map of `byline`: member `user` {AS_TWO_KINDS.format('a value', 'an object')}",
+    ),
+    "object, then text, below another": (
+        {"id": read.text("post.user.id"), "username": read.text("post.user")},
+        f"map of `byline`: member `post.user` {AS_TWO_KINDS.format('an object', 'a value')}",
+    ),
+    "list, then object": (
+        {"id": read.first("users", read.ident("id")), "username": read.text("users.name")},
+        f"map of `byline`: member `users` {AS_TWO_KINDS.format('a list of objects', 'an object')}",
+    ),
+    "kinds that only another field mixes": (
+        {
+            "id": read.either(read.text("id"), read.text("id.text")),
+            "username": read.text("id", "user.id"),
+            "url": of(str, "user"),
+        },
+        f"map of `byline`: member `user` {AS_TWO_KINDS.format('an object', 'a value')}",
+    ),
+    "with and without a question mark": (
+        {"id": read.text("media.id"), "username": read.text("media?.name")},
+        "map of `byline`: member `media` is read both as `media` and as `media?`; use one of them",
+    ),
+    "an empty name": (
+        {"id": read.ident("id"), "username": read.text("user..name")},
+        "map of `byline`: field `username`: the path of a member has an empty name",
+    ),
+    "no name": ({"id": read.ident("id"), "username": read.text()}, "map of `byline`: field `username`: ValueError"),
+    "code that is not Python": (
+        {"id": read.ident("id"), "username": read.written("{0} or or", read.text("name"))},
+        "map of `byline`: SyntaxError: invalid syntax",
+    ),
+}
+
+
+@pytest.mark.parametrize(("readers", "message"), COMPILED_FAULTS.values(), ids=COMPILED_FAULTS)
+def test_fault_of_readers_is_refused_when_compiled(readers: dict[str, read.Reader], message: str) -> None:
+    """The error is the same for each way to compile the map."""
+    faulty = record_map(byline, **readers)
+    compiling: tuple[Callable[[], object], ...] = (
+        faulty.compile, lambda: faulty({}), lambda: faulty.decode(b"{}"), Rows(faulty, "items").compile,
+    )  # fmt: skip
+    for work in compiling:
+        with pytest.raises(DeclarationError) as refusal:
+            work()
+        assert message in str(refusal.value)
+
+
+def test_row_read_by_a_function_has_no_decoder() -> None:
+    with pytest.raises(DeclarationError, match="only the rows of a map are decoded"):
+        Rows(lambda row: row, "items").decode(b"{}")
+
+
+def test_other_member_with_the_name_of_the_rows_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="member `items` is read as a list of objects and as a value"):
+        Rows(byline_of, "items", also=("items",)).compile()
+
+
+by_name_of = record_map(byline, id=read.always(None), username=read.text("user"))
+mixed_of = record_map(
+    post,
+    id=read.either(read.ident("id"), read.ident("id.id")),
+    url=read.either(read.text("from"), read.first("from", read.text("name")), read.text("from.name", "from.$type")),
+    text=read.either(read.text("name"), read.gathered(read.texts("name")), read.text("name.user.name")),
+    author=read.either(by_name_of.here(), byline_of.at("user")),
+    media_urls=read.each("images", read.either(read.text("fullsize"), read.text("fullsize.name"))),
+    likes=read.either(read.count("reactions"), read.count("reactions.id", "reactions.from")),
+    ext={"user": read.text("user"), "user_id": read.ident("user.id")},
+)
+
+
+def test_either_reads_a_text_or_an_object() -> None:
+    read_author = [mixed_of({"user": user})["author"] for user in ("octocat", {"id": 7, "name": "octocat"}, [1], None)]
+    assert read_author == [byline(id=None, username="octocat"), byline(id="7", username="octocat"), None, None]
+    decoded_author = [
+        mixed_of.read(mixed_of.decode(orjson.dumps({"user": user})))["author"]
+        for user in ("octocat", {"name": "octocat"})
+    ]
+    assert decoded_author == [byline(id=None, username="octocat"), byline(id=None, username="octocat")]
+
+
+def test_member_of_an_either_may_be_read_by_other_fields() -> None:
+    """An `either` says that the member may be of both kinds, so the order of the fields does not matter."""
+    assert mixed_of({"user": "ada"})["ext"] == {"user": "ada", "user_id": None}
+    assert mixed_of({"user": {"id": 7}})["ext"] == {"user": None, "user_id": "7"}
+    reversed_of = record_map(
+        byline,
+        **dict(
+            reversed(
+                {
+                    "id": read.ident("user.id"),
+                    "username": read.either(read.text("user"), read.text("user.name")),
+                }.items()
+            )
+        ),
+    )
+    assert reversed_of({"user": {"id": 7, "name": "ada"}}) == byline(id="7", username="ada")
+
+
+def test_member_that_is_not_in_an_either_keeps_its_type() -> None:
+    """The decoder still creates only the members that are read of an object that no `either` mixes."""
+    found = mixed_of.decode(orjson.dumps({"user": {"id": 1, "other": 2}, "images": [{"fullsize": "x", "other": 3}]}))
+    assert found.user == {"id": 1, "other": 2}
+    assert not hasattr(found.images[0], "other")
+
+
+def test_field_of_an_either_is_unfilled_if_all_its_records_lack_it() -> None:
+    assert {"author.display_name", "author.url"} <= mixed_of.unfilled
+    assert not {"author.id", "author.username", "author"} & mixed_of.unfilled
+
+
+@settings(max_examples=150)
+@given(objects)
+def test_decoder_and_json_agree_on_members_of_several_kinds(sent: Any) -> None:
+    raw = written(sent)
+    assert mixed_of.read(decoded(mixed_of, raw)) == mixed_of(orjson.loads(raw))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(objects, values), max_size=4), values)
+def test_decoder_and_json_agree_on_rows_with_members_of_several_kinds(sent: list[Any], total: Any) -> None:
+    rows = Rows(mixed_of, "items", also=("total",))
+    raw = written({"items": sent, "total": total})
+    expected = [mixed_of(row) for row in orjson.loads(raw)["items"] if isinstance(row, dict)]
+    assert rows.records(decoded(rows, raw)) == expected

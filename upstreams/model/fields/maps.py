@@ -23,15 +23,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import Parameter, signature
 from typing import Any, Final
 
 import msgspec
 
 from upstreams.model import fields
 from upstreams.model.archetypes.shape import Make, Record
-from upstreams.model.errors import UnexpectedBody
+from upstreams.model.checking import declaring, unknown_names
+from upstreams.model.errors import DeclarationError, UnexpectedBody
 from upstreams.model.fields.maps_code import Emitter, Kind, Shape, attribute, compiled, struct_of
-from upstreams.model.fields.readers import NEVER, Reader
+from upstreams.model.fields.readers import NEVER, Either, Reader
 
 _NONE_GIVEN: Final[Mapping[str, Any]] = {}
 UNDECODED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -106,17 +108,17 @@ class RecordMap:
 
     def emit(self, to: Emitter) -> str:
         """Return a Python expression that builds the record."""
-        return self._display({name: to.once(reader) for name, reader in self.readers.items()}, to)
+        return self._display(_emitted(self.readers, to), to)
 
     def emit_or_none(self, to: Emitter) -> str:
         """Return a Python expression that builds the record, or evaluates to None if all its fields are None."""
-        found = {name: to.once(reader) for name, reader in self.readers.items()}
+        found = _emitted(self.readers, to)
         nothing = " and ".join(f"{one} is None" for one in found.values())
         return f"(None if {nothing} else {self._display(found, to)})"
 
     def _display(self, found: Mapping[str, str], to: Emitter) -> str:
         """Return source code of the record, with these expressions as the arguments of its constructor."""
-        ext = {name: _Expression(to.once(reader)) for name, reader in self.ext.items()}
+        ext = {name: _Expression(expression) for name, expression in _emitted(self.ext, to).items()}
         written = {name: _Expression(expression) for name, expression in found.items()}
         blank = self.make(**dict.fromkeys(found))
         return _literal(self.make(**written, **({"ext": ext} if ext else {})), blank)
@@ -136,16 +138,40 @@ class RecordMap:
             return record
         return self(fields.obj(body), given)
 
+    def compile(self) -> None:
+        """Compile the map now instead of when it is first used.
+
+        Raises:
+            DeclarationError: A reader is faulty, or a member is read in ways that exclude each other.
+        """
+        _ = self._from_json, self._compiled
+
+    @property
+    def name(self) -> str:
+        """The name of the map in errors, which is the name of the record's constructor."""
+        return f"map of `{getattr(self.make, '__name__', 'a record')}`"
+
     @cached_property
     def _from_json(self) -> tuple[Callable[..., Any], bool]:
         shape = Shape()
-        return compiled(self, shape, from_json=True), shape.takes_given
+        with declaring(self.name):
+            return compiled(self, shape, from_json=True), shape.takes_given
 
     @cached_property
     def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
         shape = Shape()
-        build = compiled(self, shape)
-        return msgspec.json.Decoder(struct_of(shape)).decode, build, shape.takes_given
+        with declaring(self.name):
+            build = compiled(self, shape)
+            return msgspec.json.Decoder(struct_of(shape)).decode, build, shape.takes_given
+
+
+def _emitted(readers: Mapping[str, Reader], to: Emitter) -> dict[str, str]:
+    """Return the variable that contains the value of each field."""
+    found = {}
+    for name, reader in readers.items():
+        with declaring(f"field `{name}`"):
+            found[name] = to.once(reader)
+    return found
 
 
 class _Filled(str):
@@ -159,10 +185,18 @@ def _unfilled(record: Record, readers: Mapping[str, Reader]) -> Iterator[str]:
         reader = readers[value] if isinstance(value, _Filled) else None
         if isinstance(value, dict):
             yield from (f"{name}.{below}" for below in _unfilled(value, readers))
-        elif isinstance(reader, _NestedRecord):
-            yield from (f"{name}.{below}" for below in reader.map.unfilled)
+        elif nested := _nested(reader):
+            yield from (f"{name}.{below}" for below in frozenset.intersection(*(one.unfilled for one in nested)))
         elif reader is None or reader is NEVER:
             yield name
+
+
+def _nested(reader: Reader | None) -> list[RecordMap]:
+    """Return the maps of the nested records that a reader returns. The list is empty if it returns other values too."""
+    if isinstance(reader, _NestedRecord):
+        return [reader.map]
+    found = [_nested(one) for one in reader.readers] if isinstance(reader, Either) else []
+    return [one for maps in found for one in maps] if all(found) else []
 
 
 class _Expression(str):
@@ -191,20 +225,32 @@ class Rows:
     def __init__(
         self, row: RecordMap | Callable[[fields.Json], Record], at: str = "", also: Sequence[str] = ()
     ) -> None:
+        if also and not at:
+            raise DeclarationError(f"the body is the list of rows, so it has no member `{also[0]}`; set `at`")
         self._row = row
-        self._at = tuple(at.split(".")) if at else ()
-        self._also = {name: tuple(name.split(".")) for name in also}
+        self._at = names_in(at)
+        self._also = {name: names_in(name) for name in also}
+
+    def compile(self) -> None:
+        """Compile the decoder and the row's map now instead of when they are first used. Raises DeclarationError."""
+        if isinstance(self._row, RecordMap):
+            _ = self._row._from_json, self._compiled
 
     @cached_property
     def _compiled(self) -> tuple[Callable[[bytes], Any], Callable[..., Any], bool]:
-        assert isinstance(self._row, RecordMap), "only a map's rows are decoded"
+        if not isinstance(self._row, RecordMap):
+            raise DeclarationError(
+                "only the rows of a map are decoded; a call whose rows a function reads accepts `json`"
+            )
         shape = Shape()
         row_shape = _shape_at(shape, self._at, "list") if self._at else shape
-        build = compiled(self._row, row_shape)
-        for path in self._also.values():
-            _shape_at(shape, path, "value")
-        body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]
-        return msgspec.json.Decoder(body_type).decode, build, row_shape.takes_given
+        with declaring(self._row.name):
+            build = compiled(self._row, row_shape)
+            for path in self._also.values():
+                _shape_at(shape, path, "value")
+            shape.settle()
+            body_type: Any = struct_of(shape) if self._at else list[struct_of(shape)]  # type: ignore[misc]
+            return msgspec.json.Decoder(body_type).decode, build, row_shape.takes_given
 
     def decode(self, raw: bytes) -> Any:
         """Decode a body. Raises one of `UNDECODED`."""
@@ -239,6 +285,18 @@ class Rows:
         return {name: _value_at(body, path) for name, path in self._also.items()}
 
 
+def names_in(path: str) -> tuple[str, ...]:
+    """Return the names of the members that lead to a place in a body.
+
+    Raises:
+        DeclarationError: A name is empty or contains an index.
+    """
+    names = tuple(path.split(".")) if path else ()
+    if "" in names or any("[" in name for name in names):
+        raise DeclarationError(f"`{path}` must be names of members, separated by dots, such as `data.items`")
+    return names
+
+
 def _shape_at(shape: Shape, path: Sequence[str], kind: Kind) -> Shape:
     for name in path[:-1]:
         shape = shape.member(name, "object")
@@ -260,7 +318,23 @@ def record_map(make: Make, *, ext: Mapping[str, Reader] | None = None, **readers
     """Return the map for records that `make` constructs, with a reader for each of its arguments.
 
     Raises:
-        TypeError: The constructor has no such argument, or a required argument has no reader.
+        DeclarationError: The constructor has no such argument, a required argument has no reader, or an argument is not
+            a reader.
     """
-    make(**dict.fromkeys(readers))
+    for name, reader in (*readers.items(), *(ext or {}).items()):
+        if not isinstance(reader, Reader):
+            raise DeclarationError(f"field `{name}` needs a reader, such as `text(...)`, but it is `{reader!r}`")
+    try:
+        make(**dict.fromkeys(readers))
+    except TypeError as exc:
+        raise DeclarationError("\n".join(_faults_of_fields(make, readers)) or str(exc)) from exc
     return RecordMap(make, readers, ext or {})
+
+
+def _faults_of_fields(make: Make, readers: Mapping[str, Reader]) -> Iterator[str]:
+    """Yield a fault for each field that the constructor lacks, and for each required one that has no reader."""
+    known = signature(make).parameters
+    yield from unknown_names(f"field of `{make.__name__}`", readers, known)
+    for one in known.values():
+        if one.default is Parameter.empty and one.name not in readers:
+            yield f"`{make.__name__}` needs a reader for its field `{one.name}`"

@@ -8,7 +8,11 @@ the map's decoder creates, with only these members. There are two forms of the f
 - for decoded objects, members are attributes, and the decoder has already checked the types of texts;
 - for plain JSON (`from_json=True`), members are keys, and the function checks each type itself.
 
-Both forms return the same record. For example, this map
+Both forms return the same record. The code is generated twice: the first pass only learns which members are read, and
+how, because the code for a member depends on all of its readers. A member that an `either` reads as several kinds, such
+as a text or an object, arrives as plain JSON in both forms.
+
+For example, this map
 
     record_map(repo, id=text("id"), owner=text("owner.login"), stars=count("stars"), tags=texts("tags"))
 
@@ -36,6 +40,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from upstreams.model.errors import DeclarationError
+
 Kind = Literal["value", "object", "list"]
 Only = Literal["", "text", "texts"]
 
@@ -55,16 +61,24 @@ class Shape:
     """Members that replace this object if they are present. They are objects with the same members."""
     type: type[msgspec.Struct] | None = None
     """The type that the decoder creates for this object; None until it is defined."""
+    other_kind: Kind | None = None
+    """A second kind as which a reader reads the member; None if there is none. It is a fault unless `mixed` is set."""
+    mixed: bool = False
+    """Whether an `either` reads the member as several kinds."""
+    plain: bool = False
+    """Whether the object arrives as plain JSON instead of as the decoder's type. `settle` decides this."""
 
     def member(self, name: str, kind: Kind, only: Only = "") -> Shape:
         """Return the member with this name, creating it if necessary.
 
         Raises:
-            TypeError: Another reader reads the member as another kind.
+            DeclarationError: The name is empty.
         """
+        if not name:
+            raise DeclarationError("the path of a member has an empty name")
         found = self.members.setdefault(name, Shape(kind, only=only))
         if found.kind != kind:
-            raise TypeError(f"{name} is read as {found.kind} and as {kind}")
+            found.other_kind = kind
         return found
 
     def in_place(self, name: str) -> Shape:
@@ -74,10 +88,33 @@ class Shape:
         """
         return self.inner.setdefault(name, Shape(members=self.members))
 
+    def settle(self, *, plain: bool = False, path: str = "") -> None:
+        """Decide which objects arrive as plain JSON, after all readers are known. `path` leads to this object.
+
+        Raises:
+            DeclarationError: A member is read in ways that exclude each other.
+        """
+        self.plain = plain
+        for name, one in self.members.items():
+            at = f"{path}.{name}" if path else name
+            if one.mixed:
+                one.only = ""
+            elif one.other_kind is not None:
+                kinds = f"{_KINDS[one.kind]} and as {_KINDS[one.other_kind]}"
+                raise DeclarationError(
+                    f"member `{at}` is read as {kinds}; read a member that can be both with `either`"
+                )
+            if name in self.inner:
+                raise DeclarationError(f"member `{at}` is read both as `{at}` and as `{at}{OR_SELF}`; use one of them")
+            one.settle(plain=plain or one.mixed, path=at)
+        for one in self.inner.values():
+            one.plain = plain
+
+
+_KINDS: dict[Kind, str] = {"value": "a value", "object": "an object", "list": "a list of objects"}
 
 OR_SELF = "?"
 """A suffix for a name in a path. It selects the object under that name or, if there is none, the containing object."""
-_PLACE = "<value {}>"
 _READ: dict[tuple[Only, bool], str] = {
     ("text", True): "({x} or None)",
     ("text", False): "(v if (v := {x}) and type(v) is str else None)",
@@ -100,12 +137,11 @@ class Emits(Protocol):
 class _Program:
     """The function of one map while it is generated, and the objects that it refers to."""
 
-    from_json: bool
+    learned: list[tuple[Shape, Kind]] | None = None
+    """The members that were read so far, in the pass that learns them; None in the other pass."""
     names: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, Shape] = field(default_factory=dict)
     """The empty objects that replace missing ones: their names and their shapes."""
-    typed: list[tuple[Shape, str, Only]] = field(default_factory=list)
-    """The values for which `only` returned a placeholder. The index of a value is the number of its placeholder."""
     variables: int = 0
     takes_given: bool = False
 
@@ -127,28 +163,23 @@ class _Program:
 
     def nothing(self, shape: Shape) -> str:
         """Return the name of an object whose members are all None."""
-        if self.from_json:
+        if shape.plain:
             return self.bind(_EMPTY)
         name = f"n{len(self.absent)}"
         self.absent[name] = shape
         return name
 
-    def only(self, shape: Shape, found: str, form: Only) -> str:
-        """Return a placeholder for the code that reads a value.
-
-        The code is chosen later, because other readers may still read the same member in another form.
-        """
-        self.typed.append((shape, found, form))
-        return _PLACE.format(len(self.typed) - 1)
+    def member(self, shape: Shape, name: str, kind: Kind, only: Only = "") -> Shape:
+        """Return a member of an object, like `Shape.member`."""
+        own = shape.member(name, kind, only)
+        if self.learned is not None:
+            self.learned.append((own, kind))
+        return own
 
     def code(self, lines: Iterable[str]) -> str:
         """Return the lines as the source code of one function."""
         head = "def read(o, given):" if self.takes_given else "def read(o):"
-        code = "\n    ".join((head, *lines))
-        for place, (shape, found, form) in enumerate(self.typed):
-            is_made_so = shape.only == form and not self.from_json
-            code = code.replace(_PLACE.format(place), _READ[form, is_made_so].format(x=found))
-        return code
+        return "\n    ".join((head, *lines))
 
 
 class Emitter:
@@ -176,21 +207,34 @@ class Emitter:
         self.body.append(f"{variable} = {expression}")
         return variable
 
+    def mix(self, readers: Iterable[Emits]) -> None:
+        """Allow these readers to read the same members as different kinds."""
+        learned = self._program.learned
+        if learned is None:
+            return
+        start = len(learned)
+        for reader in readers:
+            reader.emit(Emitter(self._program, *self._objects[()]))  # a new one, because `once` reads nothing again
+        kinds: dict[int, Kind] = {}
+        for own, kind in learned[start:]:
+            own.mixed |= kinds.setdefault(id(own), kind) != kind
+
     def value(self, name: str) -> str:
         """Return an expression for the plain JSON under a name."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        shape.member(last, "value").only = ""
-        return self._get(holder, last)
+        self._program.member(shape, last, "value").only = ""
+        return _get(holder, shape, last)
 
     def only(self, name: str, form: Only) -> str:
         """Return an expression for the non-empty text under a name, or for the non-empty texts of the list under it."""
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        own = shape.members.get(last) or shape.member(last, "value", form)
+        own = self._program.member(shape, last, "value", form)
         if own.only != form:
             own.only = ""
-        return self._program.only(own, self._get(holder, last), form)
+        is_made_so = own.only == form and not shape.plain
+        return _READ[form, is_made_so].format(x=_get(holder, shape, last))
 
     def given(self, name: str) -> str:
         """Return an expression for a value of the request."""
@@ -205,13 +249,14 @@ class Emitter:
         """
         *path, last = name.split(".")
         holder, shape = self._holder(tuple(path))
-        found, entry = self._get(holder, last), self._program.variable()
+        own = self._program.member(shape, last, "list")
+        found, entry = _get(holder, shape, last), self._program.variable()
         into = into or self.put("None" if first else "[]")
-        below = Emitter(self._program, entry, shape.member(last, "list"))
+        below = Emitter(self._program, entry, own)
         value = below.put(reader.emit(below))
         store = (f"{into} = {value}", "break") if first else (f"{into}.append({value})",)
         self.body += [
-            f"for {entry} in {f'{self.bind(_objects)}({found})' if self._program.from_json else f'{found} or ()'}:",
+            f"for {entry} in {f'{self.bind(_objects)}({found})' if own.plain else f'{found} or ()'}:",
             *(f"    {line}" for line in below.body),
             f"    if {value} is not None:",
             *(f"        {line}" for line in store),
@@ -227,17 +272,18 @@ class Emitter:
             holder, shape = self._holder(path[:-1])
             name = path[-1].removesuffix(OR_SELF)
             takes_place = name != path[-1]
-            own = shape.in_place(name) if takes_place else shape.member(name, "object")
+            own = shape.in_place(name) if takes_place else self._program.member(shape, name, "object")
             instead = holder if takes_place else self._program.nothing(own)
-            found, from_json = self._get(holder, name), self._program.from_json
-            variable = self.put(found if from_json else f"{found} or {instead}")
-            if from_json:
+            found = _get(holder, shape, name)
+            variable = self.put(found if own.plain else f"{found} or {instead}")
+            if own.plain:
                 self.body += [f"if {variable}.__class__ is not dict:", f"    {variable} = {instead}"]
             self._objects[path] = variable, shape if takes_place else own
         return self._objects[path]
 
-    def _get(self, holder: str, name: str) -> str:
-        return f"{holder}.get({name!r})" if self._program.from_json else f"{holder}.{attribute(name)}"
+
+def _get(holder: str, shape: Shape, name: str) -> str:
+    return f"{holder}.get({name!r})" if shape.plain else f"{holder}.{attribute(name)}"
 
 
 def _objects(found: Any) -> list[Any]:
@@ -255,6 +301,9 @@ def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callabl
 
     The members that it reads are added to `shape`. If it sets `shape.takes_given`, the function expects the values of
     the request as its second argument.
+
+    Raises:
+        DeclarationError: A member is read in ways that exclude each other.
     """
     code, names = generated(reader, shape, from_json=from_json)
     exec(code, names)  # noqa: S102 - generated from names that a platform declares
@@ -264,7 +313,9 @@ def compiled(reader: Emits, shape: Shape, *, from_json: bool = False) -> Callabl
 
 def generated(reader: Emits, shape: Shape, *, from_json: bool = False) -> tuple[str, dict[str, Any]]:
     """Return the source of the function `read` as `compiled` compiles it, and the objects that it refers to."""
-    program = _Program(from_json)
+    reader.emit(Emitter(_Program(learned=[]), "o", shape))
+    shape.settle(plain=from_json)
+    program = _Program()
     to = Emitter(program, "o", shape)
     result = reader.emit(to)
     shape.takes_given = program.takes_given
@@ -280,9 +331,12 @@ def struct_of(shape: Shape) -> type[msgspec.Struct]:
     if shape.type is None:
         members: dict[str, Any] = {}
         for name, one in (shape.members | shape.inner).items():
-            members[name] = _TYPES[one.only] if one.kind == "value" else struct_of(one) | None
-            if one.kind == "list":
+            if one.kind == "value" or one.mixed:
+                members[name] = _TYPES[one.only]
+            elif one.kind == "list":
                 members[name] = list[struct_of(one)] | None  # type: ignore[misc]
+            else:
+                members[name] = struct_of(one) | None
         typed = [(attribute(name), kind, None) for name, kind in members.items()]
         shape.type = msgspec.defstruct("Read", typed, rename={attribute(name): name for name in members}, gc=False)
     return shape.type

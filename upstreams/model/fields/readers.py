@@ -233,10 +233,34 @@ def first(name: str, reader: Reader | None = None) -> Reader:
     return _Made("{0}[0] if {0} else None", (texts(name),)) if reader is None else _Each(name, reader, first=True)
 
 
+@dataclass(frozen=True)
+class Either(Reader):
+    """Reads the first result of `readers` that is not None. They may read the same member as different kinds."""
+
+    readers: tuple[Reader, ...]
+
+    def emit(self, to: Emitter) -> str:
+        """See `Reader`."""
+        to.mix(self.readers)
+        *others, last = map(to.once, self.readers)
+        return f"({' '.join((*(f'{one} if {one} is not None else' for one in others), last))})"
+
+    def inside(self, path: str) -> Reader:
+        """See `Reader`."""
+        return replace(self, readers=tuple(one.inside(path) for one in self.readers))
+
+
 def either(*readers: Reader) -> Reader:
-    """Return a reader for the first result that is not None."""
-    *before, last = (f"{{{place}}}" for place in range(len(readers)))
-    return _Made(" ".join((*(f"{one} if {one} is not None else" for one in before), last)), readers)
+    """Return a reader for the first result that is not None.
+
+    It also reads a member that can be a text or an object, or one of other kinds:
+
+        author=either(byline_of_name.here(), byline_of.at("author"))
+
+    Here `byline_of_name` is `record_map(byline, id=always(None), username=text("author"))`. Only an `either` may read a
+    member as several kinds. Each reader returns None for the kinds that it does not read.
+    """
+    return Either(readers)
 
 
 def unless(mark: Reader, reader: Reader) -> Reader:

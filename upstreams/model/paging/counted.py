@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,8 +17,8 @@ from upstreams.model.steps import Answer
 class _Counted(Paging):
     """Paging by a number, with several ways to recognize the last page.
 
-    At most one of `more`, `header`, `link` and `total` is set. If none is set, a full page is assumed to have a
-    successor.
+    At most one of `more`, `header` and `link` is set. If none is set, `total` decides, and without `total`, a full page
+    is assumed to have a successor.
     """
 
     name: str
@@ -34,6 +34,18 @@ class _Counted(Paging):
     """The maximum number of rows that the platform serves from one list."""
     key: ClassVar[str]
     """The key of the number in the cursor's state."""
+
+    def faults(self) -> Iterator[str]:
+        """See `Paging`."""
+        yield from super().faults()
+        yield from self._not_distinct(name=self.name, size=self.size)
+        yield from self._too_small("depth")
+        if len(ends := self._ends()) > 1:
+            yield f"at most one of {', '.join(f'`{one}`' for one in ends)} can decide which page is the last"
+
+    def _ends(self) -> list[str]:
+        """Return the fields that are set among those that each decide alone which page is the last."""
+        return [name for name in ("more", "header", "link") if getattr(self, name)]
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -77,6 +89,14 @@ class ByPage(_Counted):
     pages_max: int | None = field(default=None, kw_only=True)
     """The maximum number of pages that the platform serves from one list."""
     key: ClassVar[str] = "p"
+
+    def faults(self) -> Iterator[str]:
+        """See `Paging`."""
+        yield from super().faults()
+        yield from self._too_small("pages_max")
+
+    def _ends(self) -> list[str]:
+        return [*super()._ends(), *(["pages"] if self.pages else [])]
 
     def is_last(self, args: Args, number: int) -> bool:  # noqa: ARG002 - some platforms serve more pages to requests with a credential
         """Return whether the platform serves no page after this one. Here numbers start at 1."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from upstreams.model import fields
 from upstreams.model.archetypes import Record
+from upstreams.model.errors import DeclarationError
 from upstreams.model.fields import values
 from upstreams.model.fields.maps import RecordMap, Rows
 from upstreams.model.params import Args, Param, State, Value, collected, limit
@@ -31,7 +32,11 @@ class StandInPage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Paging:
-    """The interface of all paging objects, with the page size and the upstream's total, which all of them share."""
+    """The interface of all paging objects, with the page size and the upstream's total, which all of them share.
+
+    Raises:
+        DeclarationError: The declaration is faulty.
+    """
 
     size: str = "limit"
     """The query member that sets the page size. If it is empty, clients cannot choose a size and a page has `size_max`
@@ -42,6 +47,28 @@ class Paging:
     """The body member that contains the total number of rows."""
     whole: ClassVar[bool] = False
     """Whether the upstream sends the whole list at once, so that each page is a slice of the same answer."""
+
+    def __post_init__(self) -> None:
+        if faults := list(self.faults()):
+            raise DeclarationError("\n".join(f"{type(self).__name__}: {fault}" for fault in faults))
+
+    def faults(self) -> Iterator[str]:
+        """Yield the faults of the declaration."""
+        yield from self._too_small("size_max", "size_default")
+
+    def _too_small(self, *fields: str) -> Iterator[str]:
+        for name in fields:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                yield f"`{name}` must be at least 1, but it is {value}"
+
+    def _not_distinct(self, **names: str) -> Iterator[str]:
+        """Yield a fault if the first name is empty, or if two query members have the same name."""
+        sent = [name for name in names.values() if name]
+        if not next(iter(names.values())):
+            yield f"`{next(iter(names))}` must be the name of a query member, but it is empty"
+        if len(set(sent)) < len(sent):
+            yield f"{', '.join(f'`{one}`' for one in names)} must be different names, but they are {sent}"
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -104,7 +131,8 @@ class Whole(Paging):
 
     def params(self, collect: int = 0) -> tuple[Param, ...]:
         """See `Paging`."""
-        return (collected(collect, self.size_default) if collect else limit(self.size_max, self.size_default),)
+        usual = min(self.size_default, self.size_max)
+        return (collected(collect, self.size_default) if collect else limit(self.size_max, usual),)
 
     def following(self, args: Args, answer: Answer, members: Members, records: Sequence[Record]) -> State | None:  # noqa: ARG002 - as in `Paging`
         """See `Paging`. `records` are all records from the start of the page to the end of the list."""

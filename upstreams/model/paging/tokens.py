@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -21,6 +21,11 @@ class _Tokens(Paging):
     """Paging by an upstream's token. A stand-in uses the number of preceding rows as the token."""
 
     name: str
+
+    def faults(self) -> Iterator[str]:
+        """See `Paging`."""
+        yield from super().faults()
+        yield from self._not_distinct(name=self.name, size=self.size)
 
     def _begin(self, query: Mapping[str, str]) -> int:
         text = query.get(self.name, "")
@@ -43,6 +48,12 @@ class ByToken(_Tokens):
     """Whether a page without rows ends the list even if it contains a token."""
     more: str = field(default="", kw_only=True)
     """The body member that is false or 0 on the last page, although the page may contain a token."""
+
+    def faults(self) -> Iterator[str]:
+        """See `Paging`."""
+        yield from super().faults()
+        if self.member and self.header:
+            yield f"the token is either in the member `{self.member}` or in the header `{self.header}`; set one of them"
 
     @property
     def also(self) -> tuple[str, ...]:
@@ -90,6 +101,11 @@ class ByLink(_Tokens):
     name: str
     other: str = ""
     """A second query member, usually the page number."""
+
+    def faults(self) -> Iterator[str]:
+        """See `Paging`."""
+        yield from super().faults()
+        yield from self._not_distinct(name=self.name, other=self.other)
 
     def query(self, args: Args) -> dict[str, Value | None]:
         """See `Paging`."""

@@ -7,12 +7,11 @@ from functools import partial
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, COMMENT, COMMENT_LIST, POST, POST_LIST
 from upstreams.model.calls import Get, Pages, listing, listing_by, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
-from upstreams.model.errors import UpstreamFailed
-from upstreams.model.fields import obj, text
 from upstreams.model.paging import ByToken
-from upstreams.model.params import Credentials, Param
+from upstreams.model.params import Param
 from upstreams.model.refusals import Refusals, Remaining
-from upstreams.model.steps import Call, Many, Session, SessionSteps
+from upstreams.model.sign_in import app_password
+from upstreams.model.steps import Many
 from upstreams.platforms.bluesky.reads import (
     ACTOR,
     DEPTH,
@@ -31,19 +30,6 @@ from upstreams.platforms.bluesky.records import author_of, feed_post_of, lone_re
 _SESSION_S = 7_200.0
 """How long an access token is valid, in seconds. Tokens are used until they expire, because sign-ins have a daily
 quota."""
-_TOKEN_MAX = 8_192
-"""The maximum length of an access token. Each call contains the token."""
-
-
-def _open_session(credentials: Credentials) -> SessionSteps:
-    """Sign in with an app password."""
-    login = {"identifier": credentials["identifier"], "password": credentials["password"]}
-    answer = yield Call("/com.atproto.server.createSession", source="sign_in", method="POST", json=login)
-    token = text(obj(answer.body), "accessJwt")
-    if token is None or len(token) > _TOKEN_MAX:
-        raise UpstreamFailed("sign_in", "the sign-in returned no access token")
-    return Session((("authorization", f"Bearer {token}"),), _SESSION_S)
-
 
 FILTER = Param(
     "filter",
@@ -97,11 +83,12 @@ PLATFORM = Platform(
         absent={404: "", 410: "", 451: "", "NotFound": "", "HandleNotFound": "", "InvalidRequest": _ABSENT},
         gone=("AccountTakedown", "AccountDeactivated"),
         private=("BlockedActor", "BlockedByActor"),
+        expired=("ExpiredToken", "InvalidToken"),
         stale={"InvalidRequest": "cursor"},
         bad={"BadQueryString": "query", "InvalidRequest": _PARAMS},
     ),
     rest=Remaining("ratelimit-remaining", "ratelimit-reset", window_s=300.0),
-    open_session=_open_session,
+    open_session=app_password("/com.atproto.server.createSession", source="sign_in", at="accessJwt", ttl_s=_SESSION_S),
     shares_session=True,
     endpoints=(
         single(

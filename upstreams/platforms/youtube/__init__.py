@@ -10,13 +10,14 @@ from dataclasses import replace
 from functools import partial
 
 from upstreams.model.archetypes import AUTHOR, COMMENT, COMMENT_LIST, POST, POST_LIST
+from upstreams.model.budgets import Budget
 from upstreams.model.calls import Get, Pages, listing, made, single
 from upstreams.model.endpoint import Endpoint, Fallback, Platform, Read
 from upstreams.model.fields.maps import Rows
 from upstreams.model.paging import ByToken, Once
 from upstreams.model.paging.many import many
 from upstreams.model.params import Param
-from upstreams.model.refusals import Pace, Refusals
+from upstreams.model.refusals import Refusals
 from upstreams.platforms.youtube import reads
 from upstreams.platforms.youtube.params import (
     CHANNEL_ID,
@@ -128,7 +129,7 @@ PLATFORM = Platform(
     social=True,
     headers=lambda known: (("x-goog-api-key", known["key"]),) if "key" in known else (),
     refusals=Refusals(other=judge),
-    pace=Pace(10_000, per_s=86_400, costs={"/search": 100}),
+    pace=Budget(10_000, resets="America/Los_Angeles", costs={"/search": 100}, sources=("api", "search")),
     endpoints=(
         Endpoint(
             resource="channel",

@@ -19,7 +19,7 @@ from gateway.api.forms import ENVELOPE_BYTES
 from tests.fakes.node import OpenNode, open_test_node
 from tests.gateway.api.routes.asking import all_settled
 from tests.upstreams.web.pdfs import pdf_of
-from upstreams.web.parsing import FILE_BYTES_MAX
+from upstreams.web.params import FILE_BYTES_MAX
 
 PARSE = "/v1/web/parse"
 ARTICLE = b"""<html><head><title>Of bread</title></head><body><nav><a href="/menu">Menu of the site</a></nav><article>
