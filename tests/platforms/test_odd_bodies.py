@@ -271,7 +271,7 @@ def test_session_that_the_upstream_refuses_is_renewed(bench: OddBench) -> None:
     question = bench.question(platform, endpoint_of(platform, "search"))
     (odd_one,) = question.odd_ones
     upstream, site = bench.node.upstream, bench.node.node.catalog.sites["bluesky"]
-    site.sessions._refused_at = float("-inf")  # a session is renewed at most every 30 s
+    site._sessions_of("pds")._refused_at = float("-inf")  # a session is renewed at most every 30 s
     upstream.requests.clear()
     answer = bench.run(bench.ask_with, question, odd_one, ScriptedAnswer(401))
     check_envelope(question, answer)
