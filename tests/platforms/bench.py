@@ -28,5 +28,8 @@ def end_pauses(site: Site) -> None:
 
 
 def _sources_of(site: Site) -> Iterator[Source]:
-    for named in site.sources.values():
-        yield from named.sources().values() if isinstance(named, NamedSource) else (named,)
+    for source in site.sources.values():
+        if isinstance(source, Source):
+            yield source
+        else:
+            yield from source.sources().values() if isinstance(source, NamedSource) else (source.source_at(""),)
