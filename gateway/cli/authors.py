@@ -11,27 +11,25 @@ from typing import Final
 import click
 
 from gateway.cli.run import Refusal, json_option, no_platform, say, show
+from upstreams.skeletons import KINDS, SkeletonRefused, write_skeleton
 
 _CHECK: Final = "tests.gate.one_platform"
 """The module that runs the tests of platforms. A wheel does not contain it."""
-_KINDS: Final = ("json", "feed", "oauth", "supplier", "post")
 
 
 @click.command()
 @click.argument("slug")
 @click.option(
     "--kind",
-    type=click.Choice(_KINDS),
+    type=click.Choice([*KINDS]),
     default="json",
     show_default=True,
-    help="A JSON API; a feed (RSS or Atom); a JSON API with a sign-in; a supplier's API; queries sent as JSON by POST.",
+    help="A JSON API, a feed (RSS or Atom), a JSON API with a sign-in, or queries that are sent as JSON by POST.",
 )
 @click.option("--folder", default=".", show_default=True, help="Checkout to write into.")
 @json_option
 def new(slug: str, kind: str, folder: str, as_json: bool) -> None:
     """Write the skeleton of a platform: its declaration, records, stand-in and test cases. Its tests pass."""
-    from upstreams.skeletons import SkeletonRefused, write_skeleton
-
     try:
         written = write_skeleton(slug, Path(folder), kind)
     except SkeletonRefused as exc:
@@ -40,17 +38,19 @@ def new(slug: str, kind: str, folder: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("slugs", metavar="SLUG...", nargs=-1, required=True)
+@click.argument("slug")
+@click.argument("more_slugs", nargs=-1)
 @click.option("--whole", is_flag=True, help="Also send every hostile value to every parameter, which takes longer.")
-def check(slugs: tuple[str, ...], whole: bool) -> None:
-    """Run all tests of these platforms. Prints a line for each group of tests. Exit 1 if a test fails."""
+def check(slug: str, more_slugs: tuple[str, ...], whole: bool) -> None:
+    """Run all tests of a platform, or of several. Prints a line for each group of tests. Exit 1 if a test fails."""
     from upstreams.composites import composite_slugs
     from upstreams.platforms import platform_slugs
 
     folder, known = _checkout(), (*platform_slugs(), *composite_slugs())
-    for slug in slugs:
-        if slug not in known:
-            raise no_platform(slug, known)
+    slugs = (slug, *more_slugs)
+    for one in slugs:
+        if one not in known:
+            raise no_platform(one, known)
     if find_spec("pytest") is None:
         raise Refusal("the tests need pytest. Run: pip install -e '.[test]'", exit_code=2)
     command = [sys.executable, "-m", _CHECK, *slugs, *(["--whole"] if whole else ())]

@@ -50,8 +50,11 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
         ),
         "Values from HTML pages": ("upstreams.content.selection: *",),
         "Paging objects": ("upstreams.model.paging: ByPage ByOffset ByToken ByLink ByLastId ByTime Whole Once",),
-        "Refusals, quotas, pace": ("upstreams.model.refusals: Refusals Remaining Pace",),
-        "Signing in": ("upstreams.model.steps: Session basic client_credentials",),
+        "Refusals, quotas, pace": (
+            "upstreams.model.refusals: Refusals Remaining Pace",
+            "upstreams.model.budgets: Budget",
+        ),
+        "Signing in": ("upstreams.model.sign_in: *", "upstreams.model.steps: Session"),
         "Answers and results in hand-written reads": (
             "upstreams.model.params: Args Args.text Args.text_or_none Args.number",
             "upstreams.model.steps: Call Answer Answer.number Missing Single Page Many",
@@ -72,19 +75,19 @@ def reference_page() -> str:
 
 
 def _section(title: str) -> Iterator[str]:
-    """Yield the lines of a section: a table of arguments for each class, then a table of all functions."""
+    """Yield the lines of a section: for each module, a table of arguments for each class, and one of all functions."""
     yield from (f"## {title}", "")
-    rows = []
     for described in SECTIONS[title]:
         module, _, names = described.partition(": ")
+        rows = []
         for name, one in _described(import_module(module), names.split()):
             arguments = _fields_of(one) if inspect.isclass(one) else []
             if arguments:
                 yield from (f"### {name}", "", f"`{module}.{name}`: {_plain(one, name)}", "", *_table(arguments), "")
             else:
                 rows.append(f"| `{_signature(name, one)}` | {_cell(_plain(one, name))} |")
-    if rows:
-        yield from ("| name and arguments | description |", "|---|---|", *rows, "")
+        if rows:
+            yield from (f"From `{module}`:", "", "| name and arguments | description |", "|---|---|", *rows, "")
 
 
 def _described(module: ModuleType, names: Sequence[str]) -> Iterator[tuple[str, Any]]:

@@ -18,7 +18,7 @@ from upstreams.model.endpoint import Platform
 from upstreams.model.paging import ByToken
 from upstreams.model.params import Param
 from upstreams.model.refusals import Refusals, Remaining
-from upstreams.model.steps import client_credentials
+from upstreams.model.sign_in import client_credentials
 from upstreams.platforms.$slug.records import author_of, post_of
 
 HANDLE = Param("handle", "The account's name.", "ada", required=True, length_max=64, strip="@")
