@@ -117,8 +117,24 @@ def _cell(text: str) -> str:
 def _signature(name: str, described: Any) -> str:
     """Return the call of a function, class or method, with its defaults."""
     signature = inspect.signature(described)
-    parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values() if one.name != "self"]
+    parameters = [
+        one.replace(
+            annotation=one.empty, default=_Named(one.default) if inspect.isfunction(one.default) else one.default
+        )
+        for one in signature.parameters.values()
+        if one.name != "self"
+    ]
     return f"{name}{signature.replace(parameters=parameters, return_annotation=signature.empty)}"
+
+
+class _Named:
+    """A function as a default value, shown by its name."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name = function.__name__
+
+    def __repr__(self) -> str:
+        return self._name
 
 
 class ArgumentRow(NamedTuple):
