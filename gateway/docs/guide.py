@@ -177,6 +177,9 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
         how = f"{site.platform.title} has no source for this endpoint. Use another platform."
         return {"available": False, "missing_credentials": [], "next_step": how}
     platform = site.platform
+    if any(name in platform.partners for name in missing):
+        how = "This endpoint needs a partner source, which the operator has not configured."
+        return {"available": False, "missing_credentials": [], "next_step": how}
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
     how = f"The operator names environment variables in [upstreams.{platform.slug}] of config.toml: {keys}."
     if platform.open_web:

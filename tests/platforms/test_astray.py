@@ -24,6 +24,7 @@ from gateway.http.params import declared_by
 from gateway.http.request import query_of
 from tests.fakes.scripted_exchange import LONG_S, source_over
 from tests.gate.matrix import sample
+from tests.platforms.drive import address_at
 from tests.simulation.scheduling import run_seeded
 from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan
@@ -137,7 +138,7 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
         Refused, InvalidArgument: The value was refused.
     """
     values, cursor = read_values(place, put)
-    credentials = {name: f"{name}.test" for name in place.platform.credentials}
+    credentials = {name: f"{name}.test" for name in (*place.platform.credentials, *place.platform.partners)}
     sent: list[Sent] = []
 
     async def exchange(call: HttpCall, deadline_at: float) -> HttpAnswer:
@@ -179,7 +180,8 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
 def base_of(platform: Platform, source: str, values: Mapping[str, Any]) -> str:
     """Return a source's base URL. If its host comes from a caller or an answer, use any host."""
     param = platform.host_of(source)
-    return platform.address(Call("", source=source, host="" if param is None or param in values else SOME_HOST), values)
+    call = Call("", source=source, host="" if param is None or param in values else SOME_HOST)
+    return address_at(platform, call, values)
 
 
 def as_sent(request: bytes) -> Sent:

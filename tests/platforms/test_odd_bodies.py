@@ -38,6 +38,7 @@ COUNTED = {
     "discourse": {"comments", "likes"},
     "lemmy": {"comments", "downvotes", "likes", "upvotes"},
     "podcasts": {"duration_seconds"},
+    "tiktok": {"duration_seconds"},
     "youtube": {"duration_seconds"},
 }
 """Fields that a platform reads from one of several places, or computes from several counts, a text or milliseconds."""
