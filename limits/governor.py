@@ -113,6 +113,11 @@ class Governor:
         self._held_total += 1
         self._wake_all({name})  # calls that can no longer start in time give up, and the others wait longer
 
+    def release(self, name: Hashable) -> None:
+        """End the hold of `name`, if there is one."""
+        if (hold := self.held.get(name)) is not None:
+            self._free([hold])
+
     async def wait_turn(self, names: Sequence[Hashable], give_up_at: float) -> Turn:
         """Wait for permission to make one call, in order of arrival. The caller must call `end` in every case.
 

@@ -83,12 +83,12 @@ class _LegRun:
     def record(self) -> Record:
         """Return the leg in the form that the response shows."""
         fetched, slug = self.fetched, self.leg.site.platform.slug
-        rung_index = 0 if fetched is None else fetched.rung_index
+        place = 0 if fetched is None else fetched.place
         leg = archetypes.leg(
             endpoint=f"{slug}/{self.leg.resource}",
             source=str(getattr(self.failure, "source", slug)) if fetched is None else fetched.source,
-            rung="fallback" if rung_index else "primary",
-            rung_index=rung_index,
+            rung="fallback" if place else "primary",
+            rung_index=place,
             status="ok" if fetched else _missing(self.failure)[0] if self.failure else "deferred",
             credits_used=self.credits_used,
             latency_ms=round(self.took_s * 1000),

@@ -129,12 +129,12 @@ def leg_record(leg: Leg) -> Record:
     """
     answer = leg.answer
     failure = answer.failure if isinstance(answer, Missing) else None
-    rung_index = answer.rung_index if isinstance(answer, Fetched) else 0
+    place = answer.place if isinstance(answer, Fetched) else 0
     return archetypes.leg(
         endpoint=leg.endpoint,
         source=answer.source,
-        rung="fallback" if rung_index else "primary",
-        rung_index=rung_index,
+        rung="fallback" if place else "primary",
+        rung_index=place,
         status=_status_of(answer),
         credits_used=0,
         latency_ms=round(answer.took_s * 1000),

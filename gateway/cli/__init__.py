@@ -36,6 +36,7 @@ _COMMANDS = {
     "sandbox": ("serve", "sandbox", "Run the upstream sandbox alone."),
     "serve": ("serve", "serve", "Run a node."),
     "store": ("store", "store", "Inspect the store."),
+    "supplier": ("supplier", "supplier", "Show what suppliers cost, and call them again after a problem."),
     "user": ("owners.user", "user", "Invite, list, reset, sign out and delete users."),
     "webhook": ("webhook", "webhook", "Receive and verify webhooks."),
 }

@@ -112,7 +112,7 @@ async def _reach_all(config: Config) -> dict[str, str | None]:
         tried["state"] = partial(_reach_state, config.state.url)
     if config.web.browser_url:
         tried[f"web.browser_url ({config.web.browser_url})"] = partial(_reach_browser, config.web.browser_url)
-    tried |= {f"upstreams.{slug} ({url})": partial(_reach_host, url, proxy) for slug, url, proxy in _hosts(config)}
+    tried |= {f"{name} ({url})": partial(_reach_host, url, proxy) for name, url, proxy in _hosts(config)}
     names = list(tried)
     async with trio.open_nursery() as nursery:
         for name in names:
@@ -144,16 +144,23 @@ async def _reach_host(url: str, proxy: str) -> None:
 
 
 def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yield each enabled platform with the URL of each host and the proxy, or only the egress if one is set."""
+    """Yield each service with the URL of each host and its proxy.
+
+    The services are the enabled platforms and suppliers, or only the egress if one is set.
+    """
     from upstreams.composites import composite_slugs
+    from upstreams.suppliers import load_interface
 
     if config.upstreams.egress:
-        yield "egress", config.upstreams.egress, ""
+        yield "upstreams.egress", config.upstreams.egress, ""
         return
     others = composite_slugs()
     for platform in load_indexed():
         settings = config.upstreams.platforms[platform.slug]
         if settings.enabled and platform.slug not in others:
-            fixed = (url for name, url in platform.sources.items() if platform.host_of(name) is None and url[0] != "$")
+            fixed = (url for name, url in platform.sources.items() if platform.has_fixed_host(name))
             hosts = dict.fromkeys(f"https://{urlsplit(url).netloc}" for url in fixed)
-            yield from ((platform.slug, host, settings.proxy) for host in hosts)
+            yield from ((f"upstreams.{platform.slug}", host, settings.proxy) for host in hosts)
+    for name, supplier in config.suppliers.items():
+        if supplier.enabled:
+            yield f"suppliers.{name}", supplier.base_url or load_interface(supplier.interface).base_url, supplier.proxy

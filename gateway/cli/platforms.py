@@ -123,12 +123,16 @@ def smoke(config_path: str | None, slug: str | None, as_json: bool) -> None:
 
 async def _smoke_all(config: Config, slug: str | None) -> list[dict[str, Any]]:
     from gateway.node.sites import open_sites
+    from gateway.node.suppliers import open_suppliers
     from upstreams.catalog import Catalog
     from upstreams.composites import composite_slugs
     from upstreams.index import load_indexed
 
     rng, composites = Random(), {*composite_slugs()} - {"web", slug}
-    async with open_sites(config, load_indexed(), environ=os.environ, rng=rng) as sites:
+    async with (
+        open_suppliers(config, environ=os.environ, rng=rng, now=time.time) as suppliers,
+        open_sites(config, load_indexed(), environ=os.environ, rng=rng, chain_of=suppliers.chain) as sites,
+    ):
         listings = [each for each in Catalog(sites).all() if slug in (None, each.site.platform.slug)]
         return [_of_others(each) if each.site.platform.slug in composites else await _smoke(each) for each in listings]
 

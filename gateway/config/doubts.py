@@ -23,6 +23,7 @@ def doubts_of(config: Config, environ: Mapping[str, str], uses: Mapping[str, Col
         yield from _doubts_of_credentials(slug, settings, environ, uses.get(slug, ()))
         if settings.proxy and config.upstreams.egress:
             yield f"upstreams.{slug}.proxy has no effect while upstreams.egress is set"
+    yield from _doubts_of_suppliers(config, environ)
     yield from _doubts_of_payments(config, environ)
 
 
@@ -63,6 +64,17 @@ def _doubts_of_credentials(
             yield f"{path} has no effect: {slug} uses {wanted or 'no credentials'}"
         elif not environ.get(variable):
             yield f"{path}: the environment variable {variable} is not set"
+
+
+def _doubts_of_suppliers(config: Config, environ: Mapping[str, str]) -> Iterator[str]:
+    for name, one in config.suppliers.items():
+        path = f"suppliers.{name}.key_env"
+        if _SECRET_SHAPE.fullmatch(one.key_env):
+            yield f"{path} looks like the secret itself: set the name of the environment variable that contains it"
+        elif one.enabled and not environ.get(one.key_env):
+            yield f"{path}: the environment variable {one.key_env} is not set, so this supplier is not used"
+        if one.proxy and config.upstreams.egress:
+            yield f"suppliers.{name}.proxy has no effect while upstreams.egress is set"
 
 
 def _doubts_of_payments(config: Config, environ: Mapping[str, str]) -> Iterator[str]:

@@ -76,7 +76,9 @@ def _read_tables(document: dict[str, object], known_platforms: Collection[str]) 
         fixed = field_names(UpstreamSettings())
         platforms = {name: table for name, table in upstreams.items() if name not in fixed}
         document = {**document, "upstreams": {name: upstreams[name] for name in upstreams if name in fixed}}
-    config = reader.read(Config(), document)
+    suppliers = document.get("suppliers", {})
+    config = reader.read(Config(), {name: table for name, table in document.items() if name != "suppliers"})
+    config = replace(config, suppliers=MappingProxyType(reader.read_suppliers(suppliers)))
     by_name = reader.read_platforms(platforms, config.upstreams.defaults, known_platforms)
     config = replace(config, upstreams=replace(config.upstreams, platforms=MappingProxyType(by_name)))
     return config, [*reader.problems, *broken_rules(config)]

@@ -12,13 +12,14 @@ import msgspec
 from msgspec.structs import fields
 
 from gateway.config.errors import Problem
-from gateway.config.settings import Config, PlatformSettings, UpstreamDefaults
+from gateway.config.settings import Config, PlatformSettings, SupplierSettings, UpstreamDefaults
 from gateway.config.value_types import VariableName
 
 S = TypeVar("S", bound=msgspec.Struct)
 _VARIABLE = "_env"
 _COMMON_CREDENTIALS = ("token_env", "key_env", "identifier_env", "password_env")
 """Credential keys that many platforms use. They are suggested for misspelled keys in platform tables."""
+_SUPPLIER_NAME = re.compile(r"[a-z0-9_-]{1,40}")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -72,6 +73,21 @@ class TableReader:
         }
         configured = {name: variable for name, variable in credentials.items() if variable}
         return msgspec.structs.replace(found, credentials=configured)
+
+    def read_suppliers(self, tables: object) -> dict[str, SupplierSettings]:
+        """Return the settings of each supplier by the name of its table."""
+        if not isinstance(tables, dict):
+            self.problems.append(Problem("suppliers", f"must be a table, not {_kind(tables)}"))
+            return {}
+        found = {}
+        for name, table in tables.items():
+            path = join("suppliers", name)
+            if not _SUPPLIER_NAME.fullmatch(name):
+                self.problems.append(Problem(path, "must have a name of 1 to 40 characters of a-z, 0-9, _ and -"))
+            else:
+                settings = self.read(SupplierSettings(), table, path)
+                found[name] = msgspec.structs.replace(settings, interface=settings.interface or name)
+        return found
 
     def _read_value(self, current: object, kind: object, *, value: object, path: str) -> object:
         if isinstance(current, msgspec.Struct):

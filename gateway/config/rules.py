@@ -1,14 +1,16 @@
 """Rules that types cannot express, about URLs and combinations of settings. Messages never contain a URL's password."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
 from gateway.config.errors import Problem
-from gateway.config.settings import MEMORY, Config, ServerSettings
+from gateway.config.settings import MEMORY, Config, ServerSettings, SupplierSettings
 from storage.errors import StoreUnusable
 from storage.opening import SQLITE, is_shared
 from storage.redis.urls import read_url
+from upstreams.suppliers import interface_names
 from upstreams.transport.proxy import read_proxy
 
 _STORE_WANTED = (
@@ -37,17 +39,20 @@ def broken_rules(config: Config) -> Iterator[Problem]:
     if config.mail.smtp_url and not config.mail.from_:
         yield Problem("mail.from", "must be set together with mail.smtp_url: the sender address")
     yield from _broken_by_packs(config)
+    yield from _broken_by_suppliers(config.suppliers)
     if config.server.port and (config.server.host, config.server.port) == (config.admin.host, config.admin.port):
         yield Problem("admin.port", "the admin address must differ from the server's host and port")
 
 
 def _broken_by_proxies(config: Config) -> Iterator[Problem]:
-    for slug, settings in config.upstreams.platforms.items():
+    proxies = {f"upstreams.{slug}.proxy": one.proxy for slug, one in config.upstreams.platforms.items()}
+    proxies |= {f"suppliers.{name}.proxy": one.proxy for name, one in config.suppliers.items()}
+    for path, proxy in proxies.items():
         try:
-            if settings.proxy:
-                read_proxy(settings.proxy)
+            if proxy:
+                read_proxy(proxy)
         except ValueError as exc:
-            yield Problem(f"upstreams.{slug}.proxy", str(exc))
+            yield Problem(path, str(exc))
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:
@@ -72,6 +77,39 @@ def _broken_by_packs(config: Config) -> Iterator[Problem]:
     parts = urlsplit(stripe.api_url)
     if not stripe.api_url or (parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1")):
         yield Problem("billing.stripe.api_url", "must start with https://, except on this machine for tests")
+
+
+def _broken_by_suppliers(suppliers: Mapping[str, SupplierSettings]) -> Iterator[Problem]:
+    """Check that suppliers have a known interface and a key, and that those with one interface form one chain."""
+    first: dict[str, str] = {}
+    fallbacks = {one.fallback for one in suppliers.values()}
+    for name, one in suppliers.items():
+        if one.interface not in interface_names():
+            nearest = next(iter(get_close_matches(one.interface, interface_names(), n=1, cutoff=0.0)), "")
+            yield Problem(f"suppliers.{name}.interface", f"unknown interface {one.interface}", nearest)
+        if not one.key_env:
+            wanted = "must be set: the name of the environment variable with the key"
+            yield Problem(f"suppliers.{name}.key_env", wanted)
+        if one.fallback and (wrong := _fallback_flaw(suppliers, name)):
+            yield Problem(f"suppliers.{name}.fallback", wrong)
+        if one.enabled and name not in fallbacks and first.setdefault(one.interface, name) != name:
+            other = first[one.interface]
+            wanted = f"has the same interface as {other}; set suppliers.{other}.fallback to choose their order"
+            yield Problem(f"suppliers.{name}", wanted)
+
+
+def _fallback_flaw(suppliers: Mapping[str, SupplierSettings], name: str) -> str:
+    seen, at = {name}, suppliers[name].fallback
+    if at not in suppliers:
+        return f"unknown supplier {at}"
+    if suppliers[at].interface != suppliers[name].interface:
+        return f"must name a supplier with the interface {suppliers[name].interface}"
+    while at in suppliers:
+        if at in seen:
+            return "must not lead back to the same supplier"
+        seen.add(at)
+        at = suppliers[at].fallback
+    return ""
 
 
 def _broken_by_networks(server: ServerSettings) -> Iterator[Problem]:

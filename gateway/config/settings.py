@@ -34,6 +34,8 @@ from gateway.config.value_types import (
     SecondsOrNone,
     SmtpAddress,
     Steps,
+    UnitPrice,
+    Units,
     VariableName,
     Workers,
 )
@@ -153,6 +155,40 @@ class UpstreamSettings(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "egress", self.egress.rstrip("/"))
+
+
+class SupplierPrices(Struct, frozen=True):
+    """[suppliers.<name>.prices]: the price of one of the supplier's units. Costs are shown in units if it is 0."""
+
+    unit: UnitPrice = 0.0
+    currency: Currency = "usd"
+
+
+class SupplierSettings(UpstreamDefaults, frozen=True):
+    """[suppliers.<name>]: a company that sells data of platforms, and what the operator wants to spend there.
+
+    A `daily_budget` of 0 units means no limit. `fallback` names another supplier with the same interface, which is
+    called if this one fails.
+    """
+
+    interface: str = ""
+    """The name of the HTTP interface; by default, the name of the table."""
+    key_env: VariableName = ""
+    base_url: BaseAddress = ""
+    """The base address; by default, the usual address of the interface."""
+    fallback: str = ""
+    prices: SupplierPrices = SupplierPrices()
+    daily_budget: Units = 0
+    proxy: str = ""
+    """The URL of the outbound proxy for this supplier, as for a platform."""
+    alert_url: BaseAddress = ""
+    """The address that receives alerts about this supplier as POST requests with JSON."""
+    enabled: bool = True
+    timeout_s: Seconds = 30.0
+    retries: Retries = 1
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "base_url", self.base_url.rstrip("/"))
 
 
 class BreakerSettings(Struct, frozen=True):
@@ -276,6 +312,7 @@ class Config(Struct, frozen=True):
     limits: LimitSettings = LimitSettings()
     cache: CacheSettings = CacheSettings()
     upstreams: UpstreamSettings = UpstreamSettings()
+    suppliers: Mapping[str, SupplierSettings] = MappingProxyType({})
     breaker: BreakerSettings = BreakerSettings()
     monitors: MonitorSettings = MonitorSettings()
     webhooks: WebhookSettings = WebhookSettings()

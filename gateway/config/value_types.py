@@ -27,6 +27,8 @@ Steps = Annotated[
         min_length=1, max_length=20, description="an array of 1 to 20 numbers of seconds, each above 0, at most 86400"
     ),
 ]
+Units = Annotated[int, Meta(ge=0, le=1_000_000_000, description="a whole number from 0 to 1000000000")]
+UnitPrice = Annotated[float, Meta(ge=0, le=1_000_000, description="a number from 0 to 1000000")]
 HeaderText = Annotated[str, Meta(pattern=r"^[ -~]*\Z", description="text with only printable ASCII characters")]
 HeaderName = Annotated[
     str, Meta(pattern=r"^x-[a-z0-9-]*[a-z0-9]-signature\Z", description="a header name such as x-<service>-signature")

@@ -30,6 +30,7 @@ SESSION_S: Final = 3_600.0
 SESSIONS_MAX: Final = 64
 LIST: Final = 50
 SLOWEST: Final = 10
+COST_DAYS: Final = 30
 _HERE: Final = Path(__file__).parent
 _DOCS: Final = _HERE.parent / "docs" / "pages"
 _STYLES: Final = (_DOCS / "style.css", _HERE / "style.css")
@@ -59,10 +60,11 @@ FORM_OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "user.delete": ("user",),
     "platform.isolate": ("platform",),
     "platform.reset": ("platform",),
+    "supplier.reset": ("supplier",),
 }
 """The operations that the pages can run, with their arguments."""
 _NUMBERS: Final = frozenset({"credits", "amount"})
-_REPEATABLE: Final = ("user.", "platform.")
+_REPEATABLE: Final = ("user.", "platform.", "supplier.")
 
 
 class _OperationFailed(Exception):
@@ -158,8 +160,16 @@ class OperatorPages:
         platforms = await self._do("platform.list", {})
         waited = [one for one in platforms if one["waits"]["requests"]]
         slowest = sorted(waited, key=lambda one: one["waits"]["p95_s"] or math.inf, reverse=True)[:SLOWEST]
+        suppliers = await self._do("supplier.list", {})
         return await self._shown(
-            "operator_platforms.html", incoming, platforms=platforms, slowest=slowest, wait_max_s=WAIT_S_MAX
+            "operator_platforms.html",
+            incoming,
+            platforms=platforms,
+            slowest=slowest,
+            wait_max_s=WAIT_S_MAX,
+            suppliers=suppliers,
+            costs=await self._do("supplier.costs", {"days": COST_DAYS}) if suppliers else [],
+            alerts=await self._do("supplier.alerts", {}) if suppliers else [],
         )
 
     async def _account(self, incoming: PageRequest, link: Mapping[str, Any] | None = None) -> PageAnswer:

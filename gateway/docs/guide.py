@@ -177,6 +177,9 @@ def availability_of(operation: ApiOperation) -> dict[str, Any]:
         how = f"{site.platform.title} has no source for this endpoint. Use another platform."
         return {"available": False, "missing_credentials": [], "next_step": how}
     platform = site.platform
+    if any(name in platform.partners for name in missing):
+        how = "This endpoint needs a partner source, which the operator has not configured."
+        return {"available": False, "missing_credentials": [], "next_step": how}
     keys = ", ".join(f"{name.replace('|', '_env or ')}_env" for name in missing if name != "contact")
     how = f"The operator names environment variables in [upstreams.{platform.slug}] of config.toml: {keys}."
     if platform.open_web:
@@ -195,12 +198,19 @@ def description_of(operation: ApiOperation) -> str:
     description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:
         return description
-    usable = listing.site.fallbacks[listing.endpoint.resource]
-    if not usable:
+    sources = _sources_of(listing)
+    if len(sources) < 2:
         return description
-    site = listing.site
-    sources = [first_source(site.platform, listing.endpoint, site.credentials), *(one.source for _, one in usable)]
     return f"{description} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
+
+
+def _sources_of(listing: Listing) -> list[str]:
+    """Return the sources of an endpoint in the order of calls, without sources that lack credentials."""
+    site, endpoint = listing.site, listing.endpoint
+    usable = site.fallbacks[endpoint.resource]
+    if endpoint.resource in site.starts:  # its own source lacks a credential, so its mirrors are not called either
+        return [one.source for _, one in usable if one.read is not None]
+    return [first_source(site.platform, endpoint, site.credentials), *(one.source for _, one in usable)]
 
 
 def _always_null(listing: Listing | None) -> Iterator[str]:

@@ -47,6 +47,7 @@ from upstreams.model.errors import (
     InvalidArgument,
     InvalidCursor,
     NotFound,
+    PartnerUnavailable,
     PartUnavailable,
     SourceUnusable,
     StaleCursor,
@@ -305,6 +306,9 @@ _REFUSALS: Mapping[type, Callable[[Any], Refused]] = {
     UpstreamFailed: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream did not return a usable response: {exc}."),
     StaleCursor: lambda exc: Refused("UPSTREAM_ERROR", f"The upstream no longer accepts this cursor: {exc}."),
     UpstreamThrottled: _throttled_by_upstream,
+    PartnerUnavailable: lambda exc: _waiting(
+        "This data is temporarily unavailable; nothing was charged.", max(1, ceil(exc.retry_after_s or 0))
+    ),
     WorkersBusy: lambda exc: _waiting(_BUSY, ceil(exc.retry_after_s)),
     Throttled: lambda exc: _waiting("The upstream is throttling this node.", max(1, exc.retry_after_s)),
     ClaimConflict: _claim_refused("IDEMPOTENCY_KEY_CONFLICT", _FRESH_KEY),

@@ -13,8 +13,7 @@ from gateway.admin.operations import Nothing, Operation, OperationRefused, Opera
 from gateway.observability.metrics import Waits
 from upstreams.catalog import Catalog
 from upstreams.fetching.hosts import NamedSource
-from upstreams.fetching.site import Site
-from upstreams.fetching.source import Source
+from upstreams.fetching.site import AnySource, Site
 
 
 class PlatformName(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -76,7 +75,7 @@ def _states(site: Site) -> dict[str, Any]:
     }
 
 
-def _source(source: Source | NamedSource) -> dict[str, Any]:
+def _source(source: AnySource) -> dict[str, Any]:
     """Return a source's circuit, its calls since the node started and, unless callers name its hosts, its standing."""
     standing = {} if isinstance(source, NamedSource) else asdict(source.standing())
     circuit = source.breaker.statistics()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,6 +17,7 @@ from gateway.node.background.monitors import Monitors
 from gateway.node.membership import Membership
 from gateway.node.parts import Background, Serving
 from gateway.node.stores import Stores
+from gateway.node.suppliers import Suppliers
 from gateway.observability.log_writer import LogStatistics
 from gateway.observability.logs import Log
 from gateway.server.unsent import Unsent
@@ -26,6 +27,7 @@ from storage.supervision import Supervision
 from upstreams.cache.shared_cache import SharedCacheStatistics
 from upstreams.catalog import Catalog
 from upstreams.fetching.source import SourceStatistics
+from upstreams.model.errors import PartnerReason
 
 if TYPE_CHECKING:
     from upstreams.web.browser.rendering import Rendering
@@ -67,6 +69,7 @@ class NodeCollector(Collector):
             yield from _state(serving.state)
         yield from _turns(serving.catalog, serving.rendering)
         yield from _sources(serving.catalog)
+        yield from _suppliers(serving.suppliers.suppliers)
 
 
 def _labeled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
@@ -251,6 +254,30 @@ def _sources(catalog: Catalog) -> Iterator[Metric]:
             for counter, (_, _, value) in zip(counters, _SOURCE_COUNTERS, strict=True):
                 counter.add_metric([slug, name], value(breaker, calls))
     yield from (*gauges, *counters)
+
+
+def _suppliers(suppliers: Suppliers) -> Iterator[Metric]:
+    by_platform = ["supplier", "platform"]
+    calls = CounterMetricFamily("sluice_supplier_calls", "Calls of suppliers.", labels=[*by_platform, "result"])
+    units = CounterMetricFamily("sluice_supplier_units", "Units that suppliers charged.", labels=by_platform)
+    balance = GaugeMetricFamily("sluice_supplier_balance", "Units left at a supplier.", labels=["supplier"])
+    left = GaugeMetricFamily("sluice_supplier_budget_left", "Units left in today's budget.", labels=["supplier"])
+    text = "1 while a supplier refuses all calls for this reason, else 0."
+    unusable = GaugeMetricFamily("sluice_supplier_unusable", text, labels=["supplier", "reason"])
+    state = GaugeMetricFamily("sluice_supplier_breaker_state", "0 closed, 1 half open, 2 open.", labels=["supplier"])
+    for name, supplier in suppliers.by_name.items():
+        for platform, cost in supplier.costs.total.items():
+            calls.add_metric([name, platform, "ok"], cost.calls - cost.failed)
+            calls.add_metric([name, platform, "failed"], cost.failed)
+            units.add_metric([name, platform], cost.units)
+        if supplier.balance is not None:
+            balance.add_metric([name], supplier.balance)
+        if (units_left := supplier.costs.left_today) is not None:
+            left.add_metric([name], units_left)
+        for reason in get_args(PartnerReason):
+            unusable.add_metric([name, reason], int(supplier.unusable == reason))
+        state.add_metric([name], _CIRCUIT[supplier.source.breaker.state])
+    yield from (calls, units, balance, left, unusable, state)
 
 
 _Value = Callable[[BreakerStatistics, SourceStatistics], int]

@@ -19,6 +19,7 @@ from gateway.config.secrets import Secrets
 from gateway.config.settings import Config
 from gateway.feed.service import Feed
 from gateway.node.background.monitors import Monitors
+from gateway.node.background.suppliers import SupplierRecords
 from gateway.node.membership import Membership, MembershipPace
 from gateway.node.reload import Reload
 from gateway.node.sites import OpenExchange, open_exchange
@@ -50,6 +51,7 @@ class Node:
     state: State | None
     """The state shared with other nodes. None if this node keeps its state in memory."""
     membership: Membership
+    suppliers: SupplierRecords
     catalog: Catalog
     admission: Admission
     calls: BilledCalls

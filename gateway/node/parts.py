@@ -13,6 +13,7 @@ from gateway.node.background.account_webhooks import AccountWebhookRuntime
 from gateway.node.background.jobs import Jobs
 from gateway.node.background.monitors import Monitors
 from gateway.node.background.payments import PaymentRuntime
+from gateway.node.background.suppliers import SupplierRecords
 from gateway.node.membership import Membership
 from gateway.node.stores import Stores
 from gateway.observability.metrics import Metrics
@@ -38,6 +39,7 @@ class Serving:
     gate: Gate
     stores: Stores
     membership: Membership
+    suppliers: SupplierRecords
     sites: list[Site]
     rendering: Rendering | None
     """None if no browser is configured."""

@@ -15,10 +15,12 @@ from gateway.config import ConfigError
 from gateway.config.settings import Config
 from gateway.feed.polling import Polls
 from gateway.node.sites import breaker_rules, source_rules
+from gateway.node.suppliers import Suppliers, supplier_rules
 from gateway.observability.logs import Log
 from limits.gate import Gate
 from upstreams.cache.response_cache import Cache
 from upstreams.fetching.site import Site
+from upstreams.fetching.suppliers import Supplier
 
 Renew = Callable[[Config], Collection[str]]
 """Reads the files that are named in settings. Returns the key paths of the settings whose files have changed.
@@ -95,7 +97,14 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def reloadable_parts(
-    gate: Gate, cache: Cache, calls: BilledCalls, sites: Sequence[Site], *, log: Log, polls: Polls
+    gate: Gate,
+    cache: Cache,
+    calls: BilledCalls,
+    sites: Sequence[Site],
+    *,
+    log: Log,
+    polls: Polls,
+    suppliers: Suppliers,
 ) -> list[Reloadable]:
     """Return the parts of a node that accept changed settings. Each setting belongs to only one of them."""
     return [
@@ -103,10 +112,11 @@ def reloadable_parts(
         _LongPolls(polls),
         _CacheSize(cache),
         _RequestTimeout(calls),
-        _BreakerRules(sites),
+        _BreakerRules(sites, suppliers),
         _LogSettings(log),
         *map(_SourceRules, sites),
         _SourceDefaults(),
+        *map(_SupplierRules, suppliers.by_name.values()),
     ]
 
 
@@ -158,6 +168,7 @@ class _RequestTimeout:
 @dataclass(frozen=True, slots=True)
 class _BreakerRules:
     sites: Sequence[Site]
+    suppliers: Suppliers
 
     def takes(self, path: str) -> bool:
         return path.startswith("breaker.")
@@ -167,6 +178,8 @@ class _BreakerRules:
         for site in self.sites:
             for source in site.sources.values():
                 source.breaker.change(rules)
+        for supplier in self.suppliers.by_name.values():
+            supplier.source.breaker.change(rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,20 @@ class _SourceRules:
         settings = config.upstreams.platforms[self.site.platform.slug]
         for name, source in self.site.sources.items():
             source.change(source_rules(settings, name))
+
+
+@dataclass(frozen=True, slots=True)
+class _SupplierRules:
+    supplier: Supplier
+
+    def takes(self, path: str) -> bool:
+        name = self.supplier.name
+        return path in (f"suppliers.{name}.{one}" for one in ("timeout_s", "retries", "daily_budget"))
+
+    def apply(self, config: Config) -> None:
+        if (settings := config.suppliers.get(self.supplier.name)) is not None:
+            self.supplier.source.change(supplier_rules(settings))
+            self.supplier.costs.daily_budget = settings.daily_budget
 
 
 class _SourceDefaults:

@@ -13,6 +13,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
 import orjson
 import trio
 
@@ -25,6 +26,7 @@ from gateway.http.edge_answers import plain_edge_answer
 from gateway.node.listeners import bind, in_url, port_of, share
 from gateway.node.membership import MembershipPace
 from gateway.node.node import Node, NodeSetting
+from gateway.node.suppliers import SANDBOX_KEY, sandbox_suppliers
 from gateway.node.wiring import open_node
 from gateway.node.workers.worker import Worker, ignore_stop_signals, stop_on_end_of_input
 from gateway.observability.logs import Log
@@ -77,10 +79,15 @@ class Start:
         """Return these values with the sandbox at `egress` as the upstream, and without the platforms' rate limits."""
         return replace(
             self,
-            config=with_egress(self.config, egress),
-            read_config=lambda: with_egress(self.read_config(), egress),
+            config=_over_sandbox(self.config, egress),
+            read_config=lambda: _over_sandbox(self.read_config(), egress),
+            environ={**self.environ, SANDBOX_KEY: "sandbox"},
             platforms=tuple(replace(one, pace=None) for one in self.platforms),
         )
+
+
+def _over_sandbox(config: Config, egress: str) -> Config:
+    return msgspec.structs.replace(with_egress(config, egress), suppliers=sandbox_suppliers())
 
 
 @asynccontextmanager

@@ -26,9 +26,10 @@ from upstreams.cache.shared_cache import SharedCache, open_shared_cache
 from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import SharedSession
-from upstreams.fetching.site import Site
+from upstreams.fetching.site import AnySource, Site
 from upstreams.fetching.source import Rules, Source
 from upstreams.fetching.spending import SharedUnits, Spending
+from upstreams.fetching.suppliers import PartnerSource, Supplier
 from upstreams.guard.addresses import HTTPS, OPEN_WEB, TargetRules
 from upstreams.guard.pinned import PinnedExchange
 from upstreams.guard.resolver import Resolve, SystemResolver
@@ -80,6 +81,9 @@ ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
 """Returns the session with this name, which all nodes share, opened with these credentials. The name is the slug of the
 platform, or slug and source if the source has its own session."""
 
+ChainOf = Callable[[str], Sequence[Supplier]]
+"""Returns the suppliers with this interface in the order in which to call them."""
+
 
 OpenSpending = Callable[[str, Budget], Spending]
 """Returns the count of a budget with this name, which is the same on all nodes."""
@@ -116,15 +120,16 @@ async def open_sites(
     resolve: Resolve | None = None,
     rendering: Rendering | None = None,
     share_session: ShareSession = lambda _slug, _credentials: None,
+    chain_of: ChainOf = lambda _interface: (),
     report_proxy: Callable[[str, str], None] = lambda _slug, _problem: None,
     open_spending: OpenSpending = lambda _name, budget: Spending(budget, time.time),
     keep: Keep = unsupervised,
 ) -> AsyncIterator[list[Site]]:
     """Open a site for each platform that config.toml does not disable, with its own connections.
 
-    `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform.
-    `report_proxy` receives the slug and the problem when the outbound proxy of a platform fails. `open_spending`
-    returns the counts of the platforms' budgets.
+    `rendering` is used only for the web. `share_session` returns the session that all nodes share on a platform, and
+    `chain_of` the suppliers with an interface. `report_proxy` receives the slug and the problem when the outbound proxy
+    of a platform fails. `open_spending` returns the counts of the platforms' budgets.
     """
     by_slug: dict[str, Site] = {}  # complete before the first call
     async with AsyncExitStack() as stack:
@@ -157,6 +162,7 @@ async def open_sites(
                     workers=workers,
                     rendering=rendering,
                     share_session=share_session,
+                    chain_of=chain_of,
                     others=by_slug,
                     spendings=[
                         open_spending(f"{platform.slug}:{place}", budget)
@@ -183,6 +189,7 @@ class _SiteBuilder:
     workers: ProcessPool
     rendering: Rendering | None
     share_session: ShareSession
+    chain_of: ChainOf
     others: Mapping[str, Site]
     spendings: Sequence[Spending]
 
@@ -199,8 +206,13 @@ class _SiteBuilder:
 
     def _site(self, credentials: Mapping[str, str]) -> Site:
         platform, contact = self.platform, self.config.upstreams.operator_contact
-        sources: dict[str, Source | NamedSource] = {}
+        sources: dict[str, AnySource] = {}
         for name, written in platform.sources.items():
+            if name in platform.partners:
+                if chain := self.chain_of(platform.partners[name]):
+                    sources[name] = PartnerSource(name, platform.slug, chain)
+                    credentials = {**credentials, name: chain[0].key}
+                continue
             # A source that needs an operator's setting is left out if that setting is missing.
             address = credentials.get(written[1:], "") if written.startswith("$") else written
             if not address:
@@ -292,12 +304,14 @@ def breakers_of(sites: Sequence[Site]) -> dict[str, Breaker]:
 
     Breakers of hosts that callers name are not included, because they are not shared between nodes.
     """
-    return {
+    own = {
         f"{site.platform.slug}/{name}": source.breaker
         for site in sites
         for name, source in site.sources.items()
         if isinstance(source, Source)
     }
+    partners = (partner for site in sites for partner in site.partners.values())
+    return own | {f"supplier/{one.name}": one.source.breaker for partner in partners for one in partner.chain}
 
 
 def breaker_rules(config: Config) -> BreakerRules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +13,7 @@ import billing.migrations
 import billing.users.schema
 import events.migrations
 import gateway.admin.operation_records
+import gateway.admin.supplier_rows
 import limits.idempotency
 import scheduler.migrations
 import storage.growth
@@ -39,9 +40,10 @@ from gateway.admin.ledger_operations import LedgerOperations
 from gateway.admin.mail import Mailer
 from gateway.admin.operations import Nothing, Operation, Operations
 from gateway.admin.pack_operations import PackOperations
+from gateway.admin.supplier_operations import SupplierOperations
 from gateway.admin.user_operations import UserOperations
 from gateway.config.secrets import Secrets
-from gateway.config.settings import Config
+from gateway.config.settings import Config, SupplierSettings
 from gateway.feed.billing_events import FeedOfBilling
 from limits.gate import Gate
 from limits.long_reads import LongReads
@@ -67,6 +69,7 @@ MIGRATIONS = (
     gateway.admin.operation_records.MIGRATIONS,
     storage.sweep_clock.MIGRATIONS,
     storage.growth.MIGRATIONS,
+    gateway.admin.supplier_rows.MIGRATIONS,
 )
 
 
@@ -113,6 +116,7 @@ class Stores:
     cipher: Cipher
     disk: DiskWatch
     growth: StoreGrowth
+    suppliers: Mapping[str, SupplierSettings]
     now: Callable[[], float]
     reads: LongReads = field(default_factory=LongReads)
 
@@ -130,6 +134,7 @@ class Stores:
         LedgerOperations(self.store, billing.archiver, now=self.now).add_to(operations)
         of_discover = ("discover.show", "discover.results")
         operations.add_later(of_discover, partial(self._add_discover_operations, operations))
+        SupplierOperations(self.store, self.suppliers, now=self.now).add_to(operations)
         return operations
 
     def _add_account_operations(self, operations: Operations) -> None:
@@ -243,6 +248,7 @@ def _stores_on(
         cipher=cipher,
         disk=disk,
         growth=StoreGrowth(store, disk, now=now),
+        suppliers=config.suppliers,
         now=now,
     )
 

@@ -36,6 +36,7 @@ from gateway.node.background.jobs import open_jobs
 from gateway.node.background.monitors import open_monitors, recipes_of
 from gateway.node.background.payments import open_payments
 from gateway.node.background.sessions import open_sessions
+from gateway.node.background.suppliers import SupplierRecords, SupplierStates, open_supplier_records
 from gateway.node.circuits import Circuits
 from gateway.node.maintenance import maintenance_loops
 from gateway.node.membership import open_membership
@@ -46,6 +47,7 @@ from gateway.node.routes import account_routes, api_of, data_routes
 from gateway.node.sites import ROUND_TRIP_S, make_rendering, open_sharing, open_sites, shared_session, spending_over
 from gateway.node.state import open_gate
 from gateway.node.stores import Stores, open_stores
+from gateway.node.suppliers import Suppliers
 from gateway.observability.metrics import Metrics
 from gateway.runtime import Runtime
 from gateway.server.unsent import Unsent
@@ -85,13 +87,13 @@ async def open_node(setting: NodeSetting) -> AsyncIterator[Node]:
         node = _node(setting, serving, background, supervision=supervision, runtime=runtime)
         if node.state is not None:
             node.state.on_connect(node.stores.doubt)
-        for name, work in _loops(setting, node).items():
+        for name, work in _loops(setting, node, serving.suppliers).items():
             nursery.start_soon(supervision.keep, name, work)
         yield node
         nursery.cancel_scope.cancel()
 
 
-def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
+def _loops(setting: NodeSetting, node: Node, suppliers: SupplierRecords) -> dict[str, Work]:
     """Return the loops that the node itself runs, by name. Its parts start their own loops."""
     stores, runtime, shares = node.stores, node.runtime, node.calls.claims.shares
     loops = maintenance_loops(stores, setting.config, runtime=runtime, shares=shares, keeps_time=setting.keeps_time)
@@ -103,6 +105,8 @@ def _loops(setting: NodeSetting, node: Node) -> dict[str, Work]:
     if is_shared(setting.config.store.url):
         loops["membership_beat"] = node.membership.keep_beating
         loops["membership_recovery"] = node.membership.keep_recovering
+    if suppliers.suppliers.by_name:
+        loops["supplier_records"] = suppliers.keep_storing
     if setting.keeps_time:
         loops["backlog"] = node.monitors.backlog.keep_checking
     return loops
@@ -136,7 +140,17 @@ async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator
             pace=setting.pace,
         ) as membership,
         setting.open_state(config.state.url, round_trip_s=ROUND_TRIP_S, keep=keep) as link,
-        _open_sites(setting, runtime, rendering := _rendering(config, runtime), stores=stores, link=link) as sites,
+        open_supplier_records(
+            config, setting.environ, stores.store, runtime, open_exchange=setting.open_exchange
+        ) as suppliers,
+        _open_sites(
+            setting,
+            runtime,
+            rendering := _rendering(config, runtime),
+            stores=stores,
+            link=link,
+            suppliers=suppliers.suppliers,
+        ) as sites,
         open_sharing(link, cache, sites, keep=keep) as shared_cache,
         _open_feed(setting, stores, hub, gate=gate, runtime=runtime) as feed,
     ):
@@ -159,6 +173,7 @@ async def _open_serving(setting: NodeSetting, runtime: Runtime) -> AsyncIterator
             gate=gate,
             stores=stores,
             membership=membership,
+            suppliers=suppliers,
             sites=sites,
             rendering=rendering,
             catalog=Catalog(sites),
@@ -195,7 +210,13 @@ def _rendering(config: Config, runtime: Runtime) -> Rendering | None:
 
 
 def _open_sites(
-    setting: NodeSetting, runtime: Runtime, rendering: Rendering | None, *, stores: Stores, link: State | None
+    setting: NodeSetting,
+    runtime: Runtime,
+    rendering: Rendering | None,
+    *,
+    stores: Stores,
+    link: State | None,
+    suppliers: Suppliers,
 ) -> AbstractAsyncContextManager[list[Site]]:
     return open_sites(
         setting.config,
@@ -206,6 +227,7 @@ def _open_sites(
         resolve=setting.resolve,
         rendering=rendering,
         share_session=partial(shared_session, link, stores.cipher),
+        chain_of=suppliers.chain,
         open_spending=partial(spending_over, link, runtime.now),
         report_proxy=lambda slug, problem: runtime.log.event("warning", "proxy_failed", platform=slug, problem=problem),
         keep=runtime.keep,
@@ -294,6 +316,7 @@ def _node(
         stores=stores,
         state=serving.state,
         membership=serving.membership,
+        suppliers=serving.suppliers,
         catalog=serving.catalog,
         admission=serving.admission,
         calls=serving.calls,
@@ -337,7 +360,13 @@ def _api_parts(setting: NodeSetting, serving: Serving, background: Background, r
 
 def _reload(setting: NodeSetting, serving: Serving, runtime: Runtime) -> Reload:
     parts = reloadable_parts(
-        serving.gate, serving.cache, serving.calls, serving.sites, log=runtime.log, polls=serving.feed.polls
+        serving.gate,
+        serving.cache,
+        serving.calls,
+        serving.sites,
+        log=runtime.log,
+        polls=serving.feed.polls,
+        suppliers=serving.suppliers.suppliers,
     )
     return Reload(setting.config, setting.read_config, parts)
 
@@ -346,4 +375,5 @@ def _add_operations(operations: Operations, serving: Serving, background: Backgr
     """Register the operations that only a running node can perform."""
     operations.add("reload", Operation(Nothing, reload.operation))
     Circuits(serving.catalog, serving.metrics.waits_for).add_to(operations)
+    SupplierStates(serving.suppliers.suppliers).add_to(operations)
     background.monitors.add_to(operations)

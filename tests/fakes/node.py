@@ -32,13 +32,16 @@ from upstreams.guard.resolver import Resolve
 from upstreams.index import load_indexed
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import load_platforms
+from upstreams.suppliers import interface_names
 from upstreams.web import SLUG as WEB
 from upstreams.web import make_web
 
 EXPIRED_AT = 1_580_472_000.0
 CREDITS = 100_000
 PATIENCE_S = 90.0
-SECRET = {"SLUICE_SECRET": "a secret of tests, long enough"}
+SECRET = {"SLUICE_SECRET": "a secret of tests, long enough", "SUPPLIER_KEY": "a key of tests"}
+SUPPLIERS = {name: {"key_env": "SUPPLIER_KEY"} for name in interface_names()}
+"""The `[suppliers]` tables that make every endpoint of a supplier available."""
 Table: TypeAlias = Mapping[str, object] | Sequence[Mapping[str, object]]
 REFUSED = {
     "deduction": ("charges", "1 = 1"),
@@ -232,6 +235,7 @@ def _start(
         "admin": {"port": 0},
         "store": {"url": migrated_at(folder / "sluice.db")},
         "upstreams": {"egress": egress},
+        "suppliers": SUPPLIERS,
     }
     file = folder / "config.toml"
     single = {name: table for name, table in tables.items() if isinstance(table, Mapping)}

@@ -32,6 +32,7 @@ from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import Routes, SandboxRequest, query_of
 from upstreams.sandbox.site import answer as answered
 from upstreams.sandbox.stand_ins import load_routes
+from upstreams.suppliers import load_interface, resolve_address
 
 NOW_AT = 1_735_689_600.0
 """The start of 2025: the default of `Args.now_at`."""
@@ -195,11 +196,18 @@ def _served(slug: str) -> Platform:
 def _asked(platform: Platform, call: Call, values: Mapping[str, Value], answer: Upstream) -> Answer | Missing:
     source = call.source or next(iter(platform.sources))
     try:
-        return _judged(platform, call, _followed(platform.address(call, values), call, answer)._replace(source=source))
+        return _judged(
+            platform, call, _followed(address_at(platform, call, values), call, answer)._replace(source=source)
+        )
     except UpstreamError as refusal:
         if not call.optional:
             raise
         return Missing(str(refusal), source, absent=isinstance(refusal, NotFound), failure=refusal)
+
+
+def address_at(platform: Platform, call: Call, values: Mapping[str, Value]) -> str:
+    """Return the base address that a call goes to, which may be a supplier's."""
+    return resolve_address(platform.address(call, values))
 
 
 def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
@@ -218,18 +226,20 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
     raise UpstreamFailed(base.netloc, "too many redirects")
 
 
-def refusal_in(platform: Platform, got: Answer) -> UpstreamError | None:
-    """Return the refusal that an answer expresses, or None if it is a success."""
-    hidden = platform.hidden_error.decode().strip('"')
-    if got.status >= 400 or (hidden and isinstance(got.body, dict) and hidden in got.body):
-        return refusal_of(got, platform.judge)
+def refusal_in(platform: Platform, call: Call, got: Answer) -> UpstreamError | None:
+    """Return the refusal that the answer to a call expresses, or None if it is a success."""
+    name = platform.partners.get(call.source or next(iter(platform.sources)))
+    rules = platform if name is None else load_interface(name)
+    is_error = rules.hidden_error
+    if got.status >= 400 or (is_error is not None and is_error(orjson.dumps(got.body))):
+        return refusal_of(got, rules.judge)
     if got.body in (None, ""):
-        return platform.judge(got) or NotFound("The upstream returned no data.")
+        return rules.judge(got) or NotFound("The upstream returned no data.")
     return None
 
 
 def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
-    if (refusal := refusal_in(platform, got)) is not None:
+    if (refusal := refusal_in(platform, call, got)) is not None:
         raise refusal
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))

@@ -25,6 +25,7 @@ from upstreams.model.params import Args, Param
 from upstreams.model.steps import Answer, Call, Form, Page, Single
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import SandboxRequest, expression, query_of
+from upstreams.suppliers import resolve_address
 
 _PIECES = re.compile(r"[/?&=#]")
 _LATER_S = 40_000_123.0
@@ -115,7 +116,7 @@ def _run(platform: Platform, case: Case, answer: Upstream, **changed: Any) -> _R
     def upstream(host_and_path: str, call: Call) -> Answer:
         got = answer(host_and_path, call)
         exchange = _exchange(platform, case.resource, (host_and_path, call), got, known)
-        exchange.params, exchange.refusal = params, refusal_in(platform, got)
+        exchange.params, exchange.refusal = params, refusal_in(platform, call, got)
         exchange.body = traced(got.body)
         run.exchanges.append(exchange)
         run.answers.append(got)
@@ -273,7 +274,7 @@ def _exchange(
     host_and_path, call = asked
     host, _, path = host_and_path.partition("/")
     target = urlsplit(call.target(""))
-    base = urlsplit(platform.sources[call.source or next(iter(platform.sources))])
+    base = urlsplit(resolve_address(platform.sources[call.source or next(iter(platform.sources))]))
     fixed = fixed_segments(platform.slug) | set(base.path.split("/"))
     own = {text: name for text, name in known.items() if text not in fixed}
     is_feed = isinstance(call.accepts, Form) and call.accepts.media_types == FEED.media_types

@@ -24,6 +24,7 @@ from tests.platforms.playing import Exchange, play
 from tests.platforms.templates import choices_in, constants_of
 from upstreams.model.endpoint import Platform
 from upstreams.platforms import platform_slugs
+from upstreams.suppliers import resolve_address
 
 FOLDER = Path(__file__).resolve().parents[2] / "upstreams" / "sandbox" / "made"
 _FAULTS = ("dropped: ", "warning: ")
@@ -82,7 +83,7 @@ def generated(platform: Platform, exchanges: list[Exchange], before: Json) -> tu
 
 def _aliases(platform: Platform) -> dict[str, str]:
     """Return the hosts of mirrors, which give the same answers as the first source."""
-    hosts = {name: base.split("/")[2] for name, base in platform.sources.items()}
+    hosts = {name: resolve_address(base).split("/")[2] for name, base in platform.sources.items()}
     first = next(iter(hosts.values()))
     mirrors = (one for endpoint in platform.endpoints for one in endpoint.fallbacks if one.read is None)
     return {hosts[one.source]: first for one in mirrors if hosts[one.source] != first}

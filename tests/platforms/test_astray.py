@@ -26,6 +26,7 @@ from tests.fakes.scripted_exchange import LONG_S, source_over
 from tests.gate.changed import changed_platforms
 from tests.gate.matrix import sample, sample_platforms
 from tests.platforms.credentials import known_of
+from tests.platforms.drive import address_at
 from tests.simulation.scheduling import run_seeded
 from upstreams.fetching.fetch import fetch
 from upstreams.fetching.plan import plan
@@ -181,7 +182,8 @@ def sent_by(place: Place, put: str, answers: list[HttpAnswer]) -> list[Sent]:
 def base_of(platform: Platform, source: str, values: Mapping[str, Any]) -> str:
     """Return a source's base URL. If its host comes from a caller or an answer, use any host."""
     param = platform.host_of(source)
-    return platform.address(Call("", source=source, host="" if param is None or param in values else SOME_HOST), values)
+    call = Call("", source=source, host="" if param is None or param in values else SOME_HOST)
+    return address_at(platform, call, values)
 
 
 def as_sent(request: bytes) -> Sent:

@@ -13,8 +13,9 @@ from urllib.parse import quote, urlsplit
 import orjson
 import trio
 
-from gateway.config.settings import Config, PlatformSettings, UpstreamSettings
+from gateway.config.settings import Config, PlatformSettings, SupplierSettings, UpstreamSettings
 from gateway.node.sites import open_sites
+from gateway.node.suppliers import open_suppliers
 from limits.errors import LimitError
 from tests.fakes.scripted_exchange import LONG_S
 from tests.platforms.each import every_platform
@@ -28,6 +29,7 @@ from upstreams.platforms import load_platform
 from upstreams.sandbox.rehearse import example_values
 from upstreams.sandbox.site import answer, request_of
 from upstreams.sandbox.stand_ins import load_routes
+from upstreams.suppliers import resolve_address
 from upstreams.transport.http import HttpAnswer, HttpCall
 
 ROUTES = load_routes()
@@ -84,13 +86,31 @@ async def open_recorded(platform: Platform) -> AsyncIterator[tuple[Site, Recorde
         return ["93.184.215.14"]
 
     settings = PlatformSettings(retries=0, credentials={name: f"TEST_{name}" for name in platform.credentials})
-    config = Config(upstreams=UpstreamSettings(platforms={platform.slug: settings}))
-    environ = {f"TEST_{name}": secret(name) for name in platform.credentials}
-    async with open_sites(
-        config, [platform], environ=environ, rng=Random(0), open_exchange=open_exchange, resolve=resolve
-    ) as (site,):
-        assert site.credentials == {name: secret(name) for name in platform.credentials}
+    suppliers = {
+        interface: SupplierSettings(interface=interface, key_env=f"TEST_{name}", retries=0)
+        for name, interface in platform.partners.items()
+    }
+    config = Config(upstreams=UpstreamSettings(platforms={platform.slug: settings}), suppliers=suppliers)
+    environ, rng = {f"TEST_{name}": secret(name) for name in secrets_of(platform)}, Random(0)
+    async with (
+        open_suppliers(config, environ=environ, rng=rng, now=lambda: NOW_AT, open_exchange=open_exchange) as opened,
+        open_sites(
+            config,
+            [platform],
+            environ=environ,
+            rng=rng,
+            open_exchange=open_exchange,
+            resolve=resolve,
+            chain_of=opened.chain,
+        ) as (site,),
+    ):
+        assert site.credentials == {name: secret(name) for name in secrets_of(platform)}
         yield site, recorder
+
+
+def secrets_of(platform: Platform) -> tuple[str, ...]:
+    """Return the names of a platform's secrets: its credentials, and the keys of its suppliers."""
+    return (*platform.credentials, *platform.partners)
 
 
 def requests_of(endpoint: Endpoint) -> Iterator[dict[str, Value]]:
@@ -111,8 +131,9 @@ async def run(site: Site, endpoint: Endpoint, values: dict[str, Value]) -> None:
 @every_platform
 async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, autojump_clock: Any) -> None:
     """Method: each endpoint with all its sources, without its first source, and with redirects to another host."""
-    own = {urlsplit(url).netloc for name, url in platform.sources.items() if platform.host_of(name) is None}
-    first = urlsplit(next(iter(platform.sources.values()))).netloc
+    addresses = {name: resolve_address(url) for name, url in platform.sources.items()}
+    own = {urlsplit(url).netloc for name, url in addresses.items() if platform.host_of(name) is None}
+    first = urlsplit(next(iter(addresses.values()))).netloc
     modes = (((), False), ((first,), False), ((), True))
     for endpoint, (failing, leads_away) in product(platform.endpoints, modes):
         async with open_recorded(platform) as (site, recorder):  # opened again, because failures delay later calls
@@ -121,7 +142,7 @@ async def test_credentials_are_sent_only_to_their_own_hosts(platform: Platform, 
                 await run(site, endpoint, values)
             assert recorder.calls
             for call in recorder.calls:
-                if holds_secret(call, platform.credentials):
+                if holds_secret(call, secrets_of(platform)):
                     assert call.origin.authority in own, call
 
 

@@ -21,6 +21,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.fields import decoded
 from upstreams.model.fields.maps import UNDECODED
+from upstreams.model.hidden_errors import IsError
 from upstreams.model.refusals import Judge, expires_session, retry_after_s
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.careful_head import MalformedAnswer
@@ -49,11 +50,11 @@ _LASTING = (ResponseTooLarge, MalformedAnswer, httpx.DecodingError)
 
 
 def read_answer(
-    raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge, hidden: bytes = b""
+    raw: HttpAnswer, source: str, took_s: float, *, accepts: Accepts, judge: Judge, hidden: IsError | None = None
 ) -> Answer:
     """Return the answer of the named source, with its body parsed.
 
-    An answer with a success status whose body contains `hidden` is treated as an error.
+    An answer with a success status is an error if `hidden` returns True for its body.
 
     Raises:
         NotFound, InvalidArgument, UpstreamThrottled, UpstreamFailed: The refusal that matches the answer.
@@ -65,7 +66,7 @@ def read_answer(
         raise UpstreamFailed(source, "the response is not ready yet", passing=True)
     if 300 <= status < 400:
         raise UpstreamFailed(source, f"status {status}")
-    is_error = status >= 400 or (hidden != b"" and hidden in raw.body and _has_member(raw.body, hidden))
+    is_error = status >= 400 or (hidden is not None and hidden(raw.body))
     if not is_error and len(raw.body) <= _NOTHING_BYTES_MAX and raw.body.strip() in _NOTHING:
         raise judge(Answer(status, raw.headers, None, source)) or NotFound("The upstream returned no data.")
     body = _body(raw, source, "json" if is_error else accepts)
@@ -145,15 +146,6 @@ def _read(raw: HttpAnswer, source: str, form: Form) -> Any:
         return form.read(raw.body, raw.headers.get("content-type", ""))
     except UNREADABLE as exc:
         raise unreadable(source, exc) from exc
-
-
-def _has_member(body: bytes, written: bytes) -> bool:
-    """Return whether a body is an object with a member of this name. A text that contains the name does not count."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(found, dict) and written.decode().strip('"') in found
 
 
 def _values_at_most(body: bytes) -> int:

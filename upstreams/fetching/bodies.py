@@ -25,18 +25,30 @@ class KeptBodies:
     def __init__(self) -> None:
         self._bodies: list[Body | None] = []
 
-    async def keep(self, path: str, answering: Awaitable[Answer | Missing]) -> Answer | Missing:
-        """Return the answer to the call of this path, and record its body."""
+    async def keep(
+        self, path: str, answering: Awaitable[Answer | Missing], *, without: tuple[str, ...] = ()
+    ) -> Answer | Missing:
+        """Return the answer to the call of this path, and record its body.
+
+        The members `without` of an object are not recorded.
+        """
         place = len(self._bodies)
         self._bodies.append(None)
         answer = await answering
         if isinstance(answer, Answer):
-            self._bodies[place] = (path, answer.raw)
+            self._bodies[place] = (path, _without(answer.raw, without) if without else answer.raw)
         return answer
 
     def all(self) -> tuple[Body, ...]:
         """Return all bodies that were received so far."""
         return tuple(body for body in self._bodies if body is not None)
+
+
+def _without(body: bytes, members: tuple[str, ...]) -> bytes:
+    found = _value(body)
+    if not isinstance(found, dict):
+        return body
+    return orjson.dumps({name: value for name, value in found.items() if name not in members})
 
 
 def joined_bodies(bodies: tuple[Body, ...]) -> Any:

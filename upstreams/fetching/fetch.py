@@ -12,6 +12,7 @@ import trio
 
 from limits.errors import LimitError, Throttled
 from upstreams.fetching.aside import LONG_BYTES
+from upstreams.fetching.bodies import KeptBodies
 from upstreams.fetching.parts import in_composite_terms, missing_part, resolve_part
 from upstreams.fetching.plan import (
     ALONE,
@@ -152,7 +153,8 @@ def _fetched(planned: Plan, result: Page | Single, took_s: float, body_bytes: in
         if isinstance(result, Page) and result.next is not None:
             result = replace(result, next={**result.next, **fallback_entry(planned.endpoint, rung_index)})
         source = planned.endpoint.fallbacks[rung_index - 1].source
-        fetched = Fetched(result, took_s, source, rung_index, body_bytes=body_bytes)
+        first_rung = planned.site.starts.get(planned.endpoint.resource, 0)
+        fetched = Fetched(result, took_s, source, rung_index, first_rung, body_bytes=body_bytes)
     if isinstance(result, Page):
         if not result.records:
             fetched.pages_used = 0
@@ -182,11 +184,24 @@ def _answer_one(
         fallback = planned.endpoint.fallbacks[planned.rung_index - 1]
         if fallback.read is None and site.source_name(wanted.source) == site.source_name(""):
             wanted = replace(wanted, source=fallback.source)
+    if site.partners:
+        wanted = replace(wanted, resource=planned.endpoint.resource)
     if site.has_hosts:
         answering: Awaitable[Answer | Missing] = site.call_named(wanted, deadline_at, args=planned.args, waits=waits)
     else:
         answering = site.call(wanted, deadline_at, waits=waits, account_id=planned.args.account_id)
-    return answering if planned.kept is None else planned.kept.keep(wanted.path, answering)
+    return answering if planned.kept is None else _keep(planned, planned.kept, wanted, answering)
+
+
+def _keep(
+    planned: Plan, kept: KeptBodies, wanted: Call, answering: Awaitable[Answer | Missing]
+) -> Awaitable[Answer | Missing]:
+    """Record the body of an answer. A supplier's path and its data about the operator are not recorded."""
+    partner = planned.site.partners.get(planned.site.source_name(wanted.source))
+    if partner is None:
+        return kept.keep(wanted.path, answering)
+    path = f"/{planned.site.platform.slug}/{planned.endpoint.resource}"
+    return kept.keep(path, answering, without=partner.own_members)
 
 
 async def _answer_part(composite: Plan, part: Part, deadline_at: float, conduct: Conduct) -> Fetched | Missing:

@@ -32,6 +32,7 @@ from upstreams.model.steps import Call, Fetched, Leg, Part, Round, Steps, Wanted
 
 _FALLBACK = "rung"
 """The key in a cursor's state for the source name of the fallback that issued the cursor."""
+_NO_LONGER_USED = "belongs to a source that is no longer used"
 SKIP = "skip"
 """The key in a cursor's state for the number of items of its page that were already returned."""
 _KNOWN_FAILURES = (NotFound, UpstreamFailed, UpstreamThrottled, LimitError)
@@ -180,7 +181,8 @@ def plan(
     """Run the read of one page up to its first call. With `keeps`, `Fetched.bodies` has the bodies of its calls.
 
     `rung_index` is the fallback to read from, and 0 is the endpoint's own source. By default, the source that issued
-    the cursor is used. If the read fails before any call, the failure is stored in the plan's `refusal`.
+    the cursor is used, and without a cursor the first source whose credentials are configured. If the read fails before
+    any call, the failure is stored in the plan's `refusal`.
 
     Raises:
         InvalidArgument: A value cannot be used in any call. The request is free, because nothing was charged yet.
@@ -188,7 +190,9 @@ def plan(
     """
     if rung_index is None:
         source = args.cursor.get(_FALLBACK) if args.cursor else None
-        rung_index = 0 if source is None else _fallback_at(site, endpoint, source)
+        rung_index = site.starts.get(endpoint.resource, 0) if source is None else _fallback_at(site, endpoint, source)
+        if rung_index and source is None and args.cursor is not None:
+            raise InvalidCursor(_NO_LONGER_USED)
     own = endpoint.fallbacks[rung_index - 1].read if rung_index else None
     read = own or endpoint.read
     args = endpoint.resolve(args)
@@ -231,7 +235,7 @@ def _fallback_at(site: Site, endpoint: Endpoint, source: str | int) -> int:
     for rung_index, fallback in site.fallbacks[endpoint.resource]:
         if fallback.source == source and fallback.read is not None:
             return rung_index
-    raise InvalidCursor("belongs to a source that is no longer used")
+    raise InvalidCursor(_NO_LONGER_USED)
 
 
 def _culprit_of(endpoint: Endpoint, read: Read, args: Args, wanted: Wanted) -> str | None:
@@ -298,10 +302,16 @@ def _check_offered(site: Site, endpoint: Endpoint, args: Args, parts: Sequence[P
 
 def fallbacks_of(planned: Plan) -> list[int]:
     """Return the fallbacks that may follow the plan's own source; only mirrors if the request has a cursor."""
-    offered = planned.site.fallbacks.get(planned.endpoint.resource)
-    if not offered or planned.rung_index:
+    resource = planned.endpoint.resource
+    offered = planned.site.fallbacks.get(resource)
+    if not offered:
         return []
     begins = planned.args.cursor is None
+    if planned.rung_index:
+        if not begins or planned.rung_index != planned.site.starts.get(resource):
+            return []
+        below = (one for one in offered if one[0] > planned.rung_index)
+        return [rung_index for rung_index, fallback in below if fallback.read is not None]
     return [rung_index for rung_index, fallback in offered if begins or fallback.read is None]
 
 

@@ -17,6 +17,7 @@ from upstreams.fetching.aside import Aside
 from upstreams.fetching.hosts import NamedSource
 from upstreams.fetching.sessions import Sessions, SharedSession
 from upstreams.fetching.source import Source
+from upstreams.fetching.suppliers import PartnerSource
 from upstreams.model.adopting import adopt_functions, has_later
 from upstreams.model.endpoint import Endpoint, Fallback, Platform
 from upstreams.model.errors import (
@@ -33,6 +34,7 @@ from upstreams.model.steps import Answer, Call, Form, Headers, Missing, Part, Ro
 from upstreams.transport.http import HttpCall
 from upstreams.workers.pool import ProcessPool
 
+AnySource = Source | NamedSource | PartnerSource
 ShareSession = Callable[[str, SignInSteps], SharedSession | None]
 """Returns the store of a session that all nodes share; None if each node signs in. The text is the source that has its
 own session, or empty for the session of the platform."""
@@ -45,7 +47,7 @@ class Site:
     def __init__(
         self,
         platform: Platform,
-        sources: Mapping[str, Source | NamedSource],
+        sources: Mapping[str, AnySource],
         *,
         credentials: Credentials,
         user_agent: str,
@@ -62,10 +64,15 @@ class Site:
         self.credentials = credentials
         self.fallbacks = self._usable_fallbacks()
         """The usable fallbacks of each endpoint by its resource, each with its position, starting at 1."""
+        rungs = ((one.resource, self._first_rung(one)) for one in platform.endpoints if one.own_needs)
+        self.starts = {resource: rung for resource, rung in rungs if rung}
+        """The fallbacks that serve endpoints instead of their own source, which lacks a credential, by resource."""
         self.others = {} if others is None else others
         self._first_name = next(iter(sources), platform.slug)
         self.has_hosts = any(isinstance(source, NamedSource) for source in sources.values())
         """Whether callers name the hosts of one of the platform's sources."""
+        self.partners = {name: source for name, source in sources.items() if isinstance(source, PartnerSource)}
+        """The sources at suppliers, by name."""
         self._fixed_headers = (("user-agent", user_agent), ("accept", "application/json"))
         self._headers: Mapping[str, Headers] = {}
         self._share_session = share_session
@@ -100,7 +107,7 @@ class Site:
             self._sessions[owner] = Sessions(self.platform.slug, sign_in, self.credentials, call, shared=shared)
         return self._sessions[owner]
 
-    def configured_sources(self) -> Mapping[str, Source | NamedSource]:
+    def configured_sources(self) -> Mapping[str, AnySource]:
         """Return the sources that can be called with the configured credentials, by name."""
         needs = self.platform.source_needs
         return {name: source for name, source in self.sources.items() if needs.get(name) in (None, *self.credentials)}
@@ -110,8 +117,23 @@ class Site:
         return not self.lacks(one)
 
     def lacks(self, one: Endpoint | Fallback) -> list[str]:
-        """Return the required credentials that are not configured."""
-        return [name for name in one.needs if not any(map(self.credentials.__contains__, name.split("|")))]
+        """Return the required credentials that are not configured.
+
+        An endpoint without its own credentials is available if one of its fallbacks can start without it.
+        """
+        lacking = self._missing(one.needs)
+        if lacking or isinstance(one, Fallback) or not one.own_needs or self._first_rung(one) is not None:
+            return lacking
+        return self._missing(one.own_needs)
+
+    def _missing(self, needs: tuple[str, ...]) -> list[str]:
+        return [name for name in needs if not any(map(self.credentials.__contains__, name.split("|")))]
+
+    def _first_rung(self, endpoint: Endpoint) -> int | None:
+        """Return where the endpoint's ladder starts on this node: 0 for its own source, otherwise a fallback."""
+        if not self._missing(endpoint.own_needs):
+            return 0
+        return next((rung for rung, one in self._fallbacks_of(endpoint) if one.read is not None), None)
 
     def offering(self, part: Part) -> tuple[Site, Endpoint]:
         """Return the site and the endpoint of a composite's part.
@@ -232,7 +254,7 @@ class Site:
     ) -> Awaitable[Answer]:
         name = call.source or self._first_name
         found, headers, body = self.sources[name], self._headers[name], b""
-        source = found.source_at(call.host) if isinstance(found, NamedSource) else found
+        source = found if isinstance(found, Source) else found.source_at(call.host)
         if isinstance(call.accepts, Form):
             own = {"accept", *(name for name, _ in call.headers)}
             headers = (*(one for one in headers if one[0] not in own), ("accept", call.accepts.media_types))
@@ -242,7 +264,7 @@ class Site:
             headers, body = _with_body(call, headers)
         request = _http_call((call.method, source.origin, call.target(source.base_path), headers, body))
         if found is not source:
-            assert isinstance(found, NamedSource)
+            assert not isinstance(found, Source)
             return found.ask(request, deadline_at, call, waits=waits, account_id=account_id)
         return source.ask(
             request,
@@ -310,12 +332,12 @@ def _headers_to(name: str, platform: Platform, credentials: Credentials, fixed: 
     """Return the headers for one source.
 
     The platform's own headers contain secrets. They are sent to the sources for which the platform declares them, or
-    otherwise only to the host of the platform's first source with a fixed host.
+    otherwise only to the host of the platform's first source with a fixed host, which is never a supplier's.
     """
     if isinstance(platform.headers, Mapping):
         make = platform.headers.get(name)
         return fixed if make is None else _joined(fixed, make(credentials))
-    fixed_sources = (source for source in platform.sources if platform.host_of(source) is None)
+    fixed_sources = (source for source in platform.sources if platform.has_fixed_host(source))
     hosts = {source: urlsplit(platform.sources[source]).netloc for source in fixed_sources}
     if name not in hosts or hosts[name] != next(iter(hosts.values())):
         return fixed

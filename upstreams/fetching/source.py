@@ -22,6 +22,7 @@ from upstreams.fetching.aside import Aside, long_bytes
 from upstreams.fetching.redirects import FOLLOWED, follow
 from upstreams.fetching.spending import Spending
 from upstreams.model.errors import THROTTLED_S, Blame, UpstreamError, UpstreamFailed, UpstreamThrottled, WorkersBusy
+from upstreams.model.hidden_errors import IsError
 from upstreams.model.refusals import WHOLE_SOURCE, Backoff, Bucket, Judge, Pace, Remaining
 from upstreams.model.steps import Accepts, Answer, Form
 from upstreams.transport.http import Exchange, HttpCall, origin_of
@@ -97,7 +98,8 @@ class Source:
     """Calls one host of a platform. Its errors come from `upstreams.model.errors` or `limits.errors`.
 
     With `by_page`, for hosts that callers name, a failure or requested pause of one page does not affect the other
-    pages. `now` is Trio's clock. Reading it through `current_clock` takes a third of the time of `trio.current_time`.
+    pages. `address_of` returns the part of a source that a path belongs to, for sources whose parts fail separately.
+    `now` is Trio's clock. Reading it through `current_clock` takes a third of the time of `trio.current_time`.
     """
 
     def __init__(  # noqa: PLR0913 - one argument per feature that the platform declares
@@ -116,12 +118,14 @@ class Source:
         aside: Aside | None = None,
         paces: Sequence[Pace] = (),
         budgets: Sequence[Spending] = (),
-        hidden: bytes = b"",
+        hidden: IsError | None = None,
         allows_any_host: bool = False,
         by_page: bool = False,
+        address_of: Callable[[str], Hashable] | None = None,
     ) -> None:
         self._allows_any_host = allows_any_host
         self._by_page = by_page
+        self._address_of = address_of
         self._now = now
         self._budgets = tuple(budgets)
         self._limits: tuple[Bucket | Spending, ...] = (*(Bucket(pace, now()) for pace in paces), *budgets)
@@ -253,7 +257,17 @@ class Source:
         if blame == "node":
             permit.abandon()
         else:
-            permit.fail(hash(call.target) if self._by_page else None, certain=blame == "source")
+            permit.fail(self._address(call), certain=blame == "source")
+
+    def _address(self, call: HttpCall) -> Hashable:
+        """Return the part of the source that a failed call belongs to. None if the source has no parts."""
+        if self._by_page:
+            return hash(call.target)
+        return None if self._address_of is None else self._address_of(self._path(call))
+
+    def release(self) -> None:
+        """End the pause of the source, because the operator has removed its cause."""
+        self._governor.release(WHOLE_SOURCE)
 
     async def _turn(self, call: HttpCall, give_up_at: float, account_id: str) -> Turn | None:
         """Wait for pauses that the upstream requested, and for the platform's known rates and budgets, and pay."""

@@ -152,6 +152,7 @@ class _Collected:
             sum(fetched.took_s for fetched in self._fetched),
             first.source,
             first.rung_index,
+            first.first_rung,
             pages_used=self._pages_used,
             whole=whole,
             shortfall=ended and f"{len(self.records)} of {self.limit} items were collected: {ended}",

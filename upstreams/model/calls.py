@@ -13,14 +13,27 @@ from typing import Any, Literal, NamedTuple, Unpack
 from upstreams.model import fields
 from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.checking import declaring
-from upstreams.model.endpoint import Collect, Endpoint, Options, Read
-from upstreams.model.errors import DeclarationError, NotFound
+from upstreams.model.endpoint import Collect, Endpoint, Fallback, Options, Read
+from upstreams.model.errors import PARTNER, DeclarationError, NotFound
 from upstreams.model.fields.maps import RecordMap, Rows, names_in
 from upstreams.model.paging.shape import MakeRecord, Pages
 from upstreams.model.params import Args, Param, Value
 from upstreams.model.steps import Accepts, Call, Form, Single, Steps, segment
 
-__all__ = ["Get", "Made", "Member", "Pages", "Post", "PostForm", "Secret", "listing", "listing_by", "made", "single"]
+__all__ = [
+    "Get",
+    "Made",
+    "Member",
+    "Pages",
+    "Post",
+    "PostForm",
+    "Secret",
+    "fallback_to",
+    "listing",
+    "listing_by",
+    "made",
+    "single",
+]
 _PLACE = re.compile(r"\{(\+?)(\w+)\}")
 _NOTHING: Mapping[str, Any] = {}
 
@@ -269,21 +282,36 @@ def single(
     `at` is the path of the record's object in the body. If it ends with `[0]`, the object is the first entry of a list,
     and the record does not exist if the list is empty.
     """
-    if at.endswith("[0]"):
-        rows = Rows(record, at[:-3])
-        read: Read = partial(_read_first, call, rows, call.form(rows if isinstance(record, RecordMap) else "json"))
-    elif isinstance(record, RecordMap):
-        whole = record.inside(".".join(names_in(at))) if at else record
-        read = partial(_read_mapped, call, whole, call.form(whole))
-    else:
-        read = partial(_read_by_hand, call, record, names_in(at))
     return Endpoint(
         resource=resource,
         summary=summary,
         archetype=archetype,
-        read=read,
+        read=_read_of(call, record, at),
         **_completed(options, call.params, record, archetype),
     )
+
+
+def fallback_to(*, source: str, call: Get, record: MakeRecord | Pages, at: str = "") -> Fallback:
+    """Return a fallback that takes one call at another source, for one record or for a page of a list.
+
+    `at` is as for `single`. If the source is at a supplier, the fallback needs the supplier.
+    """
+    there = call.via(source, accepts=call.accepts)
+    needs = (source,) if source.partition("-")[0] == PARTNER else ()
+    if isinstance(record, Pages):
+        return Fallback(source=source, read=partial(_read_page, there, record, there.form(record.accepts)), needs=needs)
+    return Fallback(source=source, read=_read_of(there, record, at), needs=needs)
+
+
+def _read_of(call: Get, record: MakeRecord, at: str) -> Read:
+    """Return the read of one record."""
+    if at.endswith("[0]"):
+        rows = Rows(record, at[:-3])
+        return partial(_read_first, call, rows, call.form(rows if isinstance(record, RecordMap) else "json"))
+    if isinstance(record, RecordMap):
+        whole = record.inside(".".join(names_in(at))) if at else record
+        return partial(_read_mapped, call, whole, call.form(whole))
+    return partial(_read_by_hand, call, record, names_in(at))
 
 
 def _read_mapped(call: Get, record: RecordMap, accepts: Accepts, args: Args) -> Steps:

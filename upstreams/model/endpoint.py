@@ -34,8 +34,9 @@ from upstreams.model.archetypes import Archetype, Record
 from upstreams.model.budgets import Budget
 from upstreams.model.checking import not_a_day, not_a_link, repeated_names, unknown_names
 from upstreams.model.choices import CATEGORIES, TIERS, TTL_S, Category, Kind, Tier
-from upstreams.model.errors import DeclarationError, UpstreamError, UpstreamThrottled
+from upstreams.model.errors import PARTNER, DeclarationError, UpstreamError, UpstreamThrottled
 from upstreams.model.fields.maps import RecordMap
+from upstreams.model.hidden_errors import IsError, if_present
 from upstreams.model.loading import PackageLoading
 from upstreams.model.params import AddressForm, Args, Credentials, Param, Value
 from upstreams.model.paths import Located, Within
@@ -46,6 +47,8 @@ from upstreams.model.steps import Answer, Call, Headers, Many, SignInSteps, Step
 Read = Callable[[Args], Steps]
 Limit = Pace | Budget
 MakeHeaders = Callable[[Credentials], Headers]
+PARTNER_MARK = "@"
+"""The first character of a source's address that names the interface of a supplier."""
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -130,6 +133,9 @@ class Endpoint:
     needs: tuple[str, ...] = ()
     """Credentials that the endpoint requires. If one is missing, the endpoint is hidden and returns 503 without
     Retry-After."""
+    own_needs: tuple[str, ...] = ()
+    """Credentials that the endpoint's own read requires. If one is missing, the ladder starts at the first fallback
+    with its own read, and the endpoint is hidden only if there is none."""
     fallbacks: tuple[Fallback, ...] = ()
     collect: Collect | None = None
     never: tuple[str, ...] = ()
@@ -223,6 +229,7 @@ class Options(TypedDict, total=False):
     kind: Kind
     description: str
     needs: tuple[str, ...]
+    own_needs: tuple[str, ...]
     fallbacks: tuple[Fallback, ...]
     never: tuple[str, ...]
     role: Role | None
@@ -263,8 +270,9 @@ class Platform:
     """Base addresses by source name.
 
     An address may contain the name of a `Host` parameter, as in `https://{instance}/api`. Each call then goes to the
-    host that the call or the request names (`Call.host`). The mapping is empty for a platform whose endpoints only
-    combine parts.
+    host that the call or the request names (`Call.host`). The address `@name` is a supplier with this interface
+    (`upstreams.suppliers`); endpoints that call such a source need the source's name as a credential. The mapping is
+    empty for a platform whose endpoints only combine parts.
     """
     endpoints: tuple[Endpoint, ...]
     category: Category = "combined"
@@ -318,7 +326,8 @@ class Platform:
 
     def __post_init__(self) -> None:
         needed = [name for one in self.endpoints for needs in _needs(one) for all_ in needs for name in all_.split("|")]
-        object.__setattr__(self, "credentials", tuple(dict.fromkeys((*self.credentials, *needed))))
+        settable = (name for name in (*self.credentials, *needed) if name not in self.partners)
+        object.__setattr__(self, "credentials", tuple(dict.fromkeys(settable)))
         if self.common:
             endpoints = (replace(one, params=_with_common(one.params, self.common)) for one in self.endpoints)
             object.__setattr__(self, "endpoints", tuple(endpoints))
@@ -337,6 +346,7 @@ class Platform:
         yield from unknown_names("endpoint in `address_forms`", (one.resource for one in self.address_forms), resources)
         if bool(self.sources) is (self.category == "combined"):
             yield "`category` must be `combined` if there are no `sources`, and another category if there are any"
+        yield from self._faults_of_partners()
         if self.sources:
             yield from not_a_link("docs_url", self.docs_url)
             yield from () if self.open_web else not_a_link("terms_url", self.terms_url)
@@ -356,8 +366,23 @@ class Platform:
     def _faults_of_secrets(self, field: str, sources: Iterable[str]) -> Iterator[str]:
         yield from unknown_names(f"source in `{field}`", sources, self.sources)
         for name in sources:
-            if name in self.sources and self.host_of(name) is not None:
+            if name in self.partners:
+                yield f"source `{name}` in `{field}` is at a supplier, which never receives the platform's credentials"
+            elif name in self.sources and self.host_of(name) is not None:
                 yield f"source `{name}` in `{field}` is at hosts that callers name, which never receive credentials"
+
+    def _faults_of_partners(self) -> Iterator[str]:
+        """Yield faults of sources at suppliers. Their names must be shown to customers, and are their credentials."""
+        for name in self.partners:
+            if name.partition("-")[0] != PARTNER:
+                yield f"the source `{name}` is at a supplier, so its name must be `{PARTNER}` or `{PARTNER}-...`"
+        first = next(iter(self.partners), "") if next(iter(self.sources), "") in self.partners else ""
+        for one in self.endpoints:
+            if first and first not in (*one.needs, *one.own_needs):
+                yield f"endpoint `{one.resource}`: its source is at a supplier, so `needs` must contain `{first}`"
+            for each in one.fallbacks:
+                if each.source in self.partners and each.source not in each.needs:
+                    yield f"endpoint `{one.resource}`: `needs` of the fallback `{each.source}` must contain its name"
 
     def _faults_of_endpoints(self) -> Iterator[str]:
         for one in self.endpoints:
@@ -391,21 +416,30 @@ class Platform:
         found = _HOST_NAME.search(self.sources[source])
         return found and found[1]
 
+    def has_fixed_host(self, source: str) -> bool:
+        """Return whether the declaration contains the source's host.
+
+        The other sources are those at hosts that callers name, at a host in the operator's settings, or at a supplier.
+        """
+        return self.host_of(source) is None and not self.sources[source].startswith(("$", PARTNER_MARK))
+
+    @property
+    def partners(self) -> Mapping[str, str]:
+        """The names of the interfaces of suppliers, by source name."""
+        return {name: address[1:] for name, address in self.sources.items() if address.startswith(PARTNER_MARK)}
+
     def address(self, call: Call, values: Mapping[str, Value]) -> str:
         """Return the base address for a call, with the host that the call or the request names."""
         base_url = self.sources[call.source] if call.source else next(iter(self.sources.values()))
         return _HOST_NAME.sub(lambda found: call.host or str(values[found[1]]), base_url)
 
     @property
-    def hidden_error(self) -> bytes:
-        """The JSON member that marks an error in a body with status 200.
-
-        Empty if errors always have an error status.
-        """
+    def hidden_error(self) -> IsError | None:
+        """The test for errors with a success status. None if errors always have an error status."""
         refusals = self.refusals
         if not isinstance(refusals, Refusals) or not refusals.hidden:
-            return b""
-        return f'"{refusals.code.partition(".")[0]}"'.encode()
+            return None
+        return if_present(refusals.code.partition(".")[0])
 
     def judge(self, answer: Answer) -> UpstreamError | None:
         """Return the refusal that an error answer expresses, with the wait from its headers.
@@ -426,7 +460,7 @@ class Platform:
 
 
 def _needs(endpoint: Endpoint) -> tuple[tuple[str, ...], ...]:
-    return (endpoint.needs, *(fallback.needs for fallback in endpoint.fallbacks))
+    return (endpoint.needs, endpoint.own_needs, *(fallback.needs for fallback in endpoint.fallbacks))
 
 
 def _with_common(params: tuple[Param, ...], common: tuple[Param, ...]) -> tuple[Param, ...]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from limits.errors import CircuitOpen, LimitError, Throttled
 
 Blame = Literal["source", "request", "node"]
 """The cause of a failure. `source`: the source is unreachable. `request`: it failed on this request. `node`: this node
 or the caller allowed too little time."""
+
+PARTNER: Final = "partner"
+"""The name under which customers see every supplier."""
+PartnerReason = Literal["key_refused", "unpaid", "budget_used"]
+"""Why a partner source refuses all calls: it rejects the key, has no credits left, or would exceed its daily budget."""
 
 HELD_MAX_S = 86_400.0
 """The longest wait that is accepted from an upstream. Quotas reset at least daily, so a longer wait is an error and is
@@ -42,6 +47,8 @@ class UpstreamError(Exception):
 
     session_expired = False
     """Whether the answer may mean that the session of the call has expired; set by the reader of the answer."""
+    charged_units: int = 0
+    """The cost of the answer at a supplier, in the supplier's units."""
 
 
 class NotFound(UpstreamError):
@@ -118,6 +125,15 @@ class UpstreamThrottled(UpstreamError):
         super().__init__(f"{source}: throttled")
         self.source = source
         self.retry_after_s = min(retry_after_s, HELD_MAX_S) if retry_after_s else None
+
+
+class PartnerUnavailable(UpstreamThrottled):
+    """A partner source refuses all calls until its operator acts, or until its daily budget starts again."""
+
+    def __init__(self, source: str, reason: PartnerReason, retry_after_s: float) -> None:
+        super().__init__(source, retry_after_s)
+        self.args = (f"{source}: temporarily unavailable",)
+        self.reason = reason
 
 
 class WorkersBusy(UpstreamThrottled):

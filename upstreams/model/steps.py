@@ -63,6 +63,8 @@ class Call:
     """The host, for a source whose address contains a parameter. If it is empty, the host that the request names is
     used."""
     spacing_s: float = 0.0  # minimum seconds from the start of this call to the start of the source's next call
+    resource: str = ""
+    """The endpoint that makes the call. It is set only for platforms with a partner source, which counts costs."""
 
     def target(self, base_path: str) -> str:
         """Return the request target: the base path, the path and the query, without members whose value is None."""
@@ -252,6 +254,8 @@ class Fetched:
     source: str = ""
     rung_index: int = 0
     """0 for the endpoint's own read; 1 and above for its fallbacks, in order."""
+    first_rung: int = 0
+    """The rung with which the ladder starts on this node, if the endpoint's own read lacks a credential."""
     pages_used: int = 1
     """The number of pages to bill, which are the pages with results. It is 0 if nothing was found.
 
@@ -268,6 +272,11 @@ class Fetched:
     """The total size in bytes of all response bodies that were read."""
     bodies: tuple[tuple[str, bytes], ...] = ()
     """The path and body of each call, if the plan records them."""
+
+    @property
+    def place(self) -> int:
+        """The position of the rung among those that this node can call, as shown to customers."""
+        return self.rung_index - self.first_rung
 
 
 Wanted = Call | Part | Round | Task | tuple[Call | Part, ...]

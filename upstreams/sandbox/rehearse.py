@@ -15,6 +15,7 @@ from upstreams.model.params import Args, Credentials, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Single, Task, pairs_of
 from upstreams.sandbox.site import SandboxReply, SandboxRequest, answer, query_of
 from upstreams.sandbox.stand_ins import load_routes
+from upstreams.suppliers import resolve_address
 
 _NONE: Mapping[str, Platform] = {}
 _NO_CREDENTIALS: Credentials = {}
@@ -136,7 +137,7 @@ class _Rehearsal:
 
     def _answer(self, values: Mapping[str, Value], call: Call) -> Answer | Missing:
         name = call.source or next(iter(self._platform.sources))
-        base = urlsplit(self._platform.address(call, values))
+        base = urlsplit(resolve_address(self._platform.address(call, values)))
         path, _, query = call.target(base.path.rstrip("/")).partition("?")
         request = SandboxRequest(base.netloc, path, query_of(query), json=sent_by(call), method=call.method)
         reply = answer(self._routes, request)

@@ -17,8 +17,7 @@ from gateway.http.request import Caller, Reply, Request
 from gateway.http.routing import Route
 from upstreams.catalog import Catalog
 from upstreams.fetching.hosts import NamedSource
-from upstreams.fetching.site import Site
-from upstreams.fetching.source import Source
+from upstreams.fetching.site import AnySource, Site
 
 STATUS_PATH = "/v1/status"
 Health = Literal["operational", "degraded", "down"]
@@ -102,7 +101,7 @@ def _platform(site: Site) -> dict[str, Any]:
     }
 
 
-def _hosts(source: Source | NamedSource) -> dict[str, int]:
+def _hosts(source: AnySource) -> dict[str, int]:
     """Return how many hosts callers chose at a source, and how many of their circuits are open.
 
     The circuit of one host says nothing about the platform.

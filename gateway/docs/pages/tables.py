@@ -190,7 +190,9 @@ def _anchored(name: str) -> str:
 def platform_markdown(site: Site, operations: Sequence[ApiOperation]) -> str:
     """Return the page of a platform: its sources and its endpoints."""
     platform = site.platform
-    sources = ", ".join(f"{name} ({_where(base)})" for name, base in platform.sources.items())
+    sources = ", ".join(
+        name if name in platform.partners else f"{name} ({_where(base)})" for name, base in platform.sources.items()
+    )
     rows = "".join(
         f"| [`{_called(one)}`]({one.page}) | {one.summary}{_lacking(one)} | {one.price.label} | {_shape(one)} |\n"
         for one in operations

@@ -16,6 +16,7 @@ from gateway.config.settings import (
     PlatformSettings,
     ServerSettings,
     StoreSettings,
+    SupplierSettings,
     UpstreamSettings,
 )
 from tests.processes.commands import PROJECT
@@ -45,6 +46,9 @@ def test_proxy_without_effect_is_reported_without_its_password() -> None:
     assert doubts(config) == []
     config = replace(config, upstreams=replace(config.upstreams, egress="http://127.0.0.1:9"))
     assert doubts(config) == ["upstreams.github.proxy has no effect while upstreams.egress is set"]
+    supplier = SupplierSettings(key_env="KEY", proxy="http://ada:s3cr3t@h:1")
+    config = replace(config, upstreams=replace(config.upstreams, platforms={}), suppliers={"main": supplier})
+    assert doubts(config, KEY="k") == ["suppliers.main.proxy has no effect while upstreams.egress is set"]
 
 
 def test_unset_variable_is_named() -> None:
@@ -97,3 +101,17 @@ def test_operating_page_lists_every_platform_with_credentials() -> None:
         if platform.credentials:
             (row,) = [line for line in page.splitlines() if line.startswith(f"| {platform.slug} |")]
             assert set(re.findall(r"`(\w+)_env`", row)) == {*platform.credentials} - {"contact"}
+
+
+@pytest.mark.parametrize(
+    ("key_env", "environ", "doubt"),
+    [
+        ("SUPPLIER_KEY", {"SUPPLIER_KEY": "k"}, None),
+        ("SUPPLIER_KEY", {}, "SUPPLIER_KEY is not set, so this supplier is not used"),
+        ("aB3dE5gH7jK9mN1pQ3", {}, "looks like the secret itself"),
+    ],
+)
+def test_supplier_without_a_key_is_doubtful(key_env: str, environ: dict[str, str], doubt: str | None) -> None:
+    found = doubts(Config(suppliers={"main": SupplierSettings(key_env=key_env)}), **environ)
+    assert [one for one in found if one.startswith("suppliers.main.key_env")] == found
+    assert (found == []) if doubt is None else (doubt in found[0])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.config.rules import broken_rules
-from gateway.config.settings import Config, PlatformSettings
+from gateway.config.settings import Config, PlatformSettings, SupplierSettings
+from upstreams.suppliers import interface_names
 
 TEXT = st.text(max_size=20)
 URLS = st.one_of(
@@ -98,9 +99,12 @@ def test_any_address_text_is_checked_without_repeating_its_password(url: str) ->
         ("http://ada:s3cr3t@h:99999", "must have a port from 1 to 65535"),
     ],
 )
-def test_proxy_of_a_platform_is_checked_without_repeating_its_password(proxy: str, problem: str | None) -> None:
-    problems = list(broken_rules(config(upstreams={"platforms": {"github": PlatformSettings(proxy=proxy)}})))
-    assert [one.key_path for one in problems] == ["upstreams.github.proxy"] * (problem is not None)
+def test_proxy_is_checked_without_repeating_its_password(proxy: str, problem: str | None) -> None:
+    supplier = SupplierSettings(interface="scrapecreators", key_env="KEY", proxy=proxy)
+    made = config(upstreams={"platforms": {"github": PlatformSettings(proxy=proxy)}})
+    problems = list(broken_rules(replace(made, suppliers={"main": supplier})))
+    paths = ["upstreams.github.proxy", "suppliers.main.proxy"]
+    assert [one.key_path for one in problems] == (paths if problem is not None else [])
     assert all(str(problem) in str(one) and "s3cr3t" not in str(one) for one in problems)
 
 
@@ -108,3 +112,31 @@ def test_all_broken_rules_are_reported_together() -> None:
     assert broken(
         server={"base_url": "x", "workers": 2, "port": 8081}, upstreams={"egress": "y"}, store={"url": "z"}
     ) == ["server.base_url", "upstreams.egress", "store.url", "state.url", "admin.port"]
+
+
+def suppliers(**tables: dict[str, object]) -> list[str]:
+    """Return the key paths of broken rules for these tables, which name the only interface unless they name another."""
+    made = {name: SupplierSettings(**{"interface": INTERFACE, "key_env": "K", **one}) for name, one in tables.items()}
+    return [problem.key_path for problem in broken_rules(replace(Config(), suppliers=made))]
+
+
+INTERFACE = interface_names()[0]
+SUPPLIERS = {
+    "one": ({"a": {}}, []),
+    "without a key": ({"a": {"key_env": ""}}, ["suppliers.a.key_env"]),
+    "another interface": ({"a": {"interface": "other"}}, ["suppliers.a.interface"]),
+    "a chain": ({"a": {"fallback": "b"}, "b": {"fallback": "c"}, "c": {}}, []),
+    "two without an order": ({"a": {}, "b": {}}, ["suppliers.b"]),
+    "two, one of them disabled": ({"a": {}, "b": {"enabled": False}}, []),
+    "a fallback that is missing": ({"a": {"fallback": "b"}}, ["suppliers.a.fallback"]),
+    "a circle": ({"a": {"fallback": "b"}, "b": {"fallback": "a"}}, ["suppliers.a.fallback", "suppliers.b.fallback"]),
+    "a fallback with another interface": (
+        {"a": {"fallback": "b"}, "b": {"interface": "other"}},
+        ["suppliers.a.fallback", "suppliers.b.interface"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("tables", "paths"), SUPPLIERS.values(), ids=SUPPLIERS.keys())
+def test_suppliers_have_keys_and_form_chains(tables: dict[str, dict[str, object]], paths: list[str]) -> None:
+    assert suppliers(**tables) == paths

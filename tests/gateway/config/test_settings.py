@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.config import Config, ConfigError, load_config
-from gateway.config.settings import ServerSettings, StoreSettings
+from gateway.config.settings import ServerSettings, StoreSettings, SupplierSettings
+from upstreams.suppliers import interface_names
 
 PLATFORMS = frozenset({"github", "bluesky", "hackernews"})
 SHIPPED = Path(__file__).parents[3] / "config.toml"
@@ -61,8 +62,8 @@ timeout_s = 15
 retention_days = 30
 """
 
-TABLES = [name for name in Config.__struct_fields__ if name != "packs"]
-"""The tables of the file; packs are an array of tables."""
+TABLES = [name for name in Config.__struct_fields__ if name not in ("packs", "suppliers")]
+"""The tables of the file. Packs are an array of tables, and each supplier has a table of its own."""
 
 
 def load(tmp_path: Path, text: str | bytes) -> Config:
@@ -100,12 +101,35 @@ def test_commented_out_settings_of_the_shipped_file_are_valid(tmp_path):
         line.removeprefix("# ") if "=" in line or "[" in line else "" for line in SHIPPED.read_text().split("\n")
     )
     text = text[text.index("[server]") :]
-    assert load(tmp_path, text).upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
+    found = load(tmp_path, text)
+    assert found.upstreams.platforms["github"].credentials == {"token": "GITHUB_TOKEN"}
+    assert found.suppliers == {"main": SupplierSettings(interface=interface_names()[0], key_env="SUPPLIER_KEY")}
+
+
+SUPPLIERS = {
+    "a text": ("suppliers = 1", ["suppliers: must be a table, not 1"]),
+    "a name": ('[suppliers."A b"]\nkey_env = "K"', ["must have a name of 1 to 40 characters of a-z, 0-9, _ and -"]),
+    "a key": (f'[suppliers.{interface_names()[0]}]\nkey = "K"', ["unknown key; did you mean", "key_env: must be set"]),
+    "a budget": (
+        f'[suppliers.{interface_names()[0]}]\nkey_env = "K"\ndaily_budget = -1',
+        ["daily_budget: must be a whole number from 0 to 1000000000, not -1"],
+    ),
+    "an interface": ('[suppliers.other]\nkey_env = "K"', [f'did you mean "{interface_names()[0]}"?']),
+}
+
+
+@pytest.mark.parametrize(("text", "problems"), SUPPLIERS.values(), ids=SUPPLIERS.keys())
+def test_bad_supplier_is_reported(tmp_path, text, problems):
+    lines = refusal(tmp_path, text).lines()
+    assert len(lines) == len(problems)
+    for line, problem in zip(lines, problems, strict=True):
+        assert problem in line
 
 
 def test_shipped_file_names_every_setting():
     document = tomllib.loads(SHIPPED.read_text())
     assert "# [[packs]]" in SHIPPED.read_text(), "no packs are sold by default"
+    assert "# [suppliers.main]" in SHIPPED.read_text(), "no supplier is used by default"
     for section in TABLES:
         named = set(document[section])
         known = set(getattr(Config(), section).__struct_encode_fields__) - {"platforms"}

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gateway.config.secrets import load_secret
-from tests.fakes.node import SECRET, OpenNode, open_test_node
+from tests.fakes.node import SECRET, SUPPLIERS, OpenNode, open_test_node
 from tests.fakes.scripted_upstream import ScriptedAnswer
 from tests.gateway.dashboard.test_pages import RAW, XSS
 
@@ -137,7 +137,24 @@ async def test_slowest_upstreams_come_first_with_known_quotas(tmp_path: Path) ->
         assert "0.5 s</td>" in slowest
         assert re.search(r">4,711, resets in \d,?\d+ s<", sources)
         assert re.search(r"14\d of 150 in 300 s", sources)
-        assert "No suppliers: every source is the platform" in sources
+        assert "No calls of suppliers yet." in sources
+
+
+async def test_suppliers_are_shown_with_costs_and_alerts(tmp_path: Path) -> None:
+    async with open_test_node(tmp_path) as node, open_operator(node) as client:
+        (name,) = SUPPLIERS
+        assert (await node.get("/v1/tiktok/profile?handle=ada")).status == 200
+        node.upstream.always(ScriptedAnswer(402))
+        assert (await node.get("/v1/tiktok/profile?handle=bob")).status == 503
+        await node.node.suppliers.store_all()
+        page = (await client.get(f"{PAGES}/platforms")).text.partition("<h2>Suppliers</h2>")[2]
+        assert f"<td>{name}</td><td>unpaid</td>" in page
+        costs = '<td class="n">2</td><td class="n">1</td><td class="n">1</td><td class="n">-</td><td class="n">1</td>'
+        assert f"<td>tiktok/profile</td><td>{name}</td>{costs}" in page
+        assert f"<td>{name}</td><td>unpaid</td></tr>" in page.partition("<h2>Alerts</h2>")[2]
+        await submit(client, "supplier.reset", supplier=name, back=f"{PAGES}/platforms")
+        page = (await client.get(f"{PAGES}/platforms")).text.partition("<h2>Suppliers</h2>")[2]
+        assert f"<td>{name}</td><td>closed</td>" in page
 
 
 async def test_names_are_escaped_on_operator_pages(node: OpenNode, client: httpx.AsyncClient) -> None:

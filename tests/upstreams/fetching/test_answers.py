@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from upstreams.content import FEED, HTML, TEXT, XML
 from upstreams.fetching.answers import VALUES_MAX, Accepts, read_answer
 from upstreams.model.errors import InvalidArgument, NotFound, UpstreamError, UpstreamFailed, UpstreamThrottled
+from upstreams.model.hidden_errors import IsError, if_false, if_present
 from upstreams.model.refusals import Judge, Refusals, by_status
 from upstreams.transport.http import HttpAnswer
 
@@ -185,15 +186,29 @@ def test_commas_count_as_values_only_in_json() -> None:
         body_of(text, "json or text", "text/plain")
 
 
-def judged(raw: bytes, judge: Judge, hidden: bytes = b"") -> Any:
+def judged(raw: bytes, judge: Judge, hidden: IsError | None = None) -> Any:
     return read_answer(HttpAnswer(200, {}, raw), "main", 0.0, accepts="json", judge=judge, hidden=hidden).body
 
 
 def test_hidden_error_is_detected_in_a_member_but_not_in_text() -> None:
     refusals = Refusals(code="error.code", hidden=True, absent=("nothing",))
-    assert judged(b'{"title":"error"}', refusals, b'"error"') == {"title": "error"}
+    assert judged(b'{"title":"error"}', refusals, if_present("error")) == {"title": "error"}
     with pytest.raises(NotFound):
-        judged(b'{"error":{"code":"nothing"}}', refusals, b'"error"')
+        judged(b'{"error":{"code":"nothing"}}', refusals, if_present("error"))
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_error"),
+    [
+        (b'{"success": false, "message": "no"}', True),
+        (b'{"success":true,"text":"\\"success\\":false"}', False),
+        (b'{"success":true,"user":{"success":false}}', False),
+        (b'[{"success":false}]', False),
+        (b'{"success":false', False),
+    ],
+)
+def test_hidden_error_is_a_false_member_at_the_top(raw: bytes, is_error: bool) -> None:
+    assert if_false("success")(raw) == is_error
 
 
 @pytest.mark.parametrize("raw", [b"null", b"", b" null\n"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from upstreams.content import FEED
 from upstreams.model.archetypes import AUTHOR, AUTHOR_LIST, author
-from upstreams.model.calls import Get, Pages, Post, PostForm, Secret, listing, made, single
+from upstreams.model.calls import Get, Pages, Post, PostForm, Secret, fallback_to, listing, made, single
 from upstreams.model.endpoint import Endpoint
 from upstreams.model.errors import DeclarationError, NotFound, UnexpectedBody
 from upstreams.model.fields import Json, ident
@@ -43,6 +43,31 @@ def run(endpoint: Endpoint, body: Any, headers: dict[str, str] | None = None, **
         result: Page | Single = done.value
         return result
     raise AssertionError("a second call was made")
+
+
+@pytest.mark.parametrize(
+    ("source", "needs"), [("partner", ("partner",)), ("partner-b", ("partner-b",)), ("public", ())]
+)
+def test_fallback_calls_another_source(source: str, needs: tuple[str, ...]) -> None:
+    one = fallback_to(source=source, call=Get("/users/{name}", name=NAME), record=AUTHOR_OF, at="user")
+    several = fallback_to(
+        source=source, call=Get("/users", q=NAME), record=Pages(AUTHOR_OF, ByToken("next"), at="rows")
+    )
+    assert (one.source, one.needs, several.needs) == (source, needs, needs)
+    for fallback, body, path in (
+        (one, {"user": {"id": "7"}}, "/users/ada"),
+        (several, {"rows": [{"id": "7"}], "next": "B"}, "/users"),
+    ):
+        assert fallback.read is not None
+        steps = fallback.read(Args({"name": "ada", "limit": 20}))
+        call = next(steps)
+        assert isinstance(call, Call)
+        assert (call.path, call.source) == (path, source)
+        with pytest.raises(StopIteration) as done:
+            steps.send(Answer(200, {}, body))
+        result = done.value.value
+        record = result.record if isinstance(result, Single) else result.records[0]
+        assert (record["id"], record["username"]) == ("7", "ada")
 
 
 def test_members_fill_the_path_or_the_query() -> None:

@@ -13,6 +13,7 @@ from upstreams.model.paging.shape import Members, Paging, StandInPage
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer
 
+_NO_MORE = (0, False, "0", "false")
 _PAGE = re.compile(r"[0-9]{1,9}")
 
 
@@ -45,6 +46,8 @@ class ByToken(_Tokens):
     """The token that requests the first page."""
     empty_ends: bool = field(default=False, kw_only=True)
     """Whether a page without rows ends the list even if it contains a token."""
+    more: str = field(default="", kw_only=True)
+    """The body member that is false or 0 on the last page, although the page may contain a token."""
 
     def faults(self) -> Iterator[str]:
         """See `Paging`."""
@@ -55,7 +58,8 @@ class ByToken(_Tokens):
     @property
     def also(self) -> tuple[str, ...]:
         """See `Paging`."""
-        return super().also if self.header else (*super().also, self._member)
+        members = (*super().also, *filter(None, (self.more,)))
+        return members if self.header else (*members, self._member)
 
     @property
     def _member(self) -> str:
@@ -70,6 +74,8 @@ class ByToken(_Tokens):
         """See `Paging`."""
         token = answer.headers.get(self.header) if self.header else values.ident(members.get(self._member))
         is_last = not token or token == (args.token() or self.first) or (self.empty_ends and not records)
+        if self.more and members.get(self.more) in _NO_MORE:
+            return None
         return None if is_last else {"c": str(token)}
 
     def serve(self, query: Mapping[str, str], rows: int) -> StandInPage:
@@ -77,7 +83,9 @@ class ByToken(_Tokens):
         start = self._begin(query)
         stop = min(start + self._served(query), rows)
         token = str(stop) if stop < rows else None
-        place = {} if self.header else {self._member: token}
+        place: dict[str, str | int | None] = {} if self.header else {self._member: token}
+        if self.more:
+            place[self.more] = int(stop < rows)
         return StandInPage(
             start, stop, {**self._counted(rows), **place}, {self.header: token} if self.header and token else {}
         )
