@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 from copy import copy
 from dataclasses import replace
 from math import ceil
@@ -24,8 +24,8 @@ def many_platforms() -> tuple[Platform, ...]:
 
     Copies differ from each other like platforms do: each has its own parameters, so that no document can share them
     between platforms. Only parameters that several platforms declare alike, such as a `limit` up to 100, are equal in
-    copies too. Copies require no credentials, so that a node offers all of their endpoints, and there are copies in all
-    categories.
+    copies too. Copies require no credentials except suppliers, so that a test node offers all of their endpoints, and
+    there are copies in all categories.
     """
     found = list(load_all())
     originals = [one for one in found if one.sources and one.slug != WEB]
@@ -40,7 +40,7 @@ def many_platforms() -> tuple[Platform, ...]:
 
 def _copy(platform: Platform, number: int, count: int, alike: Set[Param]) -> Platform:
     """Return a platform with up to `count` endpoints of another one."""
-    endpoints = tuple(_copied(one, number, alike) for one in platform.endpoints[:count])
+    endpoints = tuple(_copied(one, number, alike, platform.partners) for one in platform.endpoints[:count])
     resources = {one.resource for one in endpoints}
     return replace(
         platform,
@@ -52,7 +52,7 @@ def _copy(platform: Platform, number: int, count: int, alike: Set[Param]) -> Pla
     )
 
 
-def _copied(endpoint: Endpoint, number: int, alike: Set[Param]) -> Endpoint:
+def _copied(endpoint: Endpoint, number: int, alike: Set[Param], partners: Container[str]) -> Endpoint:
     """Return an endpoint whose parameters, except those in `alike`, are equal only within one copied platform."""
 
     def own(params: Iterable[Param]) -> tuple[Param, ...]:
@@ -64,4 +64,5 @@ def _copied(endpoint: Endpoint, number: int, alike: Set[Param]) -> Endpoint:
     located = copy(endpoint.located)
     if located is not None:
         located.params = own(located.params)
-    return replace(endpoint, params=own(endpoint.params), located=located, needs=())
+    needs = tuple(name for name in endpoint.needs if name in partners)
+    return replace(endpoint, params=own(endpoint.params), located=located, needs=needs)

@@ -312,7 +312,7 @@ NOT_SERVED: Mapping[str, str] = {
     "apps-lookup?title=acme&stores=google_play": "stores",
     "app-reviews?google_play_id=com.acme": "google_play_id",
     "app-reviews?query=acme&stores=google_play": "stores",
-    "creator-card?handle=ada&platforms=tiktok": "platforms",
+    "creator-card?handle=ada&platforms=instagram": "platforms",
     "handle-audit?handle=ada&platforms=twitter,threads": "platforms",
     "voice?handle=ada&platforms=truthsocial": "platforms",
     "mentions?phrase=acme&platforms=reddit": "platforms",

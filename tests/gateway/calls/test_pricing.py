@@ -40,7 +40,7 @@ def test_metered_price_range_ends_at_maximum_reservation(items_max: int, per_pag
     endpoint = Endpoint(
         resource="x", summary="X.", archetype=AUTHOR_LIST, read=_read, params=params, tier=tier[0], collect=collect
     )
-    site: Any = SimpleNamespace(has_hosts=False)  # only the query code uses other attributes of a site
+    site: Any = SimpleNamespace(has_hosts=False, starts={})  # only the query code uses other attributes of a site
     most = prepare(site, endpoint, Args({"limit": items_max})).reach.pages_max
     price = price_of(endpoint)
     assert price.credits == tier[1]
