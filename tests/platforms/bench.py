@@ -28,5 +28,10 @@ def end_pauses(site: Site) -> None:
 
 
 def _sources_of(site: Site) -> Iterator[Source]:
-    for named in site.sources.values():
-        yield from named.sources().values() if isinstance(named, NamedSource) else (named,)
+    for found in site.sources.values():
+        if isinstance(found, Source):
+            yield found
+        elif isinstance(found, NamedSource):
+            yield from found.sources().values()
+        else:
+            yield from (supplier.source for supplier in found.chain)
