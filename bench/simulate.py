@@ -42,7 +42,11 @@ from dataclasses import replace as _replace
 
 _kept = PLATFORM.endpoints[:{endpoints}]
 _forms = tuple(form for form in PLATFORM.address_forms if form.resource in {{one.resource for one in _kept}})
-PLATFORM = _replace(PLATFORM, slug={slug!r}, title={title!r}, endpoints=_kept, address_forms=_forms)
+_refusals = PLATFORM.refusals
+if hasattr(_refusals, "bad"):  # it may name a parameter of an endpoint that is left out
+    _refusals = _replace(_refusals, bad={{}})
+_named = dict(slug={slug!r}, title={title!r})
+PLATFORM = _replace(PLATFORM, **_named, endpoints=_kept, address_forms=_forms, refusals=_refusals)
 """
 
 
@@ -123,7 +127,10 @@ class Simulation:
         process = self._start("-c", _MAIN, "serve", *options)
         assert process.stdout is not None, "opened with a pipe"
         try:
-            yield process.pid, orjson.loads(process.stdout.readline())
+            line = process.stdout.readline()
+            if not line:
+                raise SystemExit("the node did not start")
+            yield process.pid, orjson.loads(line)
         finally:
             process.terminate()
             process.stdout.read()

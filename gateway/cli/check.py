@@ -144,10 +144,7 @@ async def _reach_host(url: str, proxy: str) -> None:
 
 
 def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:
-    """Yield each service with the URL of each host and its proxy.
-
-    The services are the enabled platforms and suppliers, or only the egress if one is set.
-    """
+    """Yield each platform and supplier that is enabled, with the URL of each host and the proxy, or only the egress."""
     from upstreams.composites import composite_slugs
     from upstreams.suppliers import load_interface
 

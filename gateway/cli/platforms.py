@@ -1,4 +1,4 @@
-"""`sluice platforms`: list platforms, create a skeleton, and make live calls to detect drift."""
+"""`sluice platforms`: list platforms, make live calls to detect drift, and the commands for authors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
+from gateway.cli.authors import check, new, tables
 from gateway.cli.run import (
     Refusal,
     config_option,
@@ -189,19 +190,8 @@ def _gone(listing: Listing, bodies: list[bytes]) -> list[str]:
         return []
 
 
-@platforms.command("new")
-@click.argument("slug")
-@click.option("--folder", default=".", show_default=True, help="Checkout to write into.")
-@json_option
-def new(slug: str, folder: str, as_json: bool) -> None:
-    """Write the skeleton of a platform. It has a declaration, a table of records, and test cases that pass."""
-    from upstreams.skeleton import SkeletonRefused, write_skeleton
-
-    try:
-        written = write_skeleton(slug, Path(folder))
-    except SkeletonRefused as exc:
-        raise Refusal(str(exc), exit_code=2) from exc
-    show([{"written": str(path)} for path in written], as_json=as_json)
+for _command in (new, check, tables):
+    platforms.add_command(_command)
 
 
 @click.command()

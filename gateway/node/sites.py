@@ -81,12 +81,12 @@ ShareSession = Callable[[str, Mapping[str, str]], SharedSession | None]
 """Returns the session with this name, which all nodes share, opened with these credentials. The name is the slug of the
 platform, or slug and source if the source has its own session."""
 
-ChainOf = Callable[[str], Sequence[Supplier]]
-"""Returns the suppliers with this interface in the order in which to call them."""
-
 
 OpenSpending = Callable[[str, Budget], Spending]
 """Returns the count of a budget with this name, which is the same on all nodes."""
+
+ChainOf = Callable[[str], Sequence[Supplier]]
+"""Returns the suppliers with this interface in the order in which to call them."""
 
 
 @asynccontextmanager

@@ -132,9 +132,9 @@ class Stores:
         UserOperations(people.users, base_url=people.base_url, mailer=people.mailer).add_to(operations)
         PackOperations(billing.packs).add_to(operations)
         LedgerOperations(self.store, billing.archiver, now=self.now).add_to(operations)
+        SupplierOperations(self.store, self.suppliers, now=self.now).add_to(operations)
         of_discover = ("discover.show", "discover.results")
         operations.add_later(of_discover, partial(self._add_discover_operations, operations))
-        SupplierOperations(self.store, self.suppliers, now=self.now).add_to(operations)
         return operations
 
     def _add_account_operations(self, operations: Operations) -> None:

@@ -25,7 +25,8 @@ RUN_BY = {
     "events tail": "tests/docs/test_events_page.py",
     "webhook listen": "tests/docs/test_webhooks_page.py",
     "webhook verify": "tests/gateway/cli/test_webhook.py",
-    "platforms new": "tests/gateway/cli/test_platforms_commands.py",
+    "platforms new": "tests/gateway/cli/test_authors_commands.py",
+    "platforms check": "tests/gateway/cli/test_authors_commands.py",
     "platforms smoke my_forum": "tests/gateway/cli/test_platforms_commands.py",
 }
 """Commands that keep running, need another setup or take long. For each, the tests that run it."""

@@ -30,12 +30,7 @@ ENDPOINTS: Final = 500
 
 def clone_checkout(folder: Path, platforms: int = PLATFORMS, endpoints: int = ENDPOINTS) -> tuple[int, int]:
     """Copy the checkout to `folder`. Return the numbers of platforms and endpoints with which it ends."""
-    project = folder / "project"
-    for file in _tracked():
-        target = project / file
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(PROJECT / file, target)
-    _link_recordings(folder)
+    copy_checkout(folder)
     originals = load_platforms()
     known, offered = len(originals), sum(len(one.endpoints) for one in originals)
     for number in count(1):
@@ -45,6 +40,17 @@ def clone_checkout(folder: Path, platforms: int = PLATFORMS, endpoints: int = EN
             _clone(folder, one.slug, f"{one.slug}_{number}")
             known, offered = known + 1, offered + len(one.endpoints)
     raise AssertionError("the loop above ends")
+
+
+def copy_checkout(folder: Path) -> Path:
+    """Copy the files that git knows to `folder/project`, with links to the recordings, and return this path."""
+    project = folder / "project"
+    for file in _tracked():
+        target = project / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(PROJECT / file, target)
+    _link_recordings(folder)
+    return project
 
 
 def _tracked() -> Iterator[str]:

@@ -28,10 +28,8 @@ def end_pauses(site: Site) -> None:
 
 
 def _sources_of(site: Site) -> Iterator[Source]:
-    for found in site.sources.values():
-        if isinstance(found, Source):
-            yield found
-        elif isinstance(found, NamedSource):
-            yield from found.sources().values()
+    for source in site.sources.values():
+        if isinstance(source, Source):
+            yield source
         else:
-            yield from (supplier.source for supplier in found.chain)
+            yield from source.sources().values() if isinstance(source, NamedSource) else (source.source_at(""),)

@@ -6,8 +6,5 @@ from upstreams.model.endpoint import Platform
 
 
 def known_of(platform: Platform) -> dict[str, str]:
-    """Return a value for each credential that a platform can use, by its name. No other platform has the same value.
-
-    The credentials include the names of sources at suppliers.
-    """
-    return {name: f"{name}.{platform.slug}.test" for name in (*platform.credentials, *platform.partners)}
+    """Return a value for each credential that a platform can use, by its name. No other platform has the same value."""
+    return {name: f"{name}.{platform.slug}.test" for name in platform.credentials}

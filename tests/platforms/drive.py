@@ -27,6 +27,7 @@ from upstreams.model.errors import (
 )
 from upstreams.model.params import Args, State, Value
 from upstreams.model.steps import Answer, Call, Fetched, Form, Missing, Page, Part, Round, Session, Single
+from upstreams.model.supplier_interface import Interface
 from upstreams.platforms import load_platform, platform_slugs
 from upstreams.sandbox.rehearse import sent_by
 from upstreams.sandbox.site import Routes, SandboxRequest, query_of
@@ -226,12 +227,16 @@ def _followed(base_url: str, call: Call, answer: Upstream) -> Answer:
     raise UpstreamFailed(base.netloc, "too many redirects")
 
 
+def rules_of(platform: Platform, source: str = "") -> Platform | Interface:
+    """Return what classifies the answers of a source: the platform, or the interface of its supplier."""
+    interface = platform.partners.get(source or next(iter(platform.sources)))
+    return platform if interface is None else load_interface(interface)
+
+
 def refusal_in(platform: Platform, call: Call, got: Answer) -> UpstreamError | None:
     """Return the refusal that the answer to a call expresses, or None if it is a success."""
-    name = platform.partners.get(call.source or next(iter(platform.sources)))
-    rules = platform if name is None else load_interface(name)
-    is_error = rules.hidden_error
-    if got.status >= 400 or (is_error is not None and is_error(orjson.dumps(got.body))):
+    rules = rules_of(platform, call.source)
+    if got.status >= 400 or (rules.hidden_error is not None and rules.hidden_error(orjson.dumps(got.body))):
         return refusal_of(got, rules.judge)
     if got.body in (None, ""):
         return rules.judge(got) or NotFound("The upstream returned no data.")

@@ -116,8 +116,9 @@ class OddBench:
         """Sign in to each platform that needs it."""
         upstream = self.node.upstream
         for site in self.node.node.catalog.sites.values():
-            if site.platform.open_session is not None:
-                await site.sessions.signed_in(trio.current_time() + SIGNING_S)
+            for source in site.sources:
+                if site.platform.sign_in_of(source) is not None:
+                    await site._sessions_of(source).signed_in(trio.current_time() + SIGNING_S)
         self.signing = frozenset(asked.partition("?")[0] for asked in upstream.sandbox_answers)
 
     def signs_in(self, asked: str) -> bool:

@@ -25,7 +25,7 @@ from tests.gate.matrix import SHARE, by_platform, sample_platforms
 from tests.platforms.case import drive, from_sandbox
 from tests.platforms.credentials import known_of
 from tests.platforms.drive import endpoint as endpoint_of
-from tests.platforms.drive import told_as_sent
+from tests.platforms.drive import rules_of, told_as_sent
 from tests.platforms.each import PLATFORMS, few_rows
 from tests.platforms.odd import CARRIED, UNREADABLE, Carried, Change, Path, carried, changes, numbers_in, paths, text_of
 from tests.platforms.odd_node import OddBench, Question, check_envelope, counts_in, is_json, running_bench
@@ -233,7 +233,7 @@ def check_other_rows(question: Question, answer: Answered, changes_made: int) ->
 def throttles(platform: Platform, told: ScriptedAnswer) -> bool:
     """Return whether the platform treats the answer as throttling, because that would delay all later requests."""
     answer = Answer(told.status, {}, None if told.body.strip() in (b"", b"null") else "")
-    return isinstance(platform.judge(answer), UpstreamThrottled)
+    return isinstance(rules_of(platform).judge(answer), UpstreamThrottled)
 
 
 ENCODED = [
@@ -261,7 +261,7 @@ def test_oddly_encoded_body_is_read_or_refused(
         check_envelope(question, answer)
         is_one_of_several = len(question.odd_ones) > 1 or not is_json(good)
         elsewhere = {404} if how.status == 301 and any(map(platform.host_of, platform.sources)) else set()
-        closed = {404} if isinstance(platform.judge(Answer(how.status or 200, {}, None)), NotFound) else set()
+        closed = {404} if isinstance(rules_of(platform).judge(Answer(how.status or 200, {}, None)), NotFound) else set()
         assert answer.status in how.statuses | elsewhere | closed or is_one_of_several, (how.name, question.target)
 
 
@@ -271,7 +271,7 @@ def test_session_that_the_upstream_refuses_is_renewed(bench: OddBench) -> None:
     question = bench.question(platform, endpoint_of(platform, "search"))
     (odd_one,) = question.odd_ones
     upstream, site = bench.node.upstream, bench.node.node.catalog.sites["bluesky"]
-    site.sessions._refused_at = float("-inf")  # a session is renewed at most every 30 s
+    site._sessions_of("pds")._refused_at = float("-inf")  # a session is renewed at most every 30 s
     upstream.requests.clear()
     answer = bench.run(bench.ask_with, question, odd_one, ScriptedAnswer(401))
     check_envelope(question, answer)

@@ -79,7 +79,7 @@ def statement(node: Served, key: str, request_id: str) -> list[tuple[str, int]]:
 def assert_pending(answer: Answered, failing: Failing) -> str:
     """Check that the response shows the temporary cost and no balance. Return its request id."""
     body = answer.json
-    assert (answer.status, answer.code) == (STATUS[failing.code], failing.code)
+    assert (answer.status, answer.code) == (STATUS[failing.code], failing.code), body["error"]["message"]
     assert (body["credits_used"], body["credits_remaining"]) == (failing.cost, None)
     assert answer.headers["x-credits-used"] == str(failing.cost)
     assert "x-credits-remaining" not in answer.headers

@@ -27,8 +27,6 @@ import orjson
 import upstreams
 from storage.private_files import FILE_MODE, make_folder, read_small
 
-_FOLDERS: Final = ("composites", "index", "model", "platforms", "web")
-"""The folders of this package from which the index follows."""
 _BYTES_MAX: Final = 64 * 1024 * 1024
 _FILES_KEPT: Final = 4
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -94,9 +92,8 @@ def _root() -> str:
 
 
 def _sources() -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield the source files from which the index follows, with their relative names, in a fixed order."""
-    for folder in _FOLDERS:
-        yield from _sources_in(os.path.join(_root(), folder), folder)
+    """Yield the source files of this package, with their relative names, in a fixed order."""
+    yield from _sources_in(_root(), "")
 
 
 def _sources_in(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -104,9 +101,9 @@ def _sources_in(folder: str, name: str) -> Iterator[tuple[str, os.DirEntry[str]]
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name.endswith(".py"):
-            yield f"{name}/{entry.name}", entry
+            yield f"{name}{entry.name}", entry
         elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
-            yield from _sources_in(entry.path, f"{name}/{entry.name}")
+            yield from _sources_in(entry.path, f"{name}{entry.name}/")
 
 
 def _read(file: Path, folder: Path) -> dict[str, Any] | None:

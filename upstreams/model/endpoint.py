@@ -45,10 +45,10 @@ from upstreams.model.roles import CONTRACTS, Role, casting
 from upstreams.model.steps import Answer, Call, Headers, Many, SignInSteps, Steps
 
 Read = Callable[[Args], Steps]
-Limit = Pace | Budget
-MakeHeaders = Callable[[Credentials], Headers]
 PARTNER_MARK = "@"
 """The first character of a source's address that names the interface of a supplier."""
+Limit = Pace | Budget
+MakeHeaders = Callable[[Credentials], Headers]
 _HOST_NAME = re.compile(r"\{(\w+)\}")
 
 
@@ -352,6 +352,19 @@ class Platform:
             yield from () if self.open_web else not_a_link("terms_url", self.terms_url)
             yield from not_a_day("checked_on", self.checked_on)
 
+    def _faults_of_partners(self) -> Iterator[str]:
+        """Yield faults of sources at suppliers. Their names must be shown to customers, and are their credentials."""
+        for name in self.partners:
+            if name.partition("-")[0] != PARTNER:
+                yield f"the source `{name}` is at a supplier, so its name must be `{PARTNER}` or `{PARTNER}-...`"
+        first = next(iter(self.partners), "") if next(iter(self.sources), "") in self.partners else ""
+        for one in self.endpoints:
+            if first and first not in (*one.needs, *one.own_needs):
+                yield f"endpoint `{one.resource}`: its source is at a supplier, so `needs` must contain `{first}`"
+            for each in one.fallbacks:
+                if each.source in self.partners and each.source not in each.needs:
+                    yield f"endpoint `{one.resource}`: `needs` of the fallback `{each.source}` must contain its name"
+
     def _faults_of_limits(self) -> Iterator[str]:
         for limit in self.limits:
             yield from unknown_names("source in `pace`", limit.sources, self.sources)
@@ -370,19 +383,6 @@ class Platform:
                 yield f"source `{name}` in `{field}` is at a supplier, which never receives the platform's credentials"
             elif name in self.sources and self.host_of(name) is not None:
                 yield f"source `{name}` in `{field}` is at hosts that callers name, which never receive credentials"
-
-    def _faults_of_partners(self) -> Iterator[str]:
-        """Yield faults of sources at suppliers. Their names must be shown to customers, and are their credentials."""
-        for name in self.partners:
-            if name.partition("-")[0] != PARTNER:
-                yield f"the source `{name}` is at a supplier, so its name must be `{PARTNER}` or `{PARTNER}-...`"
-        first = next(iter(self.partners), "") if next(iter(self.sources), "") in self.partners else ""
-        for one in self.endpoints:
-            if first and first not in (*one.needs, *one.own_needs):
-                yield f"endpoint `{one.resource}`: its source is at a supplier, so `needs` must contain `{first}`"
-            for each in one.fallbacks:
-                if each.source in self.partners and each.source not in each.needs:
-                    yield f"endpoint `{one.resource}`: `needs` of the fallback `{each.source}` must contain its name"
 
     def _faults_of_endpoints(self) -> Iterator[str]:
         for one in self.endpoints:

@@ -45,10 +45,10 @@ class DeclarationError(Exception):
 class UpstreamError(Exception):
     """The base class of all upstream errors in this package."""
 
-    session_expired = False
-    """Whether the answer may mean that the session of the call has expired; set by the reader of the answer."""
     charged_units: int = 0
     """The cost of the answer at a supplier, in the supplier's units."""
+    session_expired = False
+    """Whether the answer may mean that the session of the call has expired; set by the reader of the answer."""
 
 
 class NotFound(UpstreamError):

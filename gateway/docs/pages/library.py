@@ -67,6 +67,11 @@ _GUIDES: Final[Mapping[str, tuple[str, str, Group]]] = MappingProxyType(
         "architecture": ("Architecture", "The packages of each layer, for people who change the code.", "run"),
         "contributing": ("Contributing", "Which files to open, tests to run and rules to follow.", "run"),
         "platforms": ("Adding a platform", "How to write a declaration, its records and its sandbox.", "run"),
+        "platform-reference": (
+            "Reference for platforms",
+            "The arguments of everything that a declaration uses.",
+            "run",
+        ),
         "testing": ("Testing", "The test suite, and a whole node simulated from a seed.", "run"),
     }
 )

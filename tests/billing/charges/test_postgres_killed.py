@@ -9,6 +9,7 @@ from storage.errors import StoreUnavailable
 from tests.billing.desk import Desk, open_desk
 from tests.fakes.entries import nets, read_entries
 from tests.servers.postgres import PostgresServer
+from tests.servers.waiting import until
 
 ROUNDS = 2
 TASKS = 12
@@ -36,8 +37,7 @@ class Load:
     async def close_more(self, count: int) -> None:
         """Wait until this many more charges have been closed."""
         goal = len(self.closed) + count
-        while len(self.closed) < goal:
-            await trio.sleep(0.01)
+        await until(lambda: len(self.closed) >= goal)
 
     async def _close(self, charge: Charge, rng: random.Random) -> None:
         try:

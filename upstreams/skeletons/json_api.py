@@ -1,16 +1,10 @@
-"""The skeleton of a platform that `sluice platforms new` writes: one endpoint of each kind, with test cases."""
+"""A JSON API: one account by name, and the pages of its posts."""
 
 from __future__ import annotations
 
-import keyword
-import re
-from datetime import UTC, datetime
-from pathlib import Path
-from string import Template
-
-_SLUG = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_OWN_IMPORTS = re.compile(r"(?:^from (?:tests|upstreams)\b[^\n]*\n)+", re.MULTILINE)
-_PACKAGE = Path("upstreams", "platforms")
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 _DECLARATION = '''"""$title: accounts and their posts, from its API."""
 
@@ -58,7 +52,7 @@ PLATFORM = Platform(
 )
 '''
 
-_RECORDS = '''"""$title's JSON as our records: tables of our fields and theirs."""
+RECORDS = '''"""$title's JSON as our records: tables of our fields and theirs."""
 
 from __future__ import annotations
 
@@ -157,45 +151,58 @@ def test_suspended_account_is_gone() -> None:
     assert refusal.value.reason == "account_gone"
 '''
 
-_FILES = {
-    "upstreams/platforms/$slug/__init__.py": _DECLARATION,
-    "upstreams/platforms/$slug/records.py": _RECORDS,
-    "tests/platforms/$slug/__init__.py": "",
-    "tests/platforms/$slug/cases.py": _CASES,
-    "tests/platforms/$slug/test_traps.py": _TRAPS,
+_STAND_IN = """{
+  "failures": {},
+  "calls": [
+    {
+      "call": "GET api.$slug.example/v1/accounts/{handle}",
+      "body": {
+        "id": "$number",
+        "name": "${handle}",
+        "url": "$url",
+        "about": "$text",
+        "followers_count": "$count",
+        "created_at": "$instant"
+      }
+    },
+    {
+      "call": "GET api.$slug.example/v1/accounts/{handle}/posts",
+      "rows": "posts",
+      "paging": {
+        "ByToken": {
+          "size_max": 50,
+          "name": "cursor",
+          "member": "next_cursor"
+        }
+      },
+      "body": {
+        "posts": [
+          {
+            "id": "$number",
+            "url": "$url",
+            "content": "$text",
+            "account": {
+              "id": "$number",
+              "name": "${handle}",
+              "url": "$url"
+            },
+            "likes_count": "$count",
+            "created_at": "$instant"
+          }
+        ]
+      }
+    }
+  ]
 }
+"""
 
-
-class SkeletonRefused(Exception):
-    """The skeleton could not be written; the message contains the reason."""
-
-
-def write_skeleton(slug: str, folder: Path) -> list[Path]:
-    """Write the files of a new platform into a checkout, and return their paths.
-
-    Raises:
-        SkeletonRefused: The slug is invalid or already in use, or the folder is not a checkout.
-    """
-    if _SLUG.fullmatch(slug) is None or keyword.iskeyword(slug):
-        raise SkeletonRefused(
-            f"{slug!r} is not a valid slug. Use lowercase letters, digits and underscores, starting with a letter."
-        )
-    if not (folder / _PACKAGE).is_dir():
-        raise SkeletonRefused(f"{folder} is not a checkout: it does not contain {_PACKAGE}")
-    if (folder / _PACKAGE / slug).exists():
-        raise SkeletonRefused(f"the platform {slug} already exists")
-    today = datetime.now(UTC).date().isoformat()
-    written = []
-    for name, text in _FILES.items():
-        path = folder / Template(name).substitute(slug=slug)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        title = slug.replace("_", " ").title()
-        code = Template(text).substitute(slug=slug, title=title, today=today)
-        path.write_text(_OWN_IMPORTS.sub(_sorted, code))
-        written.append(path)
-    return written
-
-
-def _sorted(imports: re.Match[str]) -> str:
-    """Return a sorted block of imports. It is sorted here, because the position of the slug depends on its letters."""
-    return "".join(sorted(imports[0].splitlines(keepends=True), key=lambda line: line.split()[1]))
+FILES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "upstreams/platforms/$slug/__init__.py": _DECLARATION,
+        "upstreams/platforms/$slug/records.py": RECORDS,
+        "tests/platforms/$slug/__init__.py": "",
+        "tests/platforms/$slug/cases.py": _CASES,
+        "tests/platforms/$slug/test_traps.py": _TRAPS,
+        "upstreams/sandbox/made/$slug.json": _STAND_IN,
+    }
+)

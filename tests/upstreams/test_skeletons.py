@@ -1,4 +1,7 @@
-"""The skeleton of a platform is a valid platform: it loads, its cases pass, and its code follows the style."""
+"""The skeleton of each kind is a valid platform: it loads, its cases pass, and its code follows the style.
+
+`tests/gateway/cli/test_authors_commands.py` runs all tests of the skeletons.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,15 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from subprocess import run
-from types import ModuleType
 
+import orjson
 import pytest
 
 import tests.platforms
 import upstreams.platforms
 from tests.platforms.case import check
 from tests.processes.commands import PROJECT
-from upstreams.model.endpoint import Platform
-from upstreams.skeleton import SkeletonRefused, write_skeleton
+from upstreams.skeletons import KINDS, SkeletonRefused, write_skeleton
 
 SLUG = "a_new_forum"
 
@@ -35,25 +37,25 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def written(checkout: Path) -> tuple[Platform, ModuleType, ModuleType]:
-    """Return the skeleton's platform, its cases and its tests."""
-    write_skeleton(SLUG, checkout)
-    cases, traps = (import_module(f"tests.platforms.{SLUG}.{name}") for name in ("cases", "test_traps"))
-    return import_module(f"upstreams.platforms.{SLUG}").PLATFORM, cases, traps
-
-
-def test_skeleton_endpoints_have_passing_cases(checkout: Path) -> None:
-    platform, cases, traps = written(checkout)
+@pytest.mark.parametrize("kind", KINDS)
+def test_skeleton_endpoints_have_passing_cases(kind: str, checkout: Path) -> None:
+    write_skeleton(SLUG, checkout, kind)
+    platform = import_module(f"upstreams.platforms.{SLUG}").PLATFORM
+    cases = import_module(f"tests.platforms.{SLUG}.cases").CASES
     assert (platform.slug, platform.title) == (SLUG, "A New Forum")
-    assert {case.resource for case in cases.CASES} == {endpoint.resource for endpoint in platform.endpoints}
-    for case in cases.CASES:
+    assert {case.resource for case in cases} == {endpoint.resource for endpoint in platform.endpoints}
+    for case in cases:
         check(platform, case)
-    traps.test_suspended_account_is_gone()
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("slug", ["case_files", "zines"])
-def test_skeleton_follows_the_code_style(slug: str, checkout: Path) -> None:
-    for path in write_skeleton(slug, checkout):
+def test_skeleton_follows_the_code_style(slug: str, kind: str, checkout: Path) -> None:
+    for path in write_skeleton(slug, checkout, kind):
+        if path.suffix == ".json":
+            text = path.read_bytes()
+            assert text == orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2) + b"\n", "as the tool writes it"
+            continue
         here = str(path.relative_to(checkout))
         for command in (["check", "--ignore", "I001"], ["format", "--check"]):  # I001 depends on other modules
             ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", here, "-"]
@@ -70,5 +72,5 @@ def test_invalid_slug_is_refused(slug: str, checkout: Path) -> None:
 
 def test_existing_platform_is_not_overwritten(checkout: Path) -> None:
     write_skeleton(SLUG, checkout)
-    with pytest.raises(SkeletonRefused, match="already"):
-        write_skeleton(SLUG, checkout)
+    with pytest.raises(SkeletonRefused, match=r"already exists: upstreams/platforms/a_new_forum/__init__\.py"):
+        write_skeleton(SLUG, checkout, "feed")
