@@ -24,7 +24,7 @@ _CHECK: Final = "tests.gate.one_platform"
     type=click.Choice([*KINDS]),
     default="json",
     show_default=True,
-    help="A JSON API, a feed (RSS or Atom), a JSON API with a sign-in, or queries that are sent as JSON by POST.",
+    help="A JSON API, a feed (RSS or Atom), a JSON API with a sign-in, a supplier, or queries sent as JSON by POST.",
 )
 @click.option("--folder", default=".", show_default=True, help="Checkout to write into.")
 @json_option

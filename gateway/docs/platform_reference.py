@@ -49,7 +49,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
             "upstreams.content.amounts: short_count duration json_text",
         ),
         "Values from HTML pages": ("upstreams.content.selection: *",),
-        "Paging objects": ("upstreams.model.paging: ByPage ByOffset ByToken ByLink ByLastId ByTime Whole Once",),
+        "Paging objects": ("upstreams.model.paging: Paging ByPage ByOffset ByToken ByLink ByLastId ByTime Whole Once",),
         "Refusals, quotas, pace": (
             "upstreams.model.refusals: Refusals Remaining Pace",
             "upstreams.model.budgets: Budget",
@@ -77,13 +77,16 @@ def reference_page() -> str:
 def _section(title: str) -> Iterator[str]:
     """Yield the lines of a section: for each module, a table of arguments for each class, and one of all functions."""
     yield from (f"## {title}", "")
+    listed: set[ArgumentRow] = set()
     for described in SECTIONS[title]:
         module, _, names = described.partition(": ")
         rows = []
         for name, one in _described(import_module(module), names.split()):
             arguments = _fields_of(one) if inspect.isclass(one) else []
             if arguments:
-                yield from (f"### {name}", "", f"`{module}.{name}`: {_plain(one, name)}", "", *_table(arguments), "")
+                new = [row for row in arguments if row not in listed]
+                yield from (f"### {name}", "", f"`{module}.{name}`: {_plain(one, name)}", "", *_table(new), "")
+                listed.update(arguments if name == "Paging" else ())
             else:
                 rows.append(f"| `{_signature(name, one)}` | {_cell(_plain(one, name))} |")
         if rows:
@@ -207,7 +210,8 @@ def _records() -> Iterator[str]:
     """Yield the section about constructors: the arguments of every record that a platform can return."""
     yield "## Records"
     yield ""
-    yield "A field map sets these arguments: `record_map(post, id=..., url=...)`. Those without a default are required."
+    yield "A field map sets these arguments: `record_map(post, id=..., url=...)`. The default is None"
+    yield "if the table names no other one."
     users: dict[Make, list[str]] = {}
     for archetype in ARCHETYPES.values():
         if not archetype.has_legs:
@@ -223,16 +227,18 @@ def _records() -> Iterator[str]:
         shapes = f" Shapes: {named}." if named else ""
         yield f"`{make.__module__}.{make.__name__}`: {_plain(make, make.__name__)}{shapes}"
         yield ""
-        yield from _table([*_arguments(make, hints)])
+        yield from ("| argument | type | description |", "|---|---|---|")
+        yield from _arguments(make, hints)
     yield ""
 
 
-def _arguments(make: Callable[..., Any], hints: Mapping[str, Any]) -> Iterator[ArgumentRow]:
+def _arguments(make: Callable[..., Any], hints: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a row for each argument of a constructor."""
     for name, parameter in inspect.signature(make).parameters.items():
-        default = "" if parameter.default is parameter.empty else _default(parameter.default)
-        _, *annotations = get_args(hints[name])
-        text = next(one for one in annotations if isinstance(one, str))
-        yield ArgumentRow(name, _value(hints[name]), default, text)
+        default = "" if parameter.default is None else f", default `{parameter.default}`"
+        note = ", required" if parameter.default is parameter.empty else default
+        text = next(one for one in get_args(hints[name])[1:] if isinstance(one, str))
+        yield f"| `{name}` | {_value(hints[name])}{note} | {_cell(text)} |"
 
 
 def _nested(hint: Any) -> Make | None:

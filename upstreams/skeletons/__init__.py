@@ -1,6 +1,7 @@
 """The skeletons of platforms that `sluice platforms new` writes: one module for each kind, with its `FILES`.
 
-Names of files and their texts contain `$slug`, `$title` and `$today`.
+Names of files and their texts contain `$slug`, `$title` and `$today`, and with a supplier, `$supplier` and
+`$supplier_host`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from pathlib import Path
 from string import Template
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
 
-from upstreams.skeletons import feed, json_api, oauth, post
+from upstreams.skeletons import feed, json_api, oauth, post, supplier
+from upstreams.suppliers import interface_names, load_interface
 
 KINDS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
         "json": json_api.FILES,
         "feed": feed.FILES,
         "oauth": oauth.FILES,
+        "supplier": supplier.FILES,
         "post": post.FILES,
     }
 )
@@ -31,9 +35,9 @@ _PACKAGE = Path("upstreams", "platforms")
 
 
 class _Filling(Template):
-    """A text with `$slug`, `$title` and `$today`. Other words after a dollar sign, as in stand-ins, are unchanged."""
+    """A text with the names above. Other words after a dollar sign, as in stand-ins, are unchanged."""
 
-    idpattern = "(?-i:slug|title|today)"
+    idpattern = "(?-i:slug|title|today|supplier_host|supplier)"
 
 
 class SkeletonRefused(Exception):
@@ -52,11 +56,15 @@ def write_skeleton(slug: str, folder: Path, kind: str = "json") -> list[Path]:
         )
     if not (folder / _PACKAGE).is_dir():
         raise SkeletonRefused(f"{folder} is not a checkout: it does not contain {_PACKAGE}")
-    today, title = datetime.now(UTC).date().isoformat(), slug.replace("_", " ").title()
-    texts = {
-        folder / _filled(name, slug=slug): _filled(text, slug=slug, title=title, today=today)
-        for name, text in KINDS[kind].items()
+    interface = load_interface(interface_names()[0])
+    values = {
+        "slug": slug,
+        "title": slug.replace("_", " ").title(),
+        "today": datetime.now(UTC).date().isoformat(),
+        "supplier": interface.name,
+        "supplier_host": urlsplit(interface.base_url).netloc,
     }
+    texts = {folder / _filled(name, values): _filled(text, values) for name, text in KINDS[kind].items()}
     if existing := next((path for path in texts if path.exists()), None):
         raise SkeletonRefused(f"the platform {slug} already exists: {existing.relative_to(folder)}")
     for path, text in texts.items():
@@ -65,7 +73,7 @@ def write_skeleton(slug: str, folder: Path, kind: str = "json") -> list[Path]:
     return [*texts]
 
 
-def _filled(text: str, **values: str) -> str:
+def _filled(text: str, values: Mapping[str, str]) -> str:
     return _Filling(text).safe_substitute(values)
 
 
