@@ -160,4 +160,4 @@ def _hosts(config: Config) -> Iterator[tuple[str, str, str]]:
             yield from ((f"upstreams.{platform.slug}", host, settings.proxy) for host in hosts)
     for name, supplier in config.suppliers.items():
         if supplier.enabled:
-            yield f"suppliers.{name}", supplier.base_url or load_interface(supplier.interface).base_url, ""
+            yield f"suppliers.{name}", supplier.base_url or load_interface(supplier.interface).base_url, supplier.proxy

@@ -73,6 +73,8 @@ def _doubts_of_suppliers(config: Config, environ: Mapping[str, str]) -> Iterator
             yield f"{path} looks like the secret itself: set the name of the environment variable that contains it"
         elif one.enabled and not environ.get(one.key_env):
             yield f"{path}: the environment variable {one.key_env} is not set, so this supplier is not used"
+        if one.proxy and config.upstreams.egress:
+            yield f"suppliers.{name}.proxy has no effect while upstreams.egress is set"
 
 
 def _doubts_of_payments(config: Config, environ: Mapping[str, str]) -> Iterator[str]:

@@ -45,12 +45,14 @@ def broken_rules(config: Config) -> Iterator[Problem]:
 
 
 def _broken_by_proxies(config: Config) -> Iterator[Problem]:
-    for slug, settings in config.upstreams.platforms.items():
+    proxies = {f"upstreams.{slug}.proxy": one.proxy for slug, one in config.upstreams.platforms.items()}
+    proxies |= {f"suppliers.{name}.proxy": one.proxy for name, one in config.suppliers.items()}
+    for path, proxy in proxies.items():
         try:
-            if settings.proxy:
-                read_proxy(settings.proxy)
+            if proxy:
+                read_proxy(proxy)
         except ValueError as exc:
-            yield Problem(f"upstreams.{slug}.proxy", str(exc))
+            yield Problem(path, str(exc))
 
 
 def _broken_by_workers(config: Config) -> Iterator[Problem]:

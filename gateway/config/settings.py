@@ -179,6 +179,8 @@ class SupplierSettings(UpstreamDefaults, frozen=True):
     fallback: str = ""
     prices: SupplierPrices = SupplierPrices()
     daily_budget: Units = 0
+    proxy: str = ""
+    """The URL of the outbound proxy for this supplier, as for a platform."""
     alert_url: BaseAddress = ""
     """The address that receives alerts about this supplier as POST requests with JSON."""
     enabled: bool = True

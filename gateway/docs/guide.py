@@ -198,16 +198,19 @@ def description_of(operation: ApiOperation) -> str:
     description = listing.endpoint.description or listing.endpoint.summary
     if not listing.endpoint.fallbacks or not listing.available:
         return description
-    usable = listing.site.fallbacks[listing.endpoint.resource]
-    if not usable:
-        return description
-    site = listing.site
-    start = site.starts.get(listing.endpoint.resource, 0)
-    first = [] if start else [first_source(site.platform, listing.endpoint, site.credentials)]
-    sources = [*first, *(one.source for rung, one in usable if rung >= start)]
+    sources = _sources_of(listing)
     if len(sources) < 2:
         return description
     return f"{description} Its sources, each tried if the previous ones fail: {', '.join(sources)}."
+
+
+def _sources_of(listing: Listing) -> list[str]:
+    """Return the sources of an endpoint in the order of calls, without sources that lack credentials."""
+    site, endpoint = listing.site, listing.endpoint
+    usable = site.fallbacks[endpoint.resource]
+    if endpoint.resource in site.starts:  # its own source lacks a credential, so its mirrors are not called either
+        return [one.source for _, one in usable if one.read is not None]
+    return [first_source(site.platform, endpoint, site.credentials), *(one.source for _, one in usable)]
 
 
 def _always_null(listing: Listing | None) -> Iterator[str]:

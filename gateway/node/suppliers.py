@@ -71,7 +71,12 @@ async def open_suppliers(
             key = environ.get(settings.key_env, "")
             if settings.enabled and key:
                 exchange = await stack.enter_async_context(
-                    open_exchange(max_connections=settings.max_connections, egress=config.upstreams.egress, keep=keep)
+                    open_exchange(
+                        max_connections=settings.max_connections,
+                        egress=config.upstreams.egress,
+                        proxy="" if config.upstreams.egress else settings.proxy,
+                        keep=keep,
+                    )
                 )
                 interface, clock = load_interface(settings.interface), trio.lowlevel.current_clock().current_time
                 source = Source(

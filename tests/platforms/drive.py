@@ -233,9 +233,9 @@ def rules_of(platform: Platform, source: str = "") -> Platform | Interface:
     return platform if interface is None else load_interface(interface)
 
 
-def refusal_in(platform: Platform, got: Answer) -> UpstreamError | None:
-    """Return the refusal that an answer expresses, or None if it is a success."""
-    rules = rules_of(platform, got.source)
+def refusal_in(platform: Platform, call: Call, got: Answer) -> UpstreamError | None:
+    """Return the refusal that the answer to a call expresses, or None if it is a success."""
+    rules = rules_of(platform, call.source)
     if got.status >= 400 or (rules.hidden_error is not None and rules.hidden_error(orjson.dumps(got.body))):
         return refusal_of(got, rules.judge)
     if got.body in (None, ""):
@@ -244,7 +244,7 @@ def refusal_in(platform: Platform, got: Answer) -> UpstreamError | None:
 
 
 def _judged(platform: Platform, call: Call, got: Answer) -> Answer:
-    if (refusal := refusal_in(platform, got)) is not None:
+    if (refusal := refusal_in(platform, call, got)) is not None:
         raise refusal
     if isinstance(call.accepts, Form):
         return got._replace(body=_read(call.accepts, got))

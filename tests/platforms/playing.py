@@ -116,7 +116,7 @@ def _run(platform: Platform, case: Case, answer: Upstream, **changed: Any) -> _R
     def upstream(host_and_path: str, call: Call) -> Answer:
         got = answer(host_and_path, call)
         exchange = _exchange(platform, case.resource, (host_and_path, call), got, known)
-        exchange.params, exchange.refusal = params, refusal_in(platform, got)
+        exchange.params, exchange.refusal = params, refusal_in(platform, call, got)
         exchange.body = traced(got.body)
         run.exchanges.append(exchange)
         run.answers.append(got)

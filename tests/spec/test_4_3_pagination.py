@@ -15,9 +15,6 @@ from tests.spec.refusals import assert_free, assert_refused
 from tests.spec.rows import ROWS, Row, Rows, check_each, check_rows, every_platform_lists
 
 PAGES_MAX = 60
-LIMIT = 10
-"""A walk with this limit ends at the end of a page also if the upstream sets the page size, so it reads no page twice.
-"""
 FOREIGN = (
     "after",
     "before",
@@ -34,7 +31,10 @@ FOREIGN = (
 
 
 ROWS_OF_A_PAGE = 10
-"""Few enough for several pages of most stand-ins."""
+"""Few enough for several pages of most stand-ins.
+
+A walk with this limit ends at the end of a page also if the upstream sets the page size, so it reads no page twice.
+"""
 
 
 def has_limit(row: Row) -> bool:

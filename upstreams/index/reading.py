@@ -45,7 +45,10 @@ def _adopt(platform: Platform, loaded: Platform) -> None:
 
 def _signature(platform: Platform) -> tuple[object, ...]:
     """Return the parts of a declaration that decide which host gets which call and which secret."""
-    endpoints = [(one.resource, one.needs, one.params) for one in platform.endpoints]
+    endpoints = [
+        (one.resource, one.needs, one.own_needs, one.params, [(each.source, each.needs) for each in one.fallbacks])
+        for one in platform.endpoints
+    ]
     return platform.sources, platform.source_needs, platform.credentials, endpoints
 
 

@@ -125,10 +125,12 @@ class _Writer:
 
 
 def _first_sources(platform: Platform, endpoint: Endpoint) -> dict[str, str]:
-    """Return the source of an endpoint's first call for every choice of credentials."""
+    """Return the source of the first call of an endpoint's own read, for every choice of credentials that allows it."""
     sizes = range(len(platform.credentials) + 1)
     choices = (chosen for size in sizes for chosen in combinations(platform.credentials, size))
-    return {",".join(chosen): first_source(platform, endpoint, chosen) for chosen in choices}
+    own = [{*names.split("|")} for names in endpoint.own_needs]
+    usable = (chosen for chosen in choices if all(names & {*chosen, *platform.partners} for names in own))
+    return {",".join(chosen): first_source(platform, endpoint, chosen) for chosen in usable}
 
 
 def _defaults(kind: type[Any]) -> tuple[tuple[str, Any], ...]:

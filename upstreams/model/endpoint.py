@@ -379,7 +379,9 @@ class Platform:
     def _faults_of_secrets(self, field: str, sources: Iterable[str]) -> Iterator[str]:
         yield from unknown_names(f"source in `{field}`", sources, self.sources)
         for name in sources:
-            if name in self.sources and self.host_of(name) is not None:
+            if name in self.partners:
+                yield f"source `{name}` in `{field}` is at a supplier, which never receives the platform's credentials"
+            elif name in self.sources and self.host_of(name) is not None:
                 yield f"source `{name}` in `{field}` is at hosts that callers name, which never receive credentials"
 
     def _faults_of_endpoints(self) -> Iterator[str]:

@@ -89,7 +89,7 @@ def _check_reads(platform: Platform, endpoint: Endpoint, choose: Callable[[Endpo
     with suppress(InvalidArgument):
         found = dict(endpoint.normalize(found))
     values = endpoint.with_defaults(found)
-    reads = [(endpoint.read, endpoint.needs), *((one.read, one.needs) for one in endpoint.fallbacks if one.read)]
+    reads = [(endpoint.read, endpoint.own_needs), *((one.read, one.needs) for one in endpoint.fallbacks if one.read)]
     for read, needs in reads:
         credentials = {name.partition("|")[0]: "secret" for name in (*endpoint.needs, *needs)}
         with suppress(UpstreamError):  # the values, or what the node has stored, do not lead to a call

@@ -46,6 +46,9 @@ def test_proxy_without_effect_is_reported_without_its_password() -> None:
     assert doubts(config) == []
     config = replace(config, upstreams=replace(config.upstreams, egress="http://127.0.0.1:9"))
     assert doubts(config) == ["upstreams.github.proxy has no effect while upstreams.egress is set"]
+    supplier = SupplierSettings(key_env="KEY", proxy="http://ada:s3cr3t@h:1")
+    config = replace(config, upstreams=replace(config.upstreams, platforms={}), suppliers={"main": supplier})
+    assert doubts(config, KEY="k") == ["suppliers.main.proxy has no effect while upstreams.egress is set"]
 
 
 def test_unset_variable_is_named() -> None:

@@ -99,9 +99,12 @@ def test_any_address_text_is_checked_without_repeating_its_password(url: str) ->
         ("http://ada:s3cr3t@h:99999", "must have a port from 1 to 65535"),
     ],
 )
-def test_proxy_of_a_platform_is_checked_without_repeating_its_password(proxy: str, problem: str | None) -> None:
-    problems = list(broken_rules(config(upstreams={"platforms": {"github": PlatformSettings(proxy=proxy)}})))
-    assert [one.key_path for one in problems] == ["upstreams.github.proxy"] * (problem is not None)
+def test_proxy_is_checked_without_repeating_its_password(proxy: str, problem: str | None) -> None:
+    supplier = SupplierSettings(interface="scrapecreators", key_env="KEY", proxy=proxy)
+    made = config(upstreams={"platforms": {"github": PlatformSettings(proxy=proxy)}})
+    problems = list(broken_rules(replace(made, suppliers={"main": supplier})))
+    paths = ["upstreams.github.proxy", "suppliers.main.proxy"]
+    assert [one.key_path for one in problems] == (paths if problem is not None else [])
     assert all(str(problem) in str(one) and "s3cr3t" not in str(one) for one in problems)
 
 

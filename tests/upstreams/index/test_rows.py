@@ -12,8 +12,11 @@ from tests.fakes.platform_fields import FIELDS
 from upstreams.composites import load_all, load_one
 from upstreams.index.reading import PackageChanged, platforms_of
 from upstreams.index.writing import NotStorable, rows_of
-from upstreams.model.archetypes import POST_LIST, Archetype
+from upstreams.model.archetypes import AUTHOR, POST_LIST, Archetype, author
+from upstreams.model.calls import Get, Secret, fallback_to, single
 from upstreams.model.endpoint import Endpoint, Platform
+from upstreams.model.fields import readers as read
+from upstreams.model.fields.maps import record_map
 from upstreams.model.loading import Later
 from upstreams.model.params import Args
 from upstreams.model.paths import Located, Within
@@ -171,3 +174,28 @@ def test_headers_and_sessions_by_source_are_loaded_with_the_package() -> None:
     next(late.endpoints[0].read(Args({})))
     assert late.headers is real.headers
     assert late.sign_in_of("ads") is real.sessions["ads"]
+
+
+def test_ladder_with_a_supplier_is_stored() -> None:
+    """Goal: a node knows without the package which source it calls first, and the fallback's read is loaded later."""
+    record = record_map(author, id=read.ident("id"))
+    endpoint = single(
+        resource="profile",
+        summary="One.",
+        archetype=AUTHOR,
+        call=Get("/me/{token}", token=Secret("token")),  # cannot be called without the token
+        record=record,
+        own_needs=("token",),
+        fallbacks=(fallback_to(source="partner", call=Get("/profile"), record=record),),
+    )
+    sources = {"official": "https://official.test", "partner": "@some_interface"}
+    real = Platform(slug="odd", title="Odd", sources=sources, endpoints=(endpoint,), **FIELDS)
+    (early,) = platforms_of(_stored((real,)), lambda _slug, _before: real)
+    (stored,) = early.endpoints
+    assert (early.partners, early.credentials) == ({"partner": "some_interface"}, ("token",))
+    assert (stored.own_needs, stored.fallbacks[0].needs) == (("token",), ("partner",))
+    assert stored.first_sources == {"token": "official"}
+    placeholder: Any = stored.fallbacks[0].read
+    call = next(placeholder(Args({})))
+    assert (call.source, call.path) == ("partner", "/profile")
+    assert stored.fallbacks[0].read is endpoint.fallbacks[0].read

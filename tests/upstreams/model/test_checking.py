@@ -94,6 +94,10 @@ FAULTS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: replace(ODD, sources={"any": "https://{host}"}, headers={"any": lambda _known: ()}),
         "source `any` in `headers` is at hosts that callers name, which never receive credentials",
     ),
+    "headers for a supplier": (
+        lambda: replace(ODD, sources={**ODD.sources, "partner": "@x"}, headers={"partner": lambda _known: ()}),
+        "source `partner` in `headers` is at a supplier, which never receives the platform's credentials",
+    ),
     "a session at any host": (
         lambda: replace(ODD, sources={"any": "https://{host}"}, sessions={"any": SIGN_IN}),
         "source `any` in `sessions` is at hosts that callers name, which never receive credentials",

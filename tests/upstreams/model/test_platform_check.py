@@ -244,6 +244,7 @@ SOUND_PLATFORMS: dict[str, Callable[[], Platform]] = {
     "a generated read": lambda: ODD,
     "parameters that exclude each other": lambda: of_read(_refusing, params=(HANDLE, LANGUAGE)),
     "a credential that is needed": lambda: of_call(Get("/x/{key}", key=Secret("key")), needs=("key|token",)),
+    "a credential of the own read": lambda: of_call(Get("/x/{key}", key=Secret("key")), own_needs=("key",)),
     "alternatives": lambda: of_call(
         Get("/x/{n}", n=made(lambda one, other: one or other, HANDLE, LANGUAGE)), one_of=(("handle", "language"),)
     ),
