@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final
 
 import psycopg
@@ -64,8 +64,14 @@ class Tables:
         return int(self._one(OPEN)) == 0
 
     def expire_leases(self, keeping: Sequence[str]) -> None:
-        """Expire the run leases of all other nodes, as if a minute had passed."""
-        self._connection.execute(self._marked(LET_PASS), (list(keeping),))
+        """Expire the run leases of all other nodes, as if a minute had passed.
+
+        A living node may change the same runs in another order, so that the server ends one of the two transactions.
+        """
+        while True:
+            with suppress(psycopg.errors.DeadlockDetected):
+                self._connection.execute(self._marked(LET_PASS), (list(keeping),))
+                return
 
     def found(self) -> Found:
         """Return everything that the judge checks."""
