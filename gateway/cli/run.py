@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -86,9 +87,13 @@ def no_platform(slug: str, known: Iterable[str]) -> Refusal:
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def known_platforms() -> set[str]:
-    """Return the slugs that config.toml may contain."""
-    return {*platform_slugs(), *composite_slugs()}
+@cache
+def known_platforms() -> frozenset[str]:
+    """Return the slugs that config.toml may contain.
+
+    The folders are listed once per process, so that a node without free descriptors can still read its config again.
+    """
+    return frozenset((*platform_slugs(), *composite_slugs()))
 
 
 def credentials_by_platform(platforms: Iterable[Platform]) -> dict[str, tuple[str, ...]]:

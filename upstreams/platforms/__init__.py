@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from os import scandir
 from os.path import exists, join
@@ -16,12 +15,8 @@ if TYPE_CHECKING:
     from upstreams.model.endpoint import Platform
 
 
-@cache
 def platform_slugs() -> tuple[str, ...]:
-    """Return the slug of every platform without importing the modules. The slug is the module's name.
-
-    The folder is listed once per process, so that a node without free descriptors can still read its config again.
-    """
+    """Return the slug of every platform without importing the modules. The slug is the module's name."""
     # Faster than `pkgutil.iter_modules`, which lists every folder. A folder of a removed package may remain.
     return tuple(sorted(entry.name for folder in __path__ for entry in scandir(folder) if _is_package(entry)))
 
