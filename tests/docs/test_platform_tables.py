@@ -11,14 +11,11 @@ import pytest
 from gateway.docs.catalog import CATEGORY_TITLES
 from gateway.docs.platform_reference import reference_page
 from gateway.docs.platform_tables import TABLES, credentials_table, outdated, platforms_table, with_table
-from tests.gate.changed import changed_platforms
+from tests.gate.changed import INTEGRATION, changed_platforms
 from tests.processes.commands import PROJECT
 from upstreams.model.archetypes import ARCHETYPES
 from upstreams.model.fields import readers
 from upstreams.platforms import load_platforms, platform_slugs
-
-INTEGRATION = "SLUICE_INTEGRATION"
-"""Set by `.ci/run` on the main branch, where all tables must be up to date."""
 
 
 def test_tables_and_reference_match_the_code() -> None:

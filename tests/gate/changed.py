@@ -18,6 +18,8 @@ from typing import Final
 PROJECT: Final = Path(__file__).resolve().parents[2]
 MAIN: Final = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/heads/main")
 LATEST: Final = 5
+INTEGRATION: Final = "SLUICE_INTEGRATION"
+"""Set by `.ci/run` on the main branch, where all tables of platforms must be up to date."""
 _OF_A_PLATFORM: Final = tuple(
     re.compile(pattern, re.ASCII)
     for pattern in (
