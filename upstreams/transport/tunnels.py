@@ -76,10 +76,11 @@ async def open_tunnel(proxy: Proxy, host: str, port: int) -> trio.SocketStream:
     open_through = _connect if proxy.scheme == "http" else _open_by_socks
     try:
         await open_through(stream, proxy, host, port)
-    except BaseException as exc:
+    except trio.BrokenResourceError as exc:
         stream.socket.close()
-        if isinstance(exc, trio.BrokenResourceError):
-            raise httpx.ProxyError("the outbound proxy broke the connection") from exc
+        raise httpx.ProxyError("the outbound proxy broke the connection") from exc
+    except BaseException:
+        stream.socket.close()
         raise
     return stream
 
