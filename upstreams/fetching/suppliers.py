@@ -185,11 +185,12 @@ class PartnerSource:
                     )
                 except (UpstreamError, LimitError) as failure:
                     failures.append(failure)
-                    if not isinstance(failure, UpstreamFailed | UpstreamThrottled | LimitError):
+                    if _is_final(failure):
                         break
                 else:
                     return answer._replace(source=self.name)
-            refusal = _without_words(self.name, failures[-1] if _is_final(failures) else failure_to_report(failures))
+            last = failures[-1]
+            refusal = _without_words(self.name, last if _is_final(last) else failure_to_report(failures))
         finally:
             self._in_flight -= 1
             failures.clear()  # as in `fetch`
@@ -253,9 +254,9 @@ class PartnerSwitch:
         )
 
 
-def _is_final(failures: Sequence[UpstreamError | LimitError]) -> bool:
-    """Return whether the last failure is a definite answer, so that no further supplier was called."""
-    return not isinstance(failures[-1], UpstreamFailed | UpstreamThrottled | LimitError)
+def _is_final(failure: UpstreamError | LimitError) -> bool:
+    """Return whether a failure is a definite answer, so that no further supplier is called."""
+    return not isinstance(failure, UpstreamFailed | UpstreamThrottled | LimitError)
 
 
 def _without_words(source: str, failure: UpstreamError | LimitError) -> UpstreamError | LimitError:

@@ -145,11 +145,6 @@ class Archetype:
     """The reasons with which every platform may refuse to send such a record (spec 7.3)."""
 
     @property
-    def has_pages(self) -> bool:
-        """Whether a request may select a page with a cursor."""
-        return self.many or bool(self.cursor_at)
-
-    @property
     def makes_beside(self) -> tuple[Make, ...]:
         """The constructors of all parts of the response that do not belong to a record."""
         more = () if self.beside is None else (self.beside,)
