@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from gateway.cli.run import Refusal, json_option, no_platform, say, show
+from gateway.cli.run import Refusal, json_option, known_platforms, no_platform, say, show
 from upstreams.skeletons import KINDS, SkeletonRefused, write_skeleton
 
 _CHECK: Final = "tests.gate.one_platform"
@@ -43,10 +43,7 @@ def new(slug: str, kind: str, folder: str, as_json: bool) -> None:
 @click.option("--whole", is_flag=True, help="Also send every hostile value to every parameter, which takes longer.")
 def check(slug: str, more_slugs: tuple[str, ...], whole: bool) -> None:
     """Run all tests of a platform, or of several. Prints a line for each group of tests. Exit 1 if a test fails."""
-    from upstreams.composites import composite_slugs
-    from upstreams.platforms import platform_slugs
-
-    folder, known = _checkout(), (*platform_slugs(), *composite_slugs())
+    folder, known = _checkout(), known_platforms()
     slugs = (slug, *more_slugs)
     for one in slugs:
         if one not in known:

@@ -23,7 +23,7 @@ from xml.etree import ElementTree
 
 from tests.gate.changed import INTEGRATION
 from tests.gate.matrix import WHOLE
-from tests.gate.whole import MATRICES, PROJECT
+from tests.gate.whole import MATRICES, PROJECT, folders_of
 
 LONGEST: Final = "tests/spec/test_7_2_no_500.py"
 TRAPS: Final = "traps"
@@ -59,11 +59,10 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
 
 def tests_of(slugs: Sequence[str], *, whole: bool) -> dict[str, tuple[str, ...]]:
     """Return the tests to run, by their groups."""
-    own = (f"tests/platforms/{slug}" for slug in slugs)
     named = {test for tests in GROUPS.values() for test in tests}
     generic = (test for test in MATRICES if test not in named and (whole or not test.startswith(LONGEST)))
-    found = {TRAPS: (folder for folder in own if (PROJECT / folder).is_dir()), GENERIC: generic}
-    return {group: tuple(found.get(group, tests)) for group, tests in GROUPS.items()}
+    found = {TRAPS: folders_of(slugs), GENERIC: tuple(generic)}
+    return {group: found.get(group, tuple(tests)) for group, tests in GROUPS.items()}
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -54,8 +54,12 @@ def slugs() -> tuple[str, ...]:
 
 def tests_of(wanted: Sequence[str]) -> tuple[str, ...]:
     """Return the tests to run for these platforms: the matrices, and the platforms' own tests."""
-    own = (f"tests/platforms/{slug}" for slug in wanted)
-    return (*(folder for folder in own if (PROJECT / folder).is_dir()), *MATRICES)
+    return (*folders_of(wanted), *MATRICES)
+
+
+def folders_of(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the folders with the own tests of these platforms. Platforms that combine others have none."""
+    return tuple(folder for slug in wanted if (PROJECT / (folder := f"tests/platforms/{slug}")).is_dir())
 
 
 def main(wanted: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from upstreams.model.errors import PARTNER, PartnerUnavailable
@@ -33,12 +33,16 @@ class UnitCost:
         """Return the sum of both."""
         return UnitCost(self.calls + other.calls, self.failed + other.failed, self.units + other.units)
 
+    def minus(self, other: UnitCost) -> UnitCost:
+        """Return the difference, where `other` is a part of this."""
+        return UnitCost(self.calls - other.calls, self.failed - other.failed, self.units - other.units)
+
 
 class SupplierCosts:
     """The costs of one supplier on this node.
 
-    `take` removes the counts, so that the node can store them. Other nodes' costs are known from the last
-    `apply_stored`, so that several nodes together may exceed the budget by the cost of the calls between two updates.
+    `unstored` are the counts that the node must store. Other nodes' costs are known from the last `apply_stored`, so
+    that several nodes together may exceed the budget by the cost of the calls between two updates.
     """
 
     def __init__(self, now: Callable[[], float], daily_budget: int = 0) -> None:
@@ -87,21 +91,14 @@ class SupplierCosts:
             self._pending[place] = self._pending.get(place, UnitCost()).plus(cost)
             self.total[platform] = self.total.get(platform, UnitCost()).plus(cost)
 
-    def take(self) -> list[tuple[CostPlace, UnitCost]]:
-        """Return the counts since the last `take`, and remove them once `stored` is called."""
+    def unstored(self) -> list[tuple[CostPlace, UnitCost]]:
+        """Return the counts that are not stored yet. `apply_stored` removes them."""
         return list(self._pending.items())
 
     def apply_stored(self, written: Sequence[tuple[CostPlace, UnitCost]], day: int, units: int) -> None:
         """Remove counts that are stored now. `units` is the sum that all nodes have stored for a day."""
         for place, cost in written:
-            left = self._pending[place]
-            if left == cost:
-                del self._pending[place]
-            else:
-                self._pending[place] = replace(
-                    left,
-                    calls=left.calls - cost.calls,
-                    failed=left.failed - cost.failed,
-                    units=left.units - cost.units,
-                )
+            left = self._pending.pop(place)
+            if left != cost:  # more calls ended meanwhile
+                self._pending[place] = left.minus(cost)
         self._stored = (day, units)

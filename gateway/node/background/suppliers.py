@@ -106,12 +106,12 @@ class SupplierRecords:
         """
         for name, supplier in self.suppliers.by_name.items():
             costs = supplier.costs
-            day, taken = costs.today, costs.take()
-            if taken:
-                units = await self._store.write(partial(write_costs, supplier=name, costs=taken, day=day))
+            day, unstored = costs.today, costs.unstored()
+            if unstored:
+                units = await self._store.write(partial(write_costs, supplier=name, costs=unstored, day=day))
             else:
                 units = await self._store.read(partial(read_units, supplier=name, day=day))
-            costs.apply_stored(taken, day, units.today)
+            costs.apply_stored(unstored, day, units.today)
             for kind in _problems(supplier, units):
                 self._alerts.alert(name, kind)
         for name, kind in sorted(self._alerts.pending):

@@ -302,7 +302,7 @@ async def test_costs_are_counted_by_endpoint() -> None:
     await made.refusal()
     made.exchanges[0].script(http_answer({"success": True}))
     await made.get("/costly")
-    assert made.suppliers[0].costs.take() == [
+    assert made.suppliers[0].costs.unstored() == [
         (CostPlace(DAY, "some", "profile"), UnitCost(5, 1, 1 + 3 + 1 + 1)),
         (CostPlace(DAY, "some", "costly"), UnitCost(1, 0, 26)),
     ]
@@ -342,10 +342,10 @@ async def test_concurrent_calls_together_stay_within_the_budget() -> None:
 def test_stored_counts_of_all_nodes_count_against_the_budget() -> None:
     costs, place = SupplierCosts(lambda: EPOCH, 100), CostPlace(DAY, "some", "profile")
     costs.count("some", "profile", UnitCost(1, 0, 10), reserved=0)
-    taken = costs.take()
+    unstored = costs.unstored()
     costs.count("some", "profile", UnitCost(1, 0, 5), reserved=0)
-    costs.apply_stored(taken, DAY, 40)
-    assert (costs.take(), costs.used_today, costs.left_today) == ([(place, UnitCost(1, 0, 5))], 45, 55)
+    costs.apply_stored(unstored, DAY, 40)
+    assert (costs.unstored(), costs.used_today, costs.left_today) == ([(place, UnitCost(1, 0, 5))], 45, 55)
 
 
 def laddered(
